@@ -1,19 +1,26 @@
-"""How many steps a release takes: the share that it reaches, by the number of keys per step.
+"""How many steps a release takes, and how many releases exceed what they promise.
 
-`python -m benchmarks.release_pace` simulates releases with `Guardrail(promise=0.02)` and 2,000 rows
-of an old system of risk 0.01, for new systems of known risk, and prints in which step the share is
-first above 90 %, in half of the releases and in nine of ten. No loss is missing and all keys are
-new, so it is the fastest that a release can be.
+`python -m benchmarks.release_pace` simulates releases at 0.02, with 2,000 rows of an old system of
+risk 0.01, for new systems of known risk, and prints three tables:
+
+1. The pace: in which step the share is first above 90 %, in half of the releases and in nine of
+   ten, by the number of keys per step; with `Guardrail(promise=0.02)`, which holds on average over
+   releases, and with `confidence=0.95`. No loss is missing and all keys are new, so it is the
+   fastest that a release can be.
+2. Outcomes under way: the same with 1,000 keys per step, where a part of the outcomes comes only
+   in the next step, with a promise and `wait` 0 and 1.
+3. This release: the part of the releases in which the risk of some step exceeds 0.02, for both, and
+   the mean over releases, which is what the promise is about.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from benchmarks.release_worlds import State, World, simulate
+from benchmarks.release_worlds import Procedure, State, World, confident, simulate
 from tether.release import ArmCounts, Guardrail, ramp_share
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW
 from tether.release.risk_bounds import expected_bound
@@ -22,6 +29,9 @@ from tether.release.share_formulas import exact_share
 PROMISE, REACHED, MOST_STEPS = 0.02, 0.9, 100
 KEYS_PER_STEP = (100, 300, 1_000, 3_000, 10_000, 100_000)
 NEW_RISKS = (0.005, 0.01, 0.015)
+LATE = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+"""The part of a step's outcomes that are under way when it ends."""
+HARMFUL_RISKS, STEPS_LOOKED_AT = (0.03, 0.2, 1.0), 12
 
 
 def alpha_of(rows: int, losses: int) -> float:
@@ -32,20 +42,24 @@ def alpha_of(rows: int, losses: int) -> float:
     return found.guardrails["loss"].alpha
 
 
-def promised(state: State) -> np.ndarray:
+def promised(wait: int = 0) -> Procedure:
     """The share of each release, as `ramp_share` with a promise computes it."""
-    rows0, losses0 = state.start
-    if "alpha" not in state.memory:
-        known = {each: alpha_of(int(rows0[0]), each) for each in set(losses0.tolist())}
-        state.memory["alpha"] = np.array([known[each] for each in losses0.tolist()])
-    old_bound, alpha = expected_bound(rows0, losses0, 1.0), state.memory["alpha"]
-    if not state.batches:
-        state.memory["rows"] = none = np.zeros(len(rows0))
-        return exact_share(none, none, old_bound, alpha)
-    rows, losses = state.batches[-1].pending_as_bound(late=False)
-    taken = rows >= LEAST_PART_OF_WINDOW * state.memory["rows"]
-    state.memory["rows"] = np.where(taken, rows, state.memory["rows"])
-    return np.where(taken, exact_share(rows, losses, old_bound, alpha), state.shares[-1])
+
+    def share(state: State) -> np.ndarray:
+        rows0, losses0 = state.start
+        if "alpha" not in state.memory:
+            known = {each: alpha_of(int(rows0[0]), each) for each in set(losses0.tolist())}
+            state.memory["alpha"] = np.array([known[each] for each in losses0.tolist()])
+        old_bound, alpha = expected_bound(rows0, losses0, 1.0), state.memory["alpha"]
+        if len(state.batches) <= wait:
+            state.memory["rows"] = none = np.zeros(len(rows0))
+            return exact_share(none, none, old_bound, alpha)
+        rows, losses = state.batches[-1 - wait].pending_as_bound(late=wait == 0)
+        taken = rows >= LEAST_PART_OF_WINDOW * state.memory["rows"]
+        state.memory["rows"] = np.where(taken, rows, state.memory["rows"])
+        return np.where(taken, exact_share(rows, losses, old_bound, alpha), state.shares[-1])
+
+    return share
 
 
 def steps_needed(shares: np.ndarray, part: float) -> int | None:
@@ -60,20 +74,66 @@ def shown(steps: int | None) -> str:
     return f"over {MOST_STEPS}" if steps is None else str(steps)
 
 
+def pace(world: World, procedure: Procedure, runs: int) -> str:
+    """The steps that half of the releases and nine of ten need."""
+    shares = simulate(world, procedure, runs, np.random.default_rng(world.keys))[0]
+    return " / ".join(shown(steps_needed(shares, part)) for part in (0.5, 0.9))
+
+
+def table(first: Sequence[str], columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table in Markdown, row by row."""
+    print("| " + " | ".join([*first, *columns]) + " |")
+    print("| --- " * (len(first) + len(columns)) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+    print()
+
+
+def rows_of_pace(runs: int) -> Iterable[Sequence[str]]:
+    for name, procedure in ASKED.items():
+        for keys in KEYS_PER_STEP:
+            worlds = [
+                World("", risk, alpha=PROMISE, keys=keys, steps=MOST_STEPS) for risk in NEW_RISKS
+            ]
+            yield name, f"{keys:,}", *(pace(each, procedure, runs) for each in worlds)
+
+
+def rows_of_late_outcomes(runs: int) -> Iterable[Sequence[str]]:
+    for wait in (0, 1):
+        for late in LATE:
+            worlds = [
+                World("", risk, alpha=PROMISE, steps=MOST_STEPS, late=(late, late))
+                for risk in NEW_RISKS
+            ]
+            yield f"{wait}", f"{late:.1%}", *(pace(each, promised(wait), runs) for each in worlds)
+
+
+def rows_of_this_release(runs: int) -> Iterable[Sequence[str]]:
+    for name, procedure in ASKED.items():
+        cells = []
+        for risk in HARMFUL_RISKS:
+            world = World("", risk, alpha=PROMISE, steps=STEPS_LOOKED_AT)
+            risks = simulate(world, procedure, runs, np.random.default_rng(world.keys))[1]
+            exceeded, highest = (risks > PROMISE).any(axis=0).mean(), risks.mean(axis=1).max()
+            cells.append(f"{exceeded:.1%} ({highest:.4f})")
+        yield name, *cells
+
+
+ASKED: dict[str, Procedure] = {"promise": promised(), "confidence": confident}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     runs = parser.parse_args(arguments).runs
-    print("| keys per step | " + " | ".join(f"new system {each:g}" for each in NEW_RISKS) + " |")
-    print("| --- " * (1 + len(NEW_RISKS)) + "|")
-    for keys in KEYS_PER_STEP:
-        cells = []
-        for risk in NEW_RISKS:
-            world = World("", risk, alpha=PROMISE, keys=keys, steps=MOST_STEPS)
-            shares = simulate(world, promised, runs, np.random.default_rng(keys))[0]
-            cells.append(" / ".join(shown(steps_needed(shares, part)) for part in (0.5, 0.9)))
-        print(f"| {keys:,} | " + " | ".join(cells) + " |", flush=True)
+    new = [f"new system {each:g}" for each in NEW_RISKS]
+    table(("asked for", "keys per step"), new, rows_of_pace(runs))
+    table(("wait", "outcomes under way"), new, rows_of_late_outcomes(runs))
+    print(f"Releases with a risk above {PROMISE:g} in one of {STEPS_LOOKED_AT} steps, and the mean")
+    print("over all releases of the risk in the step where that is highest:\n")
+    harmful = [f"new system {each:g}" for each in HARMFUL_RISKS]
+    table(("asked for",), harmful, rows_of_this_release(runs))
 
 
 if __name__ == "__main__":

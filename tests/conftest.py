@@ -6,6 +6,7 @@ Data files are looked for beside the checkout, unless `TETHER_DATA` names anothe
 """
 
 import functools
+import gc
 import itertools
 import os
 from importlib.util import find_spec
@@ -23,6 +24,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "person")
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("TETHER_DATA", str(BESIDE))
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over what all tests have imported, and not walk it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

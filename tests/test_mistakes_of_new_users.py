@@ -236,6 +236,10 @@ THREE = tether.Categorical.from_probabilities([0.5, 0.3, 0.2], ["a", "b", "c"])
         ),
         (lambda: tether.calibrate(tether.Log([50.0], [0.0], [0.0]), alpha=0.1), "a larger bound="),
         (
+            lambda: tether.calibrate(tether.Log([100.0], [0.0], [0.0]), alpha=0.1),
+            "at most bound = 1; if 100 is a percentage, divide by 100; only if losses can be",
+        ),
+        (
             lambda: tether.make_log(SAFE, SCORED.predict_proba, FRAME[["loss"]], FRAME.ward, LOG),
             "pass the model itself, not its predict_proba",
         ),

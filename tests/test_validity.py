@@ -23,11 +23,11 @@ from tests.scale import scaled
 
 WORLDS = {f"{world.name}, {world.rounds}": world for world in all_worlds()}
 RIGHT = [(family, how) for family, how in PROCEDURES if how in ("empirical", "analytic")]
-REPEATS = scaled(30)
+REPEATS = scaled(12)
 
 
 def run(name, family, how, repeats=REPEATS):
-    case = replace(family_case(WORLDS[name], family, how), promised=10)
+    case = replace(family_case(WORLDS[name], family, how), promised=scaled(4))
     (line,) = simulate(case, repeats)
     return line
 
@@ -83,7 +83,7 @@ def test_some_cases_of_every_part_hold(part):
     chosen = [case for case in PARTS[part]() if only in case.world and not case.wrong]
     assert chosen
     for case in chosen:
-        for line in simulate(case, max(6, round(scaled(1) * share / 2 * case.repeats))):
+        for line in simulate(case, max(scaled(4), round(scaled(1) * share / 4 * case.repeats))):
             assert line.failures == [], str(line)
 
 
@@ -152,7 +152,8 @@ def test_the_risk_and_the_reward_of_a_language_are_those_of_its_answers():
 
 def test_few_draws_break_an_estimated_normalizer_and_not_the_package():
     world = PromptWorld(20_000, 2)
-    risks = [plugged_in(world, np.random.default_rng(seed))[0].risks["loss"] for seed in range(10)]
+    streams = [np.random.default_rng(seed) for seed in range(scaled(6))]
+    risks = [plugged_in(world, rng)[0].risks["loss"] for rng in streams]
     risk, error = mean_and_error(np.array(risks))
     assert risk > prompt_world.ALPHA + 3 * error
     (case,) = (
@@ -160,14 +161,14 @@ def test_few_draws_break_an_estimated_normalizer_and_not_the_package():
         for each in PARTS["draws"]()
         if each.world.endswith("n = 20,000, 2 shared") and each.procedure == "clip, empirical"
     )
-    (line,) = simulate(case, 10)
+    (line,) = simulate(case, scaled(6))
     assert line.failures == []
     assert line.risks["loss"].mean() > 0.9 * prompt_world.ALPHA
 
 
-def integral(density):
-    grid = np.linspace(-12, 16, 1_400_001)
-    return np.trapezoid(density(grid) * (grid > prompt_world.HARM), grid)
+def integral(density, start=-12.0):
+    grid = np.linspace(start, 16, 56_001)
+    return np.trapezoid(density(grid), grid)
 
 
 @pytest.mark.parametrize("log_beta", [-np.inf, -2.0, -0.3, 0.0, 0.7, 3.0, np.inf])
@@ -175,21 +176,23 @@ def integral(density):
 def test_the_risk_in_a_prompt_is_an_integral(log_beta, shift):
     safe, optimized = norm.pdf, lambda a: norm.pdf(a - shift)
     share = 1 / (1 + np.exp(-log_beta))
-    mixed = integral(lambda a: (1 - share) * safe(a) + share * optimized(a))
-    assert mix_risk(log_beta, shift) == pytest.approx(mixed, abs=1e-5)
+    mixed = integral(lambda a: (1 - share) * safe(a) + share * optimized(a), prompt_world.HARM)
+    assert mix_risk(log_beta, shift) == pytest.approx(mixed, abs=1e-6)
+
+    def kernel(a):
+        return np.minimum(optimized(a), np.exp(log_beta) * safe(a))
+
+    psi = np.nan if np.isinf(log_beta) else integral(kernel)
     for budget in (1, 4, np.inf):
 
         def density(a, budget=budget):
             if np.isinf(log_beta):
                 return safe(a) if log_beta < 0 else optimized(a)
-            kernel = np.minimum(optimized(a), np.exp(log_beta) * safe(a))
-            grid = np.linspace(-12, 16, 280_001)
-            whole = np.minimum(optimized(grid), np.exp(log_beta) * safe(grid))
-            psi = np.trapezoid(whole, grid)
             rejected = (1 - psi / min(np.exp(log_beta), 1)) ** budget
-            return (1 - rejected) * kernel / psi + rejected * safe(a)
+            return (1 - rejected) * kernel(a) / psi + rejected * safe(a)
 
-        assert clip_risk(log_beta, shift, budget) == pytest.approx(integral(density), abs=1e-5)
+        harm = integral(density, prompt_world.HARM)
+        assert clip_risk(log_beta, shift, budget) == pytest.approx(harm, abs=1e-6)
 
 
 @pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(2)"])

@@ -45,6 +45,18 @@ def deployed(log_beta):
     return tethered, tethered[grid > 1.5].sum() * width
 
 
+figure, panel = plt.subplots(figsize=(6, 4), layout="constrained")
+panel.plot(grid, np.exp(log_safe), color="#1f5fa8", label="safe")
+panel.plot(grid, np.exp(log_optimized), color="#c8442f", label="optimized")
+for alpha, each in found.items():
+    label = "tethered" if alpha == max(alphas) else None
+    density = deployed(each.log_beta)[0]
+    panel.plot(grid, density, color="#117733", alpha=0.3 + 2.5 * alpha, label=label)
+panel.axvspan(1.5, 4, color="#c8442f", alpha=0.08, label="harmful")
+panel.set(xlim=(-3, 4), xlabel="action", ylabel="density", title="What is deployed at four alphas")
+panel.legend(loc="upper left", fontsize=9)
+plt.show()
+
 # %%
 # The promise is an average over logs: on one log the risk is above alpha, on another below.
 
@@ -56,17 +68,10 @@ for each in risks:
         deployed(tether.calibrate(log, proposals, alpha=alpha).log_beta)[1] for alpha in alphas
     ]
 
-figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7.5), layout="constrained")
-above.plot(grid, np.exp(log_safe), color="#1f5fa8", label="safe")
-above.plot(grid, np.exp(log_optimized), color="#c8442f", label="optimized")
-for alpha, each in found.items():
-    above.plot(grid, deployed(each.log_beta)[0], color="#117733", alpha=0.3 + 2.5 * alpha)
-above.axvspan(1.5, 4, color="#c8442f", alpha=0.08, label="harmful")
-above.set(xlim=(-3, 4), xlabel="action", ylabel="density", title="What is deployed at four alphas")
-above.legend(loc="upper left", fontsize=9)
-below.plot([0.06, 0.22], [0.06, 0.22], ":", color="#888888", label="risk = alpha")
-below.plot(alphas, risks.T, color="#117733", alpha=0.15)
-below.plot(alphas, risks.mean(axis=0), "o-", color="#117733", label="mean of 60 logs")
-below.set(xlabel="alpha", ylabel="true risk of what is deployed", title="60 logs, and their mean")
-below.legend(loc="upper left", fontsize=9)
+figure, panel = plt.subplots(figsize=(6, 4), layout="constrained")
+panel.plot([0.06, 0.22], [0.06, 0.22], ":", color="#888888", label="risk = alpha")
+panel.plot(alphas, risks.T, color="#117733", alpha=0.15)
+panel.plot(alphas, risks.mean(axis=0), "o-", color="#117733", label="mean of 60 logs")
+panel.set(xlabel="alpha", ylabel="true risk of what is deployed", title="60 logs, and their mean")
+panel.legend(loc="upper left", fontsize=9)
 plt.show()

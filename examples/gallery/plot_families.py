@@ -32,11 +32,12 @@ safe, optimized = density(0.0, 1.0), density(1.5, 0.7)
 # %%
 # A family turns both and beta into one density. The normalizing constant is a sum here.
 
-families = [tether.Clip(), tether.Mix(), tether.BudgetedClip(4)]
 betas = [0.3, 1.0, 4.0]
 
-figure, axes = plt.subplots(3, 1, figsize=(7, 8), sharex=True, layout="constrained")
-for panel, family in zip(axes, families, strict=True):
+
+def draw(family):
+    """Draw what a family makes of the two policies at three betas."""
+    _, panel = plt.subplots(figsize=(6, 4), layout="constrained")
     panel.fill_between(grid, np.exp(safe) / width, color="#1f5fa8", alpha=0.15, label="safe")
     panel.fill_between(
         grid, np.exp(optimized) / width, color="#c8442f", alpha=0.15, label="optimized"
@@ -46,8 +47,22 @@ for panel, family in zip(axes, families, strict=True):
         log_psi = np.logaddexp.reduce(kernel)
         log = family.log_density(safe, optimized, np.log(beta), log_psi)
         panel.plot(grid, np.exp(log) / width, style, color="#117733", label=f"beta = {beta:g}")
-    panel.set_title(family.name)
-    panel.set_ylabel("density")
-axes[-1].set_xlabel("action")
-axes[0].legend(loc="upper left", fontsize=9)
-plt.show()
+    panel.set(title=family.name, xlabel="action", ylabel="density")
+    panel.legend(loc="upper left", fontsize=9)
+    plt.show()
+
+
+# %%
+# Clip follows the optimized policy where the two are close, and cuts it where it is far above.
+
+draw(tether.Clip())
+
+# %%
+# Mix has the hump of the safe policy and the hump of the optimized one at once.
+
+draw(tether.Mix())
+
+# %%
+# With at most four proposals per action, clip falls back on the safe policy now and then.
+
+draw(tether.BudgetedClip(4))

@@ -20,7 +20,7 @@ rng = np.random.default_rng(3)
 before, after = 1500, 600
 risks = np.repeat([0.05, 0.20], [before, after])
 
-figure, panel = plt.subplots(figsize=(8, 4), layout="constrained")
+figure, panel = plt.subplots(figsize=(6, 4), layout="constrained")
 for _ in range(8):
     monitor = RiskMonitor(alpha=0.1, false_alarm_probability=0.01)
     losses = (rng.random(len(risks)) < risks).astype(float)

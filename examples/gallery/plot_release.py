@@ -46,21 +46,38 @@ def releases(new_risk):
 
 
 # %%
-# The mean share over releases, and the complaints about what is served, with two standard errors of
-# each mean. The share of a single release goes up and down with its losses.
+# The mean share over releases, with two standard errors. The share of a single release goes up and
+# down with its losses.
 
-figure, (above, below) = plt.subplots(2, 1, figsize=(7, 7.5), sharex=True, layout="constrained")
 systems = {"better": 0.005, "slightly worse": 0.015, "worse": 0.05, "always harmful": 1.0}
 colors = ["#117733", "#1f5fa8", "#b07a12", "#c8442f"]
+shares = {name: releases(risk) for name, risk in systems.items()}
+
+
+def draw_means(axes, values, color, label=None):
+    """Draw the mean of many releases at each step, with two standard errors."""
+    error = 2 * values.std(axis=0, ddof=1) / np.sqrt(runs)
+    mean = values.mean(axis=0)
+    axes.errorbar(range(1, steps + 1), mean, error, fmt="o-", color=color, label=label)
+
+
+_, above = plt.subplots(figsize=(6, 4), layout="constrained")
 for (name, risk), color in zip(systems.items(), colors, strict=True):
-    shares = releases(risk)
-    risks = shares * risk + (1 - shares) * old_risk
-    for axes, values, label in ((above, shares, f"{name} ({risk:g})"), (below, risks, None)):
-        error = 2 * values.std(axis=0, ddof=1) / np.sqrt(runs)
-        mean = values.mean(axis=0)
-        axes.errorbar(range(1, steps + 1), mean, error, fmt="o-", color=color, label=label)
-above.set(ylabel="mean share of the new system", title="Each grows as far as its losses allow")
+    draw_means(above, shares[name], color, f"{name} ({risk:g})")
+above.set(
+    xlabel="step",
+    ylabel="mean share of the new system",
+    title="Each grows as far as its losses allow",
+)
 above.legend(fontsize=9)
+plt.show()
+
+# %%
+# The complaints about what is served, by the old and the new system together.
+
+_, below = plt.subplots(figsize=(6, 4), layout="constrained")
+for (name, risk), color in zip(systems.items(), colors, strict=True):
+    draw_means(below, shares[name] * risk + (1 - shares[name]) * old_risk, color)
 below.axhline(0.02, linestyle="--", color="#888888")
 below.annotate("promise", (1, 0.02), xytext=(0, 4), textcoords="offset points", color="#666666")
 below.set(

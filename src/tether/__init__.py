@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from tether.report.comparison import compare
     from tether.risk import (
         Claims,
+        FalseAmongShown,
         ScoredLabels,
         Selection,
         crc,
@@ -96,6 +97,7 @@ __all__ = [
     "Clip",
     "Controller",
     "DurabilityWarning",
+    "FalseAmongShown",
     "Family",
     "FunctionPolicy",
     "Gain",
@@ -182,6 +184,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
     "compare": "report.comparison",
+    "FalseAmongShown": "risk",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
     **dict.fromkeys(("Controller", "Release"), "rounds"),

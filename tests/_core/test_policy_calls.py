@@ -1,6 +1,7 @@
 """Calls to policies: what they return is checked, and errors name the policy."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tether
@@ -148,3 +149,20 @@ def test_missing_values_in_contexts_are_counted_where_a_policy_fails():
         policy_calls.table("safe", Refusing(), contexts)
     with pytest.raises(ValueError, match="failed on 1 context: Input X"):
         policy_calls.table("safe", Refusing(), np.array([[1.0]]))
+
+
+def test_a_row_taken_out_of_a_frame_is_told_apart_from_a_frame_of_one_row():
+    frame = pd.DataFrame({"device": ["web", "phone"], "hour": [3, 4]})
+
+    def by_device(contexts):
+        web = (contexts.device == "web").to_numpy()[:, None]
+        return np.where(web, [[0.3, 0.7]], [[0.6, 0.4]])
+
+    policy = tether.Categorical.from_probabilities(by_device, ["a", "b"])
+    rng = np.random.default_rng(0)
+    assert len(policy_calls.draw("safe", policy, frame.iloc[[0]], rng)) == 1
+    with pytest.raises(ValueError, match=r"a frame of one row, df\.iloc\[\[0\]\]"):
+        policy_calls.draw("safe", policy, frame.iloc[0], rng)
+    with pytest.raises(ValueError, match="no attribute") as told:
+        policy_calls.draw("safe", policy, frame["device"], rng)
+    assert "df.iloc" not in str(told.value)

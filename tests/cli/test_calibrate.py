@@ -55,6 +55,55 @@ def test_calibrate_agrees_with_the_library(files):
         assert "saved in" in done.output
 
 
+def test_semicolons_decimal_commas_and_words_are_told_with_what_to_do(files):
+    log = pd.read_csv(files / "log.csv")
+    log.to_csv(files / "european.csv", index=False, sep=";", decimal=",")
+    done = run("calibrate", files / "european.csv", "--no-context", "--alpha", 0.1)
+    assert done.exit_code == 2
+    assert "pandas.read_csv('european.csv', sep=';', decimal=',').to_csv(" in one_line(done)
+    commas = log.log_safe.map(lambda value: f"{value:.3f}".replace(".", ","))
+    log.assign(log_safe=commas).to_csv(files / "commas.csv", index=False)
+    done = run("calibrate", files / "commas.csv", "--no-context", "--alpha", 0.1)
+    assert done.exit_code == 2
+    assert "log_safe must hold real numbers" in one_line(done)
+    assert "write decimals with a point, -" in one_line(done)
+    log.assign(loss=np.where(log.loss > 0, "bad", "ok")).to_csv(files / "words.csv", index=False)
+    done = run("calibrate", files / "words.csv", "--no-context", "--alpha", 0.1)
+    assert done.exit_code == 2
+    assert (
+        "write 1 for the word that means harm and 0 for the one that does not (here: 'ok'"
+        in one_line(done)
+    )
+
+
+@pytest.mark.filterwarnings("default::tether.AssumptionWarning")
+def test_copies_are_found_by_columns_of_the_file_that_are_not_used(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = 4000
+    table = pd.DataFrame({"user": np.arange(rows), "left": rng.random(rows) < 0.02})
+    table = table.astype({"left": int}).assign(p=0.5, q=rng.integers(2, size=rows))
+    options = ("--loss", "left", "--propensity", "p", "--probability", "q", "--promise", 0.05)
+    options += ("--family", "mix", "--min-propensity", 0.5, "--no-context")
+    for name, copies in (("once", 0), ("overlap", 400)):
+        both = pd.concat([table, table.sample(copies, random_state=0)])
+        both.to_csv(tmp_path / f"{name}.csv", index=False)
+        both.to_parquet(tmp_path / f"{name}.parquet", index=False)
+    for kind in ("csv", "parquet"):
+        assert "more than once" not in run("calibrate", tmp_path / f"once.{kind}", *options).output
+        done = run("calibrate", tmp_path / f"overlap.{kind}", *options)
+        assert "800 of 4,400 rows are in the log more than once, with the same" in one_line(done)
+
+
+@pytest.mark.filterwarnings("default::tether.AssumptionWarning")
+def test_what_looks_wrong_about_the_log_is_shown_once_and_saved(files):
+    log = pd.read_parquet(files / "log.parquet")
+    pd.concat([log, log]).to_csv(files / "twice.csv", index=False)
+    out = files / "found.json"
+    done = run("calibrate", files / "twice.csv", "--no-context", "--alpha", 0.1, "--out", out)
+    assert one_line(done).count("1,600 of 1,600 rows are in the log more than once") == 1
+    assert any("rows 800 to 1599 equal" in each for each in tether.Calibration.load(out).warnings)
+
+
 def test_feature_columns_are_contexts(files):
     """One normalizing constant per distinct row of features, as the library computes it."""
     log = pd.read_csv(files / "features.csv")
@@ -119,7 +168,7 @@ def test_mix_without_proposals_and_with_a_largest_ratio(files):
 def test_exit_code_three_when_no_beta_passes(files):
     done = run("calibrate", files / "log.csv", "--no-context", "--alpha", 0.01)
     assert done.exit_code == 3
-    assert "serve the safe policy only" in done.output
+    assert "serving the safe policy does not keep it either" in one_line(done)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +211,7 @@ def test_exit_code_three_when_no_beta_passes(files):
         (["calibrate", "empty.csv", "--alpha", 0.1], "empty.csv has no rows"),
         (
             ["calibrate", "semicolons.csv", "--alpha", 0.1],
-            "single column 'loss;log_safe;log_optimized': separate columns by commas",
+            "single column 'loss;log_safe;log_optimized': its columns are separated by ';'",
         ),
         (
             ["calibrate", "probabilities.csv", "--alpha", 0.1, "--no-context"],

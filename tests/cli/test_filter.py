@@ -244,3 +244,31 @@ def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
         assert out.exists() == (code == 0)
         out.unlink(missing_ok=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["found.json", "new.parquet"]
+
+
+@pytest.mark.filterwarnings("default::tether.PromiseWarning")
+def test_a_file_of_which_nothing_is_kept_is_told_on_stderr(tmp_path):
+    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS)
+    selection = tether.gcrc(scored, alpha=0.25)
+    selection.save(tmp_path / "found.json")
+    low = np.full(30, selection.threshold - 0.01)
+    pyarrow.csv.write_csv(pa.table({"s": low}), tmp_path / "low.csv")
+    done = run(
+        "filter", tmp_path / "low.csv", "--threshold", tmp_path / "found.json", "--score", "s",
+        "--out", tmp_path / "kept.csv",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "warning: nothing is kept of 30 claims" in " ".join(done.stderr.split())
+
+
+def test_scores_that_were_rescaled_are_told_by_the_share_that_is_kept(tmp_path):
+    new, out = tmp_path / "new.csv", tmp_path / "kept.csv"
+    _, chosen = found(tmp_path)
+    for scores, told in ((SCORES, False), (SCORES**0.3, True), (SCORES**3, True)):
+        pyarrow.csv.write_csv(pa.table({**TABLE, "s": scores}), new)
+        options = ("--threshold", chosen, "--score", "s", "--out", out, "--force")
+        done = run("filter", new, *options)
+        assert done.exit_code == 0
+        assert ("which is more than chance explains" in one_line(done)) == told
+        listed = json.loads(run("filter", new, *options, "--json").stdout)["warnings"]
+        assert bool(listed) == told

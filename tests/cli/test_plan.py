@@ -33,6 +33,17 @@ def test_exit_code_three_when_no_number_of_rows_is_enough():
         assert json.loads(done.output)["rows_needed"] == "inf"
 
 
+def test_the_family_is_chosen_and_stated():
+    arguments = ("plan", "--safe-risk", 0.06, "--optimized-risk", 0.3, "--alpha", 0.12)
+    assert "family clip" in one_line(run(*arguments))
+    done = run(*arguments, "--family", "mix", "--max-ratio", 3)
+    assert "family mix" in one_line(done)
+    assert "ratios of at most 3" in one_line(done)
+    done = run(*arguments, "--family", "clop")
+    assert done.exit_code == 2
+    assert "clop" in one_line(done)
+
+
 def test_bad_input_is_one_line_and_exit_code_two():
     done = run("plan", "--alpha", 0, "--safe-risk", 0.1)
     assert done.exit_code == 2
@@ -45,3 +56,12 @@ def test_the_probability_of_passing_is_not_called_confidence():
     assert likely["pass_probability"] == 0.99
     assert likely["rows_likely"] > json.loads(run(*arguments).stdout)["rows_likely"]
     assert run(*arguments, "--confidence", 0.99).exit_code == 2
+
+
+def test_a_file_is_refused_with_what_to_state_instead():
+    done = run("plan", "decisions.csv", "--promise", 0.1)
+    assert done.exit_code == 2
+    assert "tether plan takes no file, got 'decisions.csv': state --safe-risk" in one_line(done)
+    done = run("plan", "--promise", 0.1)
+    assert done.exit_code == 2
+    assert "--safe-risk is required" in one_line(done)

@@ -80,6 +80,16 @@ def test_exchanged_columns_are_asked_about_and_nothing_is_saved(decisions, tmp_p
     assert not out.exists()
 
 
+def test_the_same_column_for_both_policies_is_no_useful_promise(decisions, tmp_path):
+    out = tmp_path / "found.json"
+    options = ("--propensity", "propensity", "--probability", "propensity")
+    done = run("calibrate", decisions, "--loss", "left", *options, *MIX, "--out", out)
+    assert done.exit_code == 3, done.output
+    assert "is the column 'propensity' the probability under both policies?" in one_line(done)
+    assert "passes as it is" not in one_line(done)
+    assert not out.exists()
+
+
 def test_rounded_probabilities_of_the_same_policy_are_not_exchanged(tmp_path):
     path = changed(tmp_path / "log.parquet", new=np.full(ROWS, 0.334))
     done = run("calibrate", path, *COLUMNS, *MIX, "--min-propensity", 0.33)
@@ -117,3 +127,36 @@ def test_a_table_without_log_probabilities_is_told_of_propensities(decisions):
     done = run("calibrate", decisions, "--loss", "left", *MIX)
     assert done.exit_code == 2
     assert "--propensity and --probability" in one_line(done)
+
+
+@pytest.mark.parametrize(("lowest", "told"), [(0.0, "new is 0 in some rows"), (0.01, "new falls")])
+def test_exchanged_columns_that_cannot_be_propensities_are_asked_about(lowest, told, tmp_path):
+    new = np.where(np.arange(ROWS) % 7 == 0, lowest, 0.4)
+    path = changed(tmp_path / "log.parquet", new=new)
+    options = ("--propensity", "new", "--probability", "propensity", "--min-propensity", 0.3)
+    done = run("calibrate", path, "--loss", "left", *options, *MIX)
+    assert done.exit_code == 3, done.output
+    assert "are --propensity new and --probability propensity exchanged?" in one_line(done)
+    assert told in one_line(done)
+
+
+def test_clip_with_contexts_is_told_to_be_mix(decisions):
+    done = run("calibrate", decisions, *COLUMNS, "--alpha", 0.2, "--context", "segment")
+    assert done.exit_code == 2
+    assert "the family clip needs those of all actions: use --family mix" in one_line(done)
+
+
+def test_columns_that_are_not_in_the_file_are_not_named(decisions):
+    done = run("calibrate", decisions, *COLUMNS, *MIX, "--loss", "harm", "--min-propensity", 0.3)
+    assert "there is no column 'harm'" in one_line(done)
+    assert "log_safe" not in one_line(done)
+
+
+def test_verify_takes_the_options_of_calibrate(decisions, tmp_path):
+    out = tmp_path / "found.json"
+    options = (*COLUMNS, "--min-propensity", 0.3, "--no-context", "--reward", "left")
+    done = run("calibrate", decisions, *options, "--family", "mix", "--alpha", 0.2, "--out", out)
+    assert done.exit_code == 0, done.output
+    done = run("verify", out, "--log", decisions, *options)
+    assert done.exit_code == 0, done.output
+    assert "calibrating again gives the same" in one_line(done)

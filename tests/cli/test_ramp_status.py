@@ -23,7 +23,7 @@ def test_status_shows_the_share_and_what_decided_it(tmp_path, monkeypatch):
     shown = one_line(run("status", store))
     assert "family ramp, steps: 100 actions" in shown
     assert "no optimized policy was given" in shown
-    assert "what even the worst policy could not hurt" in shown
+    assert "so small that even a policy that always fails stays within" in shown
     assert "100.000%" in shown
     content = json.loads(run("status", store, "--json").output)
     first, second, third = content["rounds"]

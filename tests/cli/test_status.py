@@ -116,7 +116,7 @@ def test_status_of_a_release(tmp_path):
         shown = run("status", path)
         assert shown.exit_code == 0
         assert "release, alpha 0.05 (losses up to 1)" in one_line(shown)
-        assert "what even the worst" in one_line(shown)
+        assert "so small that even a new system that always fails" in one_line(shown)
         content = json.loads(run("status", path, "--json").output)
         assert [row["share"] for row in content["steps"]] == [
             step.share for step in release.history().steps

@@ -83,8 +83,8 @@ def test_wrong_columns(tmp_path, columns, message):
     ("name", "content", "message"),
     [
         ("x.csv", b"key,key\n1,2\n", "has 2 columns 'key'"),
-        ("x.csv", b"key;a\n1;2\n", "separate columns by commas"),
-        ("x.csv", b"key,a\n1,x\n", "cannot be read: .*conversion error"),
+        ("x.csv", b"key;a\n1;2\n", "separate them by commas"),
+        ("x.csv", b"key,a\n1,x\n", "column 'a' must hold numbers, got 'x'"),
         ("x.csv", b"", "cannot be read"),
         ("x.parquet", b"PAR1", "cannot be read"),
         ("x.txt", b"key\n1\n", "must end in .parquet, .csv, .csv.gz or .jsonl"),
@@ -99,3 +99,10 @@ def test_wrong_files(tmp_path, name, content, message):
 def test_no_file(tmp_path):
     with pytest.raises(ValueError, match="there is no file"):
         read(tmp_path / "x.csv")
+
+
+def test_a_word_in_a_column_of_losses_is_named_with_its_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("key,a\nx,1\ny,bad\n")
+    with pytest.raises(ValueError, match="column 'a' must hold numbers, got 'bad': a loss is"):
+        read(path)

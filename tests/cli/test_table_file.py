@@ -168,7 +168,11 @@ def test_one_long_text_counts_for_every_row(tmp_path, monkeypatch):
     [
         ("t.csv", b"", "cannot be read: Empty CSV"),
         ("t.csv", b"a,b\n", "has no rows"),
-        ("t.csv", b"a;b\n1;2\n", "has a single column 'a;b': separate columns by commas"),
+        (
+            "t.csv",
+            b"a;b\n1;2\n",
+            "has a single column 'a;b': its columns are separated by ';'",
+        ),
         ("t.csv", b"a,b\n1\n", "cannot be read: CSV parse error"),
         ("t.csv", b"\xff\xfe\n1\n", "cannot be read"),
         ("t.parquet", b"", "cannot be read"),

@@ -58,8 +58,8 @@ def test_loss_and_confidence(path):
     [
         (["--alpha", 2], "alpha must be above 0 and below 1, got 2.0"),
         (["--alpha", 0.1, "--score", "z"], "score: there is no column 'z'"),
-        (["--alpha", 0.1, "--label", "s"], "expected a label of 0 or 1"),
-        (["--alpha", 0.1, "--score", "q"], "scores must hold real numbers"),
+        (["--alpha", 0.1, "--label", "s"], "--score and --label both name 's'"),
+        (["--alpha", 0.1, "--score", "q"], "--score: column 'q' must hold real numbers"),
         (["--alpha", 0.1, "--method", "x"], "--method must be one of 'gcrc'"),
         (["--alpha", 0.1, "--loss", "x"], "--loss must be one of 'fdr'"),
         (["--alpha", 0.1, "--confidence", 0.9], "--confidence is for --method ltt"),
@@ -188,7 +188,7 @@ def test_words_as_labels_are_told_what_is_accepted(tmp_path, suffix):
     assert done.exit_code == 2
     told = " ".join(done.stderr.split())
     assert "--label: column 'y' must hold true and false, or 1 and 0" in told
-    assert "==" not in told
+    assert "== 'WORD'" in told
     if suffix == "parquet":
         done = call(tmp_path, "--alpha", 0.25, *COLUMNS)
         assert done.exit_code == 2
@@ -206,3 +206,15 @@ def test_a_threshold_that_keeps_nothing_is_no_success(tmp_path, method):
     if method == "gcrc":
         assert "no useful promise: the threshold keeps none of these claims" in done.stdout
     assert call(*options, "--alpha", 0.6).exit_code == 0
+
+
+@pytest.mark.filterwarnings("default::tether.AssumptionWarning")
+def test_inverted_labels_have_an_exit_code_although_a_threshold_passes(tmp_path):
+    path = tmp_path / "claims.csv"
+    table = pyarrow.table({"q": ITEMS, "s": SCORES, "y": ~TRUE, "z": TRUE})
+    pyarrow.csv.write_csv(table, path)
+    columns = ("--score", "s", "--item", "q", "--promise", 0.25)
+    inverted = run("threshold", path, *columns, "--label", "y", "--json")
+    assert json.loads(inverted.stdout)["exists"], inverted.output
+    assert inverted.exit_code == 3
+    assert run("threshold", path, *columns, "--label", "z").exit_code == 0

@@ -94,7 +94,7 @@ def largest_passing(risks, grid, alpha, tolerance=1e-12):
 KERNELS = {"clip": clip_kernel, "mix": mix_kernel, "geometric": geometric_kernel}
 
 
-def assert_supremum(made, found, alpha, family, points=2000, test=None):
+def assert_supremum(made, found, alpha, family, points=1000, test=None):
     """Risk is at most alpha everywhere below beta and above alpha just past it."""
     ratios = np.concatenate(
         (made["optimized"] - made["safe"], made["draw_optimized"] - made["draw_safe"])

@@ -21,7 +21,12 @@ def test_a_safe_policy_above_what_is_asked_is_named(asked):
     assert "above 0.04: more rows will not help" in found.warnings[0]
     assert not any("collect rows" in each for each in found.warnings)
     assert "Is 1 the harm" not in found.warnings[0]
+    assert "Were missing outcomes counted as the worst case?" in found.warnings[0]
     assert "up to alpha" not in str(found)
+    assert "from this safe policy 0.04 cannot be promised" in found.warnings[0]
+    for text in (found.warnings[0], str(found).partition("\n")[0]):
+        assert "serving the safe policy does not keep it either" in text
+        assert "erve the safe policy only" not in text, "that is what breaks it"
 
 
 def test_inverted_harm_is_asked_about():
@@ -33,6 +38,7 @@ def test_near_the_limit_the_advice_is_less_certain():
     found = tether.calibrate(log_of(0.055, rows=400), promise=0.05)
     assert not found.exists
     assert "more rows will help only if this is chance" in found.warnings[0]
+    assert "does not keep it" not in str(found)
 
 
 def test_a_safe_policy_below_what_is_asked_is_advised_to_collect_rows():
@@ -47,3 +53,16 @@ def test_the_loss_is_named_where_there_are_several():
     log = tether.Log(losses, np.zeros(3000), 0.1 * rng.normal(size=3000))
     found = tether.calibrate(log, alpha={"cost": 0.1, "harm": 0.1})
     assert "own mean loss of 'harm' is 0.19" in found.warnings[0]
+
+
+def test_a_score_that_avoids_harm_does_not_help_a_safe_policy_above_what_is_asked():
+    """The condition holds for all smaller betas too, so also for the safe policy."""
+    rng = np.random.default_rng(0)
+    actions = rng.normal(size=3000)
+    shortlist = tether.Shortlist(tether.Gaussian(0.0), lambda _, drawn: -drawn, size=8)
+    log = shortlist.make_log(None, actions, (actions > 1.5).astype(float), rng)
+    weights = np.exp(log.log_optimized - log.log_safe)
+    assert np.average(log.loss["loss"], weights=weights) < 0.01  # what it does at beta = inf
+    found = tether.calibrate(log, promise=0.05)
+    assert not found.useful
+    assert "however safe the optimized one is" in found.warnings[0]

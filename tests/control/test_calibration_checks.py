@@ -130,6 +130,11 @@ RECOMPUTED = [
     ("alpha", "provenance.settings.test_weight", 3.0), ("alpha", "provenance.log", {}),
     ("ratio error", "provenance.settings.ratio_error", 2.0), ("alpha", "provenance", 7),
     ("alpha", "provenance.log.log_safe", "sha256:00"), ("alpha", "provenance.proposals", None),
+    ("alpha", "pick_quantiles", [1.0] * 101), ("shortlist", "pick_quantiles", None),
+    ("shortlist", "pick_quantiles", [1.0] * 100), ("shortlist", "pick_quantiles", [0.2] * 101),
+    ("shortlist", "pick_quantiles", [1.0] * 100 + [0.5]), ("shortlist", "policies.picker", 3),
+    ("shortlist", "pick_quantiles", [2.0] * 101), ("shortlist", "policies", None),
+    ("shortlist", "policies", {"candidates": "x"}), ("shortlist", "policies", {"other": "x"}),
     ("alpha", "provenance.log_digest", "sha256:" + 64 * "0"), ("alpha", "provenance.log", None),
 ]  # fmt: skip
 """A case, a place in its record, and a value that contradicts the rest of it."""

@@ -36,6 +36,13 @@ def several():
     return tether.Log(losses, log.log_safe, log.log_optimized), proposals
 
 
+def shortlist():
+    rng = np.random.default_rng(3)
+    picked = tether.Shortlist(tether.Gaussian(0.0), tether.Gaussian(1.0), size=4)
+    actions = rng.normal(size=200)
+    return picked.make_log(None, actions, (actions > 1.5).astype(float), rng)
+
+
 BOTH = {"harm": 0.15, "delay": 0.4}
 CASES = {
     "alpha": lambda: tether.calibrate(*gaussian(), alpha=0.1),
@@ -51,6 +58,7 @@ CASES = {
         *gaussian(approximate="scores are estimates", ratio_error=1.02), alpha=0.15
     ),
     "blend": lambda: tether.calibrate(argmax(), alpha=0.2),
+    "shortlist": lambda: tether.calibrate(shortlist(), alpha=0.15),
     "contexts": lambda: tether.calibrate(
         *drawn_world(np.random.default_rng(1), rows=80)[:2], alpha=0.3
     ),

@@ -18,7 +18,7 @@ def test_the_limit_by_hand():
     log_odds = math.log(2 / COVERAGE_FALSE_ALARM)
     variance = weights.var(ddof=1)
     expected = 1.5 + math.sqrt(2 * variance * log_odds / 4) + 7 * 5 * log_odds / 9
-    assert found == pytest.approx((1.5, expected))
+    assert found[:2] == pytest.approx((1.5, expected))
     drawn = coverage_of(4, *sums, math.log(5.0), draws=100)
     assert drawn.limit - found.limit == pytest.approx(-math.log(COVERAGE_FALSE_ALARM) / 100)
 
@@ -66,7 +66,7 @@ def test_a_log_without_an_action_of_the_policy_promises_nothing_useful(family):
     assert whole.covered
     assert whole.coverage == pytest.approx(1, abs=0.1)
     assert "the optimized policy passes as it is" in str(whole)
-    with pytest.warns(tether.AssumptionWarning, match=r"contains only 5\d\.\d% of what this"):
+    with pytest.warns(tether.AssumptionWarning, match=r"contains only 5\d\.\d% of what the"):
         part = tether.calibrate(bandit_log(taken[taken < 2]), alpha=0.1, family=family)
     assert part.beta == np.inf
     assert not part.covered

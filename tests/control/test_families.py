@@ -73,6 +73,18 @@ def test_mix_moves_with_log_odds():
     assert slope == pytest.approx(beta * ratio / (1 + beta * ratio) - beta / (1 + beta), abs=1e-6)
 
 
+def test_mix_takes_a_beta_for_each_action():
+    rng = np.random.default_rng(3)
+    safe, optimized = rng.normal(size=(2, 7)) * 10
+    safe[1] = optimized[2] = -np.inf
+    betas = np.array([-np.inf, 0.3, -800.0, 2.0, np.inf, 800.0, np.inf])
+    safe[6] = -np.inf
+    found = tether.Mix().log_density(safe, optimized, betas, 0.0)
+    for k, beta in enumerate(betas.tolist()):
+        one = tether.Mix().log_density(safe[k : k + 1], optimized[k : k + 1], beta, 0.0)
+        assert found[k] == one[0]
+
+
 @pytest.mark.parametrize("log_beta", [-1.2, 0.0, 0.9])
 @pytest.mark.parametrize("draws", [1, 3])
 def test_budgeted_clip_is_what_giving_up_does(log_beta, draws):

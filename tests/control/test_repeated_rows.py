@@ -1,12 +1,21 @@
 """Rows that are in a log twice are told; rows that are equal by chance are not."""
 
+import functools
+import re
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import tether
-from tether.control.repeated_rows import implausible_copies
+from tether.control.parts import score_sums, score_warnings
+from tether.control.repeated_rows import (
+    hash_rows,
+    implausible_copies,
+    repeated_lines_warning,
+)
 
 
 def continuous(rows=300, seed=0):
@@ -44,28 +53,66 @@ def messages(columns, context="context"):
 
 
 @pytest.mark.parametrize("context", ["context", None])
-def test_a_log_joined_to_itself_is_told_with_the_first_copy(context):
+def test_a_log_joined_to_itself_is_told_with_the_rows_that_are_copies(context):
     columns = continuous()
     assert messages(columns, context) == []
     (message,) = messages(with_copies(columns, slice(None)), context)
     assert message.startswith("600 of 600 rows are in the log more than once")
-    assert "row 300 equals row 0" in message
+    assert "(rows 300 to 599 equal rows 0 to 299)" in message
 
 
 def test_files_that_overlap_are_told():
     columns = with_copies(continuous(2000), slice(0, 400))
     (message,) = messages(columns)
     assert message.startswith("800 of 2,400 rows")
-    assert "row 2000 equals row 0" in message
+    assert "(rows 2000 to 2399 equal rows 0 to 399)" in message
 
 
 def test_make_log_tells_them():
     rng = np.random.default_rng(0)
     safe, optimized = tether.Gaussian(0.0), tether.Gaussian(1.0)
     actions = np.tile(safe.sample(200, rng), 2)
-    with pytest.warns(tether.AssumptionWarning, match="row 200 equals row 0") as told:
+    with pytest.warns(
+        tether.AssumptionWarning, match="rows 200 to 399 equal rows 0 to 199"
+    ) as told:
         tether.make_log(safe, optimized, None, actions, actions > 1.5)
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rows_that_are_equal_by_chance_are_not_named_as_copies(seed):
+    """Among 300 rows of 500 pairs of scores and two losses, some are equal before any copy."""
+    rng = np.random.default_rng(seed)
+    value = rng.integers(500, size=300)
+    columns = {
+        "loss": value % 7 == 0,
+        "log_safe": -2.0 - value / 100,
+        "log_optimized": -3.0 + 0 * value,
+    }
+    assert messages(columns, None) == []
+    assert len(np.unique(value)) < 260
+    (message,) = messages(with_copies(columns, slice(0, 300)), None)
+    first, last = re.search(r"rows (\d+) to (\d+) equal rows", message).groups()
+    assert 300 <= int(first) < int(last), "a block that was copied"
+    shuffled = rng.permutation(600)
+    scattered = {name: each[shuffled] for name, each in with_copies(columns, slice(None)).items()}
+    (message,) = messages(scattered, None)
+    assert "log-probabilities, far more than by chance" in message, "no pair is named"
+
+
+def test_a_calibration_says_what_was_wrong_with_its_log_also_once_saved(tmp_path):
+    columns = with_copies(continuous(), slice(None))
+    with pytest.warns(tether.AssumptionWarning):
+        log = tether.Log.from_frame(columns, context=None)
+    (message,) = log.warnings
+    assert message in " ".join(log.summary().replace("!", "").split())
+    found = tether.calibrate(log, alpha=0.2)
+    assert message in found.warnings
+    assert "rows 300 to 599 equal" in found._repr_html_()
+    found.save(tmp_path / "found.json")
+    loaded = tether.Calibration.load(tmp_path / "found.json")
+    assert message in loaded.warnings
+    assert "600 of 600 rows are in the log more than once" in loaded.summary()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -102,3 +149,84 @@ def test_independent_values_of_any_distribution_are_never_called_copies_and_copi
     for value in (np.random.default_rng(0).random(100), np.arange(60)):
         for copies in (2, 3, 5):
             assert implausible_copies(np.full(len(value), copies))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files of rows, of which one is there twice under another name."""
+    columns = continuous(3000)
+    parts = (slice(0, 2000), slice(2000, 3000), slice(0, 1000))
+    for number, rows in enumerate(parts):
+        table = pa.table({name: column[rows] for name, column in columns.items()})
+        parquet.write_table(table, tmp_path / f"{number}.parquet", row_group_size=500)
+    return tmp_path
+
+
+def test_a_scan_of_files_that_overlap_says_so_in_its_calibration(folder):
+    found = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
+    (message,) = (each for each in found.warnings if "more than once" in each)
+    assert message.startswith("2,000 of 4,000 rows are in the log more than once")
+    (folder / "2.parquet").unlink()
+    found = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
+    assert not any("more than once" in each for each in found.warnings)
+
+
+def test_copies_in_a_scan_are_counted_in_a_sample_of_the_rows(folder, monkeypatch):
+    monkeypatch.setattr(score_sums, "KEPT_TIMES", 1000)
+    monkeypatch.setattr(score_warnings, "KEPT_TIMES", 1000)
+    found = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
+    (message,) = (each for each in found.warnings if "more than once" in each)
+    about = re.match(r"about ([\d,]+) of 4,000 rows", message)
+    assert 1800 < int(about.group(1).replace(",", "")) < 2200
+
+
+def test_hashes_are_counted_the_same_in_any_parts(monkeypatch):
+    monkeypatch.setattr(score_sums, "KEPT_TIMES", 50)
+    rng = np.random.default_rng(0)
+    hashes = rng.integers(2**64, size=300, dtype=np.uint64)[rng.integers(300, size=1000)]
+    whole, times = np.unique(hashes, return_counts=True)
+    for parts in (1, 2, 7, 1000):
+        counted = [score_sums.CountedHashes.of(part) for part in np.array_split(hashes, parts)]
+        merged = functools.reduce(lambda first, second: first.merge(second), counted)
+        assert merged.hashes.tolist() == whole[:50].tolist()
+        assert merged.times.tolist() == times[:50].tolist()
+
+
+def test_contexts_of_a_scan_may_come_back_by_design(tmp_path):
+    rng = np.random.default_rng(0)
+    table = np.repeat(rng.dirichlet(np.ones(2), size=300), 2, axis=0)  # each context twice
+    action = rng.integers(2, size=600)
+    columns = {
+        "loss": np.zeros(600),
+        "log_safe": np.full(600, -np.log(2)),
+        "log_optimized": np.log(table[np.arange(600), action]),
+        **{f"log_safe_all_{k}": np.full(600, -np.log(2)) for k in range(2)},
+        **{f"log_optimized_all_{k}": np.log(table[:, k]) for k in range(2)},
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    found = tether.calibrate(tether.Log.scan(tmp_path / "log.parquet"), alpha=0.2)
+    assert not any("more than once" in each for each in found.warnings)
+
+
+def file_columns(table):
+    return [hash_rows([np.asarray(column, dtype=np.float64)]) for column in table]
+
+
+def test_a_key_of_a_file_that_comes_back_with_nothing_but_copies_is_told():
+    rng = np.random.default_rng(0)
+    table = [np.arange(5000), rng.integers(3, size=5000), rng.random(5000) < 0.03]
+    assert repeated_lines_warning(file_columns(table)) is None
+    rows = rng.permutation(5000)[:300]
+    with_some = [np.concatenate([column, column[rows]]) for column in table]
+    message = repeated_lines_warning(file_columns(with_some))
+    assert message.startswith("600 of 5,300 rows are in the log more than once, with the same valu")
+    renumbered = [np.arange(5300), *with_some[1:]]
+    assert repeated_lines_warning(file_columns(renumbered)) is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_keys_that_come_back_with_other_rows_too_are_not_told(seed):
+    rng = np.random.default_rng(seed)
+    for user in (np.tile(np.arange(1000), 2), rng.integers(5, size=2000), rng.zipf(1.3, 2000)):
+        action = rng.choice(3, size=2000, p=[0.9, 0.05, 0.05])
+        assert repeated_lines_warning(file_columns([user, action, rng.random(2000) < 0.05])) is None

@@ -84,7 +84,7 @@ def test_by_hand():
     log = tether.Log(loss, np.zeros(19), np.zeros(19))
     found = tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.2)
     assert found.robustness == pytest.approx(np.sqrt(18 * 0.2 / (2 * 0.8)))
-    assert "off by a factor of at most 1.5" in " ".join(found.summary().split())
+    assert "1.5: each weight may be wrong by this factor" in " ".join(found.summary().split())
     allowed = tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.2, ratio_error=1.25)
     assert "1.25 is allowed for" in " ".join(allowed.summary().split())
     assert allowed.robustness == pytest.approx(1.5)

@@ -52,6 +52,22 @@ def test_the_factor_is_the_spread_of_what_shared_draws_weigh(log_beta):
     assert spread.sum() > 0.001
 
 
+def test_the_factor_is_the_same_when_all_ratios_are_multiplied():
+    """Also by so much that squares of weights leave the range of floats."""
+    context, source = np.repeat([0, 1], 6), np.tile(["safe", "optimized"], 6)
+    factors = []
+    for far in (20.0, 600.0):
+        rng = np.random.default_rng(4)
+        drawn, taken = far + rng.normal(size=12), far + rng.normal(size=8)
+        proposals = tether.Proposals(np.zeros(12), drawn, context=context, source=source)
+        rows = np.repeat([0, 1], 4)
+        log = tether.Log(np.tile([0.0, 1.0], 4), np.zeros(8), taken, context=rows)
+        problem = pose(log, proposals, tether.BudgetedClip(3), 5.0)
+        factors.append(shared_ratio_error(problem, Constraint("loss", 0.3, 1.0), far))
+    assert factors[0] > 1.005
+    assert factors[1] == pytest.approx(factors[0], rel=1e-6)
+
+
 def test_rows_with_draws_of_their_own_cost_nothing():
     rng = np.random.default_rng(2)
     log, proposals = two_contexts(rng, 60, 3, label=np.arange(60))

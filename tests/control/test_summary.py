@@ -15,7 +15,7 @@ def test_summary_of_each_outcome():
     whole, _ = calibrated(alpha=0.9)
     assert "beta = inf: the optimized policy passes as it is" in str(whole)
     none, _ = calibrated(alpha=0.01)
-    assert "beta = 0: serve the safe policy only" in str(none)
+    assert "beta = 0: no promise, and serving the safe policy does not" in str(none)
     assert "no beta passes" in str(none)
     assert "expected loss ≤" not in str(none)
     assert none.promise == none.bound == 1.0
@@ -36,6 +36,18 @@ def test_several_constraints_in_words():
     assert found.promises["harm"] < found.promises["delay"] == found.promise
     assert "risk of delay" in str(found)
     assert found.curve("harm").risk == pytest.approx(found.curve().risk / 5, rel=1e-6)
+
+
+def test_a_single_loss_that_was_given_by_name_is_named():
+    loss = np.repeat([1.0, 0.0], [1, 49])
+    for given, stated in (
+        (loss, "the expected loss of the next action is at most"),
+        ({"complaint": loss}, "the expected loss (complaint) of the next action is at most"),
+    ):
+        log = tether.Log(given, np.zeros(50), np.zeros(50))
+        found = tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.2)
+        assert found.statement.startswith(stated)
+        assert stated in " ".join(found.summary().split())
 
 
 def test_warnings_say_what_is_wrong():

@@ -13,7 +13,18 @@ from tests.control.direct_formulas import LONG
 from tether.control.context_draws import ContextDraws
 from tether.control.densities import BudgetedDensities
 from tether.control.proposal_blocks import ProposalBlocks
-from tether.control.unbiased_averages import COLUMNS_PER_PART, tries_and_fallback
+from tether.control.unbiased_averages import (
+    COLUMNS_PER_PART,
+    MAX_POLYNOMIAL_BUDGET,
+    _by_polynomials,
+    _by_quadrature,
+    tries_and_fallback,
+)
+
+
+def averages(log_accept):
+    """S and D of sets of proposals, given their log acceptance probabilities."""
+    return tries_and_fallback(lambda part: -np.expm1(log_accept[:, part]), *log_accept.shape)
 
 
 def all_orders(accept):
@@ -34,7 +45,7 @@ def all_orders(accept):
 def test_against_all_orders(accept):
     expected = all_orders(accept)
     with np.errstate(divide="ignore"):
-        tries, fallback = tries_and_fallback(np.log(np.array(accept))[:, None])
+        tries, fallback = averages(np.log(np.array(accept))[:, None])
     assert tries[0] == pytest.approx(float(expected[0]), rel=1e-12)
     assert fallback[0] == pytest.approx(float(expected[1]), rel=1e-12, abs=1e-15)
 
@@ -56,7 +67,7 @@ def subset_averages(log_accept):
 def test_against_symmetric_polynomials(seed, budget, depth):
     """Also with many proposals, and with acceptance probabilities far below one."""
     log_accept = -depth * np.random.default_rng(seed).random((budget, 3))
-    tries, fallback = tries_and_fallback(log_accept)
+    tries, fallback = averages(log_accept)
     for column in range(3):
         expected = subset_averages(log_accept[:, column])
         assert tries[column] == pytest.approx(expected[0], rel=1e-11)
@@ -68,7 +79,7 @@ def test_against_symmetric_polynomials(seed, budget, depth):
 def test_range(seed, budget):
     rng = np.random.default_rng(seed)
     log_accept = np.minimum(rng.normal(size=(budget, 50)) * 10 ** rng.uniform(-9, 3), 0.0)
-    tries, fallback = tries_and_fallback(log_accept)
+    tries, fallback = averages(log_accept)
     assert (tries >= 1).all()
     assert (tries <= budget).all()
     assert (fallback >= 0).all()
@@ -78,12 +89,12 @@ def test_range(seed, budget):
 def test_the_ends_of_the_range():
     for budget in (1, 2, 7, 16):
         accepted, rejected = np.zeros((budget, 2)), np.full((budget, 2), -np.inf)
-        assert [part.tolist() for part in tries_and_fallback(accepted)] == [[1, 1], [0, 0]]
-        tries, fallback = tries_and_fallback(rejected)
+        assert [part.tolist() for part in averages(accepted)] == [[1, 1], [0, 0]]
+        tries, fallback = averages(rejected)
         assert tries == pytest.approx([budget, budget], rel=1e-13)
         assert fallback.tolist() == [1, 1]
         first = np.where(np.arange(budget) == 0, 0.0, -np.inf)[:, None]  # one of N is accepted
-        tries, fallback = tries_and_fallback(first)
+        tries, fallback = averages(first)
         assert tries == pytest.approx([(budget + 1) / 2])
         assert fallback.tolist() == [0]
 
@@ -91,11 +102,25 @@ def test_the_ends_of_the_range():
 def test_many_sets_are_handled_in_parts():
     rng = np.random.default_rng(1)
     log_accept = -rng.exponential(size=(3, 2 * COLUMNS_PER_PART + 5))
-    whole = tries_and_fallback(log_accept)
+    whole = averages(log_accept)
     order = rng.permutation(log_accept.shape[1])
-    moved = tries_and_fallback(log_accept[:, order])
+    moved = averages(log_accept[:, order])
     for one, other in zip(whole, moved, strict=True):
         assert one[order] == pytest.approx(other, rel=1e-13)
+
+
+@pytest.mark.parametrize("budget", [2, 31, MAX_POLYNOMIAL_BUDGET])
+def test_polynomials_and_their_integral_agree(budget):
+    rejected = np.random.default_rng(budget).random((budget, 40)) ** 0.1
+    found, expected = _by_polynomials(rejected), _by_quadrature(rejected)
+    assert found[0] == pytest.approx(expected[0], rel=1e-11)
+    assert found[1] == pytest.approx(expected[1], rel=1e-11)
+
+
+def test_more_proposals_than_polynomials_fit_into_floats():
+    tries, fallback = averages(np.full((3000, 2), np.log(0.001)))
+    assert tries == pytest.approx([(1 - 0.999**3000) / 0.001] * 2, rel=1e-10)
+    assert fallback == pytest.approx([0.999**3000] * 2, rel=1e-10)
 
 
 def served(safe, optimized, beta, budget):

@@ -19,4 +19,4 @@ class DemoRun:
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory) -> DemoRun:
     output, folder = [], tmp_path_factory.mktemp("demo") / "new folder"
-    return DemoRun(biopsy.run(folder, splits=12, show=output.append), output, folder)
+    return DemoRun(biopsy.run(folder, splits=6, show=output.append), output, folder)

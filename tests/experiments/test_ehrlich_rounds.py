@@ -13,13 +13,25 @@ from experiments.ehrlich.rows import log_acceptance
 import tether
 from experiments import ehrlich, harness
 
+SAMPLE = 120
+SETTINGS = {
+    "sample": SAMPLE,
+    "first_sample": 400,
+    "stock": 700,
+    "proposals": 64,
+    "pairs": 3500,
+    "safe_seeds": 4,
+}
+FEW = [word for name in SETTINGS for word in ("--set", f"{name}={SETTINGS[name]}")]
+"""Fewer actions, pairs and seeds than in a quick run by hand."""
+
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     out = tmp_path_factory.mktemp("ehrlich")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # matplotlib's own
-        main(["--quick", "--out", str(out)])
+        main(["--quick", "--out", str(out), *FEW])
     return out
 
 
@@ -33,7 +45,7 @@ def test_quick_run_keeps_alpha_where_it_controls_and_loses_it_where_not(quick):
     assert max(free) > 0.6 > 0.4 > free[0]
     for row in rows:
         if row["alpha"] == 0.4:
-            spread = 3 * np.sqrt(0.4 * 0.6 / 200)
+            spread = 3 * np.sqrt(0.4 * 0.6 / SAMPLE)
             assert row["infeasible"] <= 0.4 + spread
             assert row["round"] == 0 or row["exists"]
             assert row["round"] == 0 or row["risk"] <= 0.4 + 1e-6
@@ -44,7 +56,7 @@ def test_quick_run_keeps_alpha_where_it_controls_and_loses_it_where_not(quick):
     assert best == sorted(best)
     ramp = [row for row in rows if (row["arm"], row["alpha"]) == ("aimed_ramp", 0.5)]
     assert 0 < ramp[1]["first_share"] < 1
-    assert max(row["infeasible"] for row in ramp) <= 0.5 + 3 * np.sqrt(0.5 * 0.5 / 200)
+    assert max(row["infeasible"] for row in ramp) <= 0.5 + 3 * np.sqrt(0.5 * 0.5 / SAMPLE)
 
 
 def test_quick_run_leaves_tables_and_figures(quick):
@@ -95,12 +107,12 @@ def test_resuming_finished_runs_repeats_nothing(quick):
     before = (quick / "rounds.csv").read_bytes()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        main(["--quick", "--resume", "--out", str(quick)])
+        main(["--quick", "--resume", "--out", str(quick), *FEW])
     assert (quick / "rounds.csv").read_bytes() == before
 
 
 def test_runs_with_other_settings_are_not_gone_on_with(quick):
-    changed = ["--set", "sample=9", "--set", "dpo_rate=1.0"]
+    changed = [*FEW, "--set", "sample=9", "--set", "dpo_rate=1.0"]
     with pytest.raises(SystemExit, match="has runs with other settings: dpo_rate, sample"):
         main(["--quick", "--resume", "--out", str(quick), *changed])
 

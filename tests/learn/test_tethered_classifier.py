@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import tether
+from tests.scale import scaled
 from tether.learn import TetheredClassifier
 
 DRAWS = "predict draws from predict_proba, as the promise is about draws: it is no argmax"
@@ -63,7 +64,7 @@ def test_probabilities_are_those_of_the_tethered_policy():
 def test_predictions_have_the_probabilities_that_are_stated():
     """Over many seeds, each class is predicted as often as `predict_proba` says."""
     model = held_back()
-    few, repeats = X[:40], 2000
+    few, repeats = X[:40], scaled(600)
     counts = np.zeros((40, 3))
     for seed in range(repeats):
         model.seed_ = seed
@@ -87,7 +88,7 @@ def test_the_expected_loss_is_at_most_the_promise_and_a_wrong_beta_breaks_it():
     """Worlds with 300 rows: the mean loss of drawn predictions on fresh rows, over many fits."""
     losses, wrong, promises = [], [], []
     safe = DummyClassifier(strategy="uniform").fit(X, Y)
-    for seed in range(150):
+    for seed in range(scaled(50)):
         rng = np.random.default_rng(seed)
         rows = rng.choice(1500, 600, replace=False)
         model = TetheredClassifier(safe, HARMFUL, alpha=0.75, random_state=seed)

@@ -48,7 +48,7 @@ def test_candidates_of_a_context_are_one_request_or_one_reading_of_the_prompt(wo
 
 def test_an_old_log_joins_by_fresh_draws_and_every_score_is_calibrated_and_served(world):
     rng = np.random.default_rng(0)
-    contexts = np.tile(world.contexts, 10)
+    contexts = np.tile(world.contexts, 5)
     actions = world.safe.sample(contexts, rng)
     if world.server is not None:
         world.server.requests.clear()

@@ -137,7 +137,20 @@ def test_an_alarm_stays():
     later = monitor.update([0.0] * 5000)
     assert later.alarm_at == first.alarm_at
     assert later.p_value <= 0.05 < math.exp(-later.log_wealth)
-    assert str(later).startswith(f"ALARM at loss {first.alarm_at} of 5005: their mean is")
+    assert str(later).startswith(f"ALARM at loss {first.alarm_at}: from some loss on they are too")
+    assert str(later).endswith("The mean of all 5005 losses, from the first on, is 0.000999")
+
+
+def test_an_alarm_after_a_change_claims_nothing_that_its_own_interval_contradicts():
+    """The interval of all losses contains the level, because most of them were harmless."""
+    monitor = RiskMonitor(0.045)
+    monitor.update([0.0] * 540)
+    status = monitor.update([1.0] * 29 + [0.0] * 26)
+    assert status.lower < 0.045 < status.upper
+    assert status.alarm
+    assert "mean risk in" not in status.told("alarm level 0.045")
+    assert "too high for alarm level 0.045 (p " in status.told("alarm level 0.045")
+    assert "0.05 raises an alarm" in str(status)
 
 
 def test_before_the_first_loss():

@@ -1,10 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 import tether
 from tests.fit import chi_square, fits
+from tether.policies.aligned_actions import in_order_of
 
 
 def test_probabilities_logits_and_temperature_agree():
@@ -117,3 +119,92 @@ def test_unknown_actions_and_contexts_are_refused():
     short = tether.Categorical(lambda x: np.log([[0.5, 0.5]]), actions=[0, 1])
     with pytest.raises(ValueError, match=r"returned shape \(1, 2\), expected \(3, 2\)"):
         short.log_prob_all(np.zeros(3))
+
+
+ORDERED = np.array(["email", "none", "push"])
+SHUFFLED = ["push", "none", "email"]
+
+
+def _by_device(contexts):
+    """Probabilities as a frame with one column per action, in alphabetical order."""
+    phone = np.asarray(contexts) == "phone"
+    table = np.where(phone[:, None], [[0.1, 0.2, 0.7]], [[0.6, 0.3, 0.1]])
+    return pd.DataFrame(table, columns=ORDERED)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tether.Categorical.from_probabilities(_by_device, SHUFFLED),
+        lambda: tether.Categorical.from_logits(lambda x: np.log(_by_device(x)), SHUFFLED),
+        lambda: tether.Categorical(lambda x: np.log(_by_device(x)), SHUFFLED),
+    ],
+    ids=["probabilities", "logits", "log-probabilities"],
+)
+def test_the_columns_of_a_frame_that_a_function_returns_are_matched_by_name(make):
+    policy, contexts = make(), np.array(["phone", "web"])
+    assert np.allclose(np.exp(policy.log_prob(contexts, ["push", "push"])), [0.7, 0.1])
+    drawn = policy.sample(np.repeat("phone", 4000), np.random.default_rng(0))
+    assert chi_square(np.searchsorted(ORDERED, drawn), np.array([0.1, 0.2, 0.7])) > 1e-3
+    # Brought into the order of another policy, and saved: still by name.
+    model = tether.Categorical.from_probabilities([0.3, 0.3, 0.4], ["none", "push", "email"])
+    reordered = in_order_of(model, policy)
+    assert np.allclose(np.exp(reordered.log_prob(contexts, ["push", "push"])), [0.7, 0.1])
+
+
+def test_the_columns_of_a_frame_are_matched_by_name():
+    frame = _by_device(["phone", "web"])
+    for make, table in (
+        (tether.Categorical.from_probabilities, frame),
+        (tether.Categorical.from_logits, np.log(frame)),
+        (tether.Categorical, np.log(frame)),
+    ):
+        for policy in (make(table, SHUFFLED), make(table)):
+            assert np.allclose(np.exp(policy.log_prob([0, 1], ["push", "push"])), [0.7, 0.1])
+        with pytest.raises(ValueError, match="name each column by its action"):
+            make(table.add_prefix("p_"), SHUFFLED)
+    wrong = tether.Categorical.from_probabilities(
+        lambda x: _by_device(x).add_prefix("p_"), actions=SHUFFLED
+    )
+    with pytest.raises(ValueError, match="the function's result has the columns 'p_email'"):
+        wrong.log_prob_all(["phone"])
+
+
+def test_the_beta_of_a_frame_does_not_depend_on_the_order_of_the_actions():
+    rng = np.random.default_rng(3)
+    device = rng.choice(["phone", "web"], size=2000)
+    actions = rng.choice(ORDERED, size=2000)
+    losses = (rng.random(2000) < 0.4 * (actions == "push")).astype(float)
+    betas = {
+        tether.calibrate(
+            tether.make_log(
+                None,
+                tether.Categorical.from_probabilities(_by_device, order),
+                device,
+                actions,
+                losses,
+                propensities=np.full(2000, 1 / 3),
+                min_propensity=1 / 3,
+            ),
+            alpha=0.15,
+            family="mix",
+        ).beta
+        for order in (ORDERED, SHUFFLED)
+    }
+    assert len(betas) == 1
+    assert 0 < betas.pop() < np.inf
+
+
+def test_a_model_of_an_outcome_is_told_to_be_no_policy():
+    rng = np.random.default_rng(5)
+    features, opened = rng.normal(size=(60, 2)), rng.random(60) < 0.3
+    for outcome in (opened, opened.astype(int)):
+        model = LogisticRegression().fit(features, outcome)
+        policy = tether.Categorical.from_classifier(model)
+        with pytest.raises((ValueError, TypeError), match="predicts an outcome is no policy"):
+            policy.log_prob(features, np.full(60, "email"))
+    with pytest.raises(ValueError, match=r"expected one of 0, 1$"):
+        policy.log_prob(features, np.full(60, 2))
+    rates = tether.Categorical.from_probabilities(lambda x: np.full((len(x), 3), 0.05), ORDERED)
+    with pytest.raises(ValueError, match=r"sum of 0\.15; if these are predictions for each action"):
+        rates.log_prob_all(features)

@@ -48,6 +48,7 @@ def test_with_contexts_every_context_has_its_own_draws():
     assert np.allclose(proposals.log_safe, SAFE.log_prob(None, action))
 
 
+@pytest.mark.filterwarnings("ignore:30 of 30 rows:tether.AssumptionWarning")
 def test_finite_actions_are_scored_in_the_log_and_need_no_proposals():
     rng = np.random.default_rng(2)
     safe, optimized = (
@@ -98,7 +99,7 @@ def test_invalid_arguments_are_refused():
     rng = np.random.default_rng(4)
     with pytest.raises(ValueError, match="actions has 3 rows but contexts has 2"):
         tether.make_log(SAFE, OPTIMIZED, np.zeros(2), np.zeros(3), np.zeros(3))
-    with pytest.raises(ValueError, match="loss has 2 rows"):
+    with pytest.raises(ValueError, match="losses has 2 rows but actions has 3"):
         tether.make_log(SAFE, OPTIMIZED, None, np.zeros(3), np.zeros(2))
     with pytest.raises(ValueError, match="draws must be an integer"):
         tether.make_proposals(SAFE, OPTIMIZED, None, 0, rng)

@@ -119,3 +119,17 @@ def test_the_restricted_policy_at_an_infinite_beta_is_what_was_calibrated():
     weights = served / 0.5
     risk = (weights @ losses + weights.max()) / (weights.sum() + weights.max())
     assert found.risk == pytest.approx(risk)
+
+
+def test_a_calibration_keeps_what_the_log_was_warned_of(tmp_path):
+    contexts, actions, losses = rows_of(SAFE, 5000)
+    kept = (actions != "call") | (np.arange(5000) % 10 == 0)
+    with pytest.warns(tether.AssumptionWarning, match="'call'"):
+        log = tether.make_log(SAFE, NEW, contexts[kept], actions[kept], losses[kept])
+    (message,) = log.warnings
+    with pytest.warns(tether.AssumptionWarning, match="nothing useful is promised"):
+        found = tether.calibrate(log, alpha=0.2, family="mix")
+    assert message in found.warnings
+    found.save(tmp_path / "found.json")
+    assert message in tether.Calibration.load(tmp_path / "found.json").warnings
+    assert "log contains less of what the optimized policy does" in found._repr_html_()

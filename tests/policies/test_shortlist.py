@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
+from tests.scale import scaled
 from tether import Categorical, Gaussian, Shortlist, calibrate, make_log, make_proposals, serve
 from tether.policies import ShortlistRows
 
@@ -279,7 +280,7 @@ def test_the_enumerated_risk_is_at_most_alpha_on_average(rows, family):
     rng = np.random.default_rng(rows)
     shortlist, alpha = Shortlist(draw_three, value, size=2), 0.21
     risks, excess = [], []
-    for _ in range(200):
+    for _ in range(scaled(80)):
         actions = draw_three(rows + 1, rng)
         losses = rng.random(rows + 1) < HARM[actions]
         log = shortlist.make_log(None, actions[:rows], losses[:rows], rng)

@@ -9,6 +9,7 @@ makes that mistake on purpose.
 import numpy as np
 import pytest
 
+from tests.scale import scaled
 from tether import Log, Shortlist, calibrate
 
 ALPHA = 0.16
@@ -50,7 +51,7 @@ def simulate(size, rows, repeats, family="clip", change=lambda log: log):
 @pytest.mark.parametrize("size", [2, 4, 16])
 @pytest.mark.parametrize("rows", [50, 5_000])
 def test_the_mean_risk_served_is_at_most_what_is_promised(size, rows):
-    risk, error, excess = simulate(size, rows, repeats=150 if rows == 50 else 15)
+    risk, error, excess = simulate(size, rows, repeats=scaled(60 if rows == 50 else 6))
     assert risk <= ALPHA + excess + 3 * error
     assert risk > 0.13 if rows == 50 else risk > 0.155  # the safe policy's risk is 0.117
     if rows == 5_000:
@@ -59,7 +60,7 @@ def test_the_mean_risk_served_is_at_most_what_is_promised(size, rows):
 
 @pytest.mark.parametrize("family", FAMILIES[1:])
 def test_it_is_so_for_every_family(family):
-    for rows, repeats in ((50, 100), (2_000, 10)):
+    for rows, repeats in ((50, scaled(40)), (2_000, scaled(5))):
         risk, error, excess = simulate(4, rows, repeats, family)
         assert risk <= ALPHA + excess + 3 * error
         assert risk > 0.125

@@ -32,7 +32,7 @@ def test_a_promise_far_above_alpha_is_not_useful():
 
 def test_it_reads_well():
     made = RampShare(0.1, {"loss": part()}, "loss")
-    assert str(made) == "share 0.1: in expectation, loss ≤ 0.023 (alpha 0.02); limited by loss"
+    assert str(made) == "share 0.1: in expectation, loss ≤ 0.023 (alpha 0.02); limited by 'loss'"
     assert "limited" not in str(replace(made, share=1.0))  # by nothing
     closed = RampShare(0.0, {"loss": part()}, "loss", "halted by hand")
     assert str(closed) == "share 0: halted by hand; nothing is promised"

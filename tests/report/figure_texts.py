@@ -14,7 +14,8 @@ SLACK = 1.0
 def drawn_texts(figure):
     """Every text that is visible in the figure, with its box in pixels."""
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    if figure.stale:
+        figure.draw_without_rendering()  # lays the texts out, paints no pixel
     hidden = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):

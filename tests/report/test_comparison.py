@@ -95,3 +95,25 @@ def test_every_result_of_a_mapping_has_a_name_of_its_own():
     for alone in (low, None):
         with pytest.raises(TypeError, match=r"must be a list or a mapping of .*, got"):
             tether.compare(alone)
+
+
+def _of_two_families():
+    rng = np.random.default_rng(0)
+    safe, optimized = np.array([0.6, 0.4]), np.array([0.1, 0.9])
+    action, context = (rng.random(800) < safe[1]).astype(int), rng.integers(2, size=800)
+    policies = [tether.Categorical.from_probabilities(each) for each in (safe, optimized)]
+    losses = rng.random(800) < 0.05 + 0.1 * action
+    log = tether.make_log(*policies, context, action, losses, rewards=action)
+    return {family: tether.calibrate(log, alpha=0.12, family=family) for family in ("clip", "mix")}
+
+
+def test_families_are_compared_by_what_changes_and_by_traffic():
+    found = _of_two_families()
+    compared = tether.compare(found)
+    table = compared.to_frame()
+    assert table["changed"].tolist() == [each.saved_gain.changed.mean for each in found.values()]
+    assert np.isnan(table["traffic"][0])
+    assert table["traffic"][1] == found["mix"].optimized_share
+    assert "different scales" in str(compared)
+    assert "different scales" not in str(tether.compare(calibrations()))
+    assert "traffic" not in tether.compare(calibrations()).to_frame()

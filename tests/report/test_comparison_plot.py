@@ -1,9 +1,11 @@
 """The picture of a comparison."""
 
+import itertools
+
 import numpy as np
 
 import tether
-from tests.report.test_comparison import CLAIMS, METHODS, calibrations
+from tests.report.test_comparison import CLAIMS, METHODS, _of_two_families, calibrations
 
 
 def test_selections_are_drawn_along_their_thresholds():
@@ -37,3 +39,21 @@ def test_rewards_are_drawn_where_all_have_them():
     assert right.get_xlabel() == "expected reward"
     means = [each.saved_gain.reward.tethered.mean for each in found]
     assert right.lines[0].get_xdata().tolist() == means
+
+
+def test_dots_are_inside_the_axes_and_tick_labels_do_not_touch():
+    for found in (list(_of_two_families().values()), calibrations()):
+        figure = tether.compare(found).plot()
+        figure.canvas.draw()
+        for axes in figure.axes:
+            for line in axes.lines:
+                box = axes.get_window_extent()
+                across = axes.transData.transform(np.column_stack(line.get_data()))[:, 0]
+                assert across.max() <= box.x1 - 4, "half a dot is 4 pixels or more"
+            extents = [
+                text.get_window_extent()
+                for text in axes.get_xticklabels()
+                if text.get_text() and box.x0 - 1 <= text.get_window_extent().x1 <= box.x1 + 30
+            ]
+            for first, second in itertools.pairwise(sorted(extents, key=lambda box: box.x0)):
+                assert first.x1 + 4 < second.x0

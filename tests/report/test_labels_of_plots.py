@@ -81,6 +81,7 @@ def test_of_selections(seed, alpha, loss):
 @example(seed=1785, alphas=[0.001, 0.001, 0.001, 0.001, 0.2])
 @example(seed=1785, alphas=[0.2, 0.95])
 @example(seed=7, alphas=[0.2, 0.001, 0.95, 0.4])
+@example(seed=214335, alphas=[0.001, 0.95])
 def test_of_comparisons(seed, alphas):
     log = random_log(seed, 1.0)
     found = [

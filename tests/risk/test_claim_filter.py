@@ -47,16 +47,65 @@ def test_scores_of_another_scale_are_told():
     scores = rng.random(2000)
     claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 5))
     found = tether.gcrc(claims, alpha=0.2)
-    with pytest.warns(tether.AssumptionWarning, match="of 100 scores lie outside those of the cal"):
+    with pytest.raises(ValueError, match=r"nothing is filtered: 9. of 100 scores lie outside"):
         tether.filter_claims(found, 100 * rng.random(100))
+    some = np.where(np.arange(100) % 3 == 0, 7.0, rng.random(100))
+    with pytest.warns(tether.AssumptionWarning, match="34 of 100 scores lie outside those of the"):
+        tether.filter_claims(found, some)
     tether.filter_claims(found, rng.random(100))
     tether.filter_claims(found, 0.5 + 0.5 * rng.random(100))  # a narrower range
     tether.filter_claims(found, 100 * rng.random(5))  # too few to tell
     by_hand = tether.gcrc(claims, [0.6, 0.7, 0.8], alpha=0.2)  # the range is not known
-    tether.filter_claims(by_hand, 100 * rng.random(100))
+    with pytest.warns(tether.AssumptionWarning, match="which is more than chance explains"):
+        tether.filter_claims(by_hand, 100 * rng.random(100))
 
 
 def test_groups_for_a_selection_without_groups_are_refused_in_words():
     claims = tether.Claims([0.9, 0.8, 0.3] * 20, [1, 1, 0] * 20, range(0, 61, 3))
     with pytest.raises(ValueError, match="it was calibrated without groups"):
         tether.filter_claims(tether.gcrc(claims, alpha=0.1), [0.9], groups=["neuro"])
+
+
+def test_nothing_is_kept_of_groups_without_a_useful_promise():
+    groups = np.where(np.arange(400) < 300, "served", "refused")
+    supported = np.where(np.repeat(groups, SIZES) == "served", CLAIMS.supported, False)
+    claims = tether.Claims(SCORES, supported, CLAIMS.offsets)
+    found = tether.gcrc(claims, [0.5, 0.7, 0.9], alpha=0.2, groups=groups)
+    assert found.refused_groups == ("refused",)
+    assert found.for_group("refused").threshold == 0.9  # which some claims reach
+    per_claim = np.repeat(groups, SIZES)
+    with pytest.warns(tether.PromiseWarning, match="refused: no useful promise, so nothing is"):
+        kept = tether.filter_claims(found, SCORES, groups=per_claim)
+    assert not kept[per_claim == "refused"].any()
+    served = per_claim == "served"
+    assert kept[served].tolist() == (found.for_group("served").threshold <= SCORES[served]).tolist()
+
+
+def test_a_kept_share_that_chance_does_not_explain_is_told_by_group():
+    rng = np.random.default_rng(1)
+    scores, groups = rng.random(4000), np.repeat(["a", "b"], 2000)
+    claims = tether.Claims(scores, rng.random(4000) < 0.5 + scores / 2, np.arange(0, 4001, 4))
+    found = tether.gcrc(claims, alpha=0.2, groups=groups[::4])
+    new, of = rng.random(2000), np.repeat(["a", "b"], 1000)
+    tether.filter_claims(found, new, groups=of)
+    shifted = np.where(of == "a", new**0.2, new)
+    with pytest.warns(
+        tether.AssumptionWarning, match="a: .* of 1,000 claims are kept here"
+    ) as seen:
+        tether.filter_claims(found, shifted, groups=of)
+    assert len(seen) == 1
+    tether.filter_claims(found, shifted[:40], groups=of[:40])  # too few to tell
+
+
+def test_a_kept_share_of_items_that_stand_or_fall_together_is_no_false_alarm():
+    """All claims of an item have almost one score, so that they are kept or dropped together."""
+    rng = np.random.default_rng(2)
+
+    def draw(n_items):
+        return (np.repeat(rng.random(n_items), 10) + 1e-6 * rng.random(10 * n_items)).clip(0, 1)
+
+    for _ in range(200):
+        scores = draw(200)
+        claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 10))
+        found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3, measure_stability=False)
+        tether.filter_claims(found, draw(100))  # warnings are errors

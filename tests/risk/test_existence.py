@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tether
+from tests.scale import scaled
 from tether._core.safe_excess import SafeMean
 
 ALPHA = 0.12
@@ -29,7 +30,7 @@ def _simulate(n_items, repeats, method, safest_risk=ALPHA):
 @pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc])
 @pytest.mark.parametrize(("n_items", "formula"), [(30, 0.143), (150, 0.131), (600, 0.125)])
 def test_the_promise_holds_where_the_safest_threshold_costs_exactly_alpha(n_items, formula, method):
-    served, stated, exists = _simulate(n_items, 1500, method)
+    served, stated, exists = _simulate(n_items, scaled(600), method)
     error = 3 * served.std() / math.sqrt(len(served))
     assert served.mean() > ALPHA + error  # alpha alone is not what is served
     assert served.mean() <= stated.mean() + error

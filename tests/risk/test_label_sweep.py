@@ -66,6 +66,7 @@ def test_rates_against_their_definitions(pairs, alpha, loss, method, chosen):
         assert found.risk == pytest.approx((wrong + 1) / (of + 1))
 
 
+@pytest.mark.filterwarnings("ignore:are labels or scores inverted")
 @settings(max_examples=scaled(80), deadline=None)
 @given(
     pairs=PAIRS,
@@ -213,3 +214,25 @@ def test_weighted_rates(pairs, alpha, loss, data):
     assert found.exists == bool(passed)
     if passed:
         assert found.threshold == (max(passed) if loss == "false_negative" else min(passed))
+
+
+@pytest.mark.parametrize("method", [tether.gcrc, tether.crc])
+def test_a_promise_for_a_rate_among_the_selected_is_refused_with_what_to_use(method):
+    rng = np.random.default_rng(0)
+    scores = rng.random(20_000)
+    labels = tether.ScoredLabels(scores, rng.random(20_000) < scores**0.2)
+    grid = np.linspace(0.3, 0.6, 31)
+    with pytest.raises(ValueError, match=r"promise = 0\.1: .* states no promise for .*tether\.ltt"):
+        method(labels, grid, promise=0.1, loss="false_discovery")
+    assert tether.ltt(labels, grid, promise=0.1, loss="false_discovery").useful
+    assert tether.gcrc(labels, grid, alpha=0.1, loss="false_discovery").exists
+
+
+@pytest.mark.parametrize("method", [tether.gcrc, tether.ltt])
+def test_too_few_selected_items_are_told_apart_from_a_rate_that_is_too_large(method):
+    scores = np.arange(1, 1001) / 1000
+    labels = tether.ScoredLabels(scores, np.arange(1000) % 2)  # half of any selection is false
+    many = method(labels, [0.2, 0.5], alpha=0.1, loss="false_discovery")
+    assert many.warnings == ("no threshold passes: the safest, 0.5, already fails",)
+    few = method(labels, [0.999], alpha=0.1, loss="false_discovery")
+    assert "too few items are selected at the safest threshold, 2," in few.warnings[0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.risk.claim_losses import CLAIM_LOSSES
+from tether.risk.claim_losses import CLAIM_LOSSES, FALSE_AMONG_SHOWN
 from tether.risk.label_sweep import LABEL_LOSSES
 from tether.risk.loss_words import LOSS_WORDS, named_loss
 
@@ -15,7 +15,7 @@ CLAIMS = tether.Claims(SCORES, TRUE, np.arange(0, 1001, 5))
 
 
 def test_every_loss_of_the_package_has_words():
-    assert set(LOSS_WORDS) == {*CLAIM_LOSSES, *LABEL_LOSSES}
+    assert set(LOSS_WORDS) == {*CLAIM_LOSSES, FALSE_AMONG_SHOWN, *LABEL_LOSSES}
 
 
 @pytest.mark.parametrize("method", [tether.gcrc, tether.ltt])

@@ -31,7 +31,7 @@ def agree(found, thresholds, index, safer="larger"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=scaled(150), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(items=brute_force.ITEMS, alpha=brute_force.ALPHAS, loss=LOSSES)
 def test_every_distinct_score(method, items, alpha, loss):
     fast, slow = METHODS[method]
@@ -55,7 +55,7 @@ def test_every_distinct_score(method, items, alpha, loss):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=scaled(80), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(
     items=brute_force.ITEMS,
     alpha=brute_force.ALPHAS,
@@ -74,7 +74,7 @@ def test_thresholds_chosen_beforehand(method, items, alpha, loss, chosen):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=scaled(80), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(items=brute_force.ITEMS, alpha=brute_force.ALPHAS, loss=LOSSES, data=st.data())
 def test_weighted_items(method, items, alpha, loss, data):
     fast, slow = METHODS[method]
@@ -102,7 +102,7 @@ def test_weighted_items(method, items, alpha, loss, data):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=scaled(80), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(
     rows=st.integers(1, 6).flatmap(
         lambda m: st.lists(
@@ -128,7 +128,7 @@ def test_a_loss_matrix(method, rows, alpha, bound, data):
     agree(weighted, columns, slow(exact, alpha, bound=bound, weights=weights, test=max(weights)))
 
 
-@settings(max_examples=scaled(80), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(
     items=brute_force.ITEMS, alpha=brute_force.ALPHAS, name=st.sampled_from(["fdr", "any_false"])
 )
@@ -145,7 +145,7 @@ def test_a_callable_loss_agrees_with_the_built_in_one(items, alpha, name):
         assert slow.n_nonmonotone == fast.n_nonmonotone
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(items=brute_force.ITEMS, alpha=brute_force.ALPHAS, other=brute_force.ALPHAS)
 def test_several_losses_take_the_safest_threshold(items, alpha, other):
     claims = tether.Claims(*brute_force.flat(items))
@@ -161,7 +161,7 @@ def test_several_losses_take_the_safest_threshold(items, alpha, other):
         assert [part.threshold for part in both.by_loss] == [both.threshold] * 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(items=brute_force.ITEMS, alpha=brute_force.ALPHAS)
 def test_one_sweep_serves_all_methods(items, alpha):
     claims = tether.Claims(*brute_force.flat(items))
@@ -172,7 +172,7 @@ def test_one_sweep_serves_all_methods(items, alpha):
         assert swept_once.exists == alone.exists
 
 
-@settings(max_examples=scaled(80), deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(items=brute_force.ITEMS, alpha=brute_force.ALPHAS, data=st.data())
 def test_a_loss_of_keeping_nothing_is_weighted_too(items, alpha, data):
     """Half the bound for an empty answer, and the false share otherwise."""

@@ -71,7 +71,10 @@ def test_answers_under_other_names_are_told(saturated):
     copies = [(scores, labels, 3 * item + k) for k in range(3)]
     columns = [np.concatenate(column) for column in zip(*copies, strict=True)]
     order = rng.permutation(len(columns[0]))
-    with pytest.warns(tether.AssumptionWarning, match="120 of 180 items have exactly the scores"):
+    with pytest.warns(
+        tether.AssumptionWarning,
+        match="at least 120 of 180 items have exactly the scores of another item \\(the",
+    ):
         tether.Claims.from_table(*(column[order] for column in columns))
     two = [np.concatenate([a, a[item < 2]]) for a in (scores, labels)]
     assert not says_repeated((*two, np.r_[item, item[item < 2] + 1000]))  # it takes some items
@@ -118,3 +121,11 @@ def test_claims_in_parts_are_told_too(tmp_path):
     )
     with pytest.warns(tether.AssumptionWarning, match="has exactly one claim"):
         tether.gcrc(scanned, alpha=0.3, loss="any_false")
+
+
+def test_copies_with_rounded_scores_are_counted_as_at_least_so_many():
+    rng = np.random.default_rng(0)
+    scores, items = rng.random(3000).round(3), np.repeat(np.arange(600), 5)
+    twice = np.concatenate([items, items + 600])
+    with pytest.warns(tether.AssumptionWarning, match=r"at least \d+ of 1,200 .* and 600 with"):
+        tether.Claims.from_table(np.tile(scores, 2), np.tile(scores, 2) > 0.3, twice)

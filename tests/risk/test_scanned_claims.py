@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tests.risk import parts as in_parts
-from tether.risk import claim_survey
+from tether.risk import item_blocks, item_names
 
 
 def part(item, **others):
@@ -26,20 +26,43 @@ def test_an_item_in_two_parts_is_named(name, shown):
         tether.gcrc(claims, alpha=0.5)
 
 
-def test_two_names_with_the_same_hash_are_no_error(monkeypatch):
+@pytest.mark.parametrize("at_once", [1, 2, 1 << 21])
+def test_two_names_with_the_same_hash_are_no_error(monkeypatch, at_once):
+    monkeypatch.setattr(item_names, "HASHES_AT_ONCE", at_once)
     monkeypatch.setattr(
-        claim_survey, "name_hashes", lambda names: np.zeros(len(names), dtype=np.uint64)
+        item_names, "name_hashes", lambda names: np.zeros(len(names), dtype=np.uint64)
     )
-    claims = in_parts.scanned([part(["a"]), part(["b"])])
-    assert claims.n_items == claims.n_claims == 2
+    claims = in_parts.scanned([part(["a", "c"]), part(["b"])])
+    assert claims.n_items == claims.n_claims == 3
 
 
-def test_equal_texts_have_equal_hashes_whatever_stands_beside_them():
-    short = claim_survey.name_hashes(np.array(["a", "ab", "é"]))
-    long = claim_survey.name_hashes(np.array(["ab", "a much longer text", "a", "é"]))
-    assert short.tolist() == [long[2], long[0], long[3]]
-    many = claim_survey.name_hashes(np.array([f"item {number}" for number in range(100_000)]))
-    assert len(np.unique(many)) == 100_000
+def test_parts_in_the_order_of_their_items_need_no_further_pass(monkeypatch):
+    monkeypatch.setattr(item_names, "HASHES_AT_ONCE", 2)
+    monkeypatch.setattr(item_blocks, "CLAIMS_PER_ITEM_BLOCK", 2)
+    claims = in_parts.scanned([part([5, 4, 4, 3, 6]), part([1, 0, 0, 2])])
+    assert (claims.n_items, claims.parts.passes) == (7, 1)
+    assert claims.survey.names.hashes is None
+
+
+@pytest.mark.parametrize("names", [np.arange(12), np.array([f"item {n}" for n in range(12)])])
+def test_many_names_are_compared_in_several_passes(monkeypatch, names):
+    monkeypatch.setattr(item_names, "HASHES_AT_ONCE", 5)
+    even, odd = part(names[::2]), part(names[1::2])
+    claims = in_parts.scanned([even, odd])
+    assert (claims.n_items, claims.parts.passes) == (12, 4)  # all columns, and 12 / 5 times names
+    copied = in_parts.scanned([even, odd, part(names[[3, 4]])])
+    with pytest.raises(ValueError, match="is in several parts"):
+        tether.gcrc(copied, alpha=0.5)
+    monkeypatch.setattr(item_names.ItemNames, "apart", lambda self: True)
+    assert tether.gcrc(copied, alpha=0.5).n_items == 14  # the comparison is what finds it
+
+
+def test_names_that_change_between_two_passes_are_an_error(monkeypatch):
+    monkeypatch.setattr(item_names, "HASHES_AT_ONCE", 1)
+    parts = ChangingParts([part([1, 3]), part([2])], [part([1, 4]), part([2, 3])])
+    claims = tether.risk.scanned_claims.ScannedClaims(parts, in_parts.COLUMNS)
+    with pytest.raises(ValueError, match="gave other rows in a second pass: 3 items, then 4"):
+        tether.gcrc(claims, alpha=0.5)
 
 
 def test_no_rows_and_rows_that_contradict_each_other_are_errors():

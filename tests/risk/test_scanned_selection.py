@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tether
 from tests.risk import parts as in_parts
 from tests.scale import scaled
-from tether.risk import scanned_sweep
+from tether.risk import item_blocks, item_names, scanned_sweep
 
 METHODS = {
     "gcrc": tether.gcrc,
@@ -41,9 +41,11 @@ def outcome(method, claims, options):
     fixed=st.sampled_from([False, False, True]),
     bins=st.sampled_from([4, 16, 64, 8192]),
     collected=st.sampled_from([1, 8, 64, 1 << 20]),
+    block=st.sampled_from([1, 10, 1 << 16]),
+    hashes=st.sampled_from([20, 1 << 21]),
 )
 def test_every_method_gives_the_answer_of_memory_in_any_order_of_parts(
-    seed, method, loss, target, level, weighted, grouped, fixed, bins, collected
+    seed, method, loss, target, level, weighted, grouped, fixed, bins, collected, block, hashes
 ):
     rng = np.random.default_rng(seed)
     columns = in_parts.columns_of(rng)
@@ -65,6 +67,8 @@ def test_every_method_gives_the_answer_of_memory_in_any_order_of_parts(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanned_sweep, "N_BINS", bins)
         patch.setattr(scanned_sweep, "COLLECTED_CLAIMS", collected)
+        patch.setattr(item_blocks, "CLAIMS_PER_ITEM_BLOCK", block)
+        patch.setattr(item_names, "HASHES_AT_ONCE", hashes)
         found = outcome(method, claims, given_parts)
         shuffled = outcome(method, in_parts.scanned(parts[::-1]), given_parts)
     reference = outcome(method, memory, expected)

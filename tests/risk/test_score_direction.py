@@ -80,3 +80,11 @@ def test_useless_scores_and_few_claims_are_not_told():
 def test_of_many_claims_some_items_are_compared():
     assert "inverted" in inverted_warning(claims_of(items=60_000, sign=-1))
     assert inverted_warning(claims_of(items=60_000)) is None
+
+
+def test_labels_that_are_passed_as_scores_are_told():
+    labels = np.random.default_rng(0).random(400) < 0.5
+    claims = tether.Claims(labels.astype(float), labels, np.arange(0, 401, 4))
+    with pytest.warns(tether.AssumptionWarning, match="the scores are the labels themselves"):
+        found = tether.gcrc(claims, alpha=0.2)
+    assert "labels themselves" in found.warnings[0]

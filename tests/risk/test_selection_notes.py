@@ -20,6 +20,19 @@ def test_the_share_among_items_that_show_something_by_hand():
     assert "show something" in " ".join(str(tether.ltt(claims, [0.5, 2.0], alpha=0.4)).split())
 
 
+@pytest.mark.parametrize("method", [tether.gcrc, tether.ltt])
+def test_the_share_among_items_that_show_something_adds_up_over_groups(method):
+    """Every shown item has one false claim of two, in groups with different risks."""
+    scores = np.concatenate([np.tile([0.9, 0.8, 0.1, 0.1], 100), np.tile([0.9, 0.8] * 3, 50)])
+    scores[-50:] = 0.1
+    claims = tether.Claims(scores, [1, 0] * 350, np.arange(0, 701, 2))
+    groups = np.repeat(["a", "b"], [200, 150])
+    found = method(claims, [0.5, 2.0], alpha=0.6, groups=groups)
+    assert len({part.risk for part in found.groups.values()}) == 2
+    text = " ".join(str(found).split())
+    assert "among the 225 items that show something the mean share of false claims is 0.5;" in text
+
+
 def test_where_every_item_shows_something_nothing_is_said():
     rng = np.random.default_rng(0)
     scores = np.sort(rng.random((200, 4)), axis=1)

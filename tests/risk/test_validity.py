@@ -3,8 +3,10 @@
 import pytest
 from benchmarks import validity_thresholds as validity
 
+from tests.scale import scaled
+
 pytestmark = pytest.mark.slow
-REPEATS = 200
+REPEATS = scaled(200)
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,12 @@ PATIENCE_SECONDS = 120
 
 @contextmanager
 def frozen(pids: Iterable[int]) -> Iterator[None]:
-    """Stop processes with SIGSTOP inside of the block."""
+    """Stop processes with SIGSTOP inside of the block; one that has just ended is passed over."""
     stopped = list(pids)
     try:
         for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
         yield
     finally:
         for pid in stopped:

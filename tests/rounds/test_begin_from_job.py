@@ -274,7 +274,7 @@ def test_an_alarm_lets_the_safe_policy_serve_as_ever(tmp_path):
         job = export_calibration(run, world.optimized(3), tmp_path / "job")
         run.halt("a reason")
         begun = run.begin(world.optimized(3), job=job)
-        assert begun.note == "alarm 1 stands: the safe policy serves"
+        assert begun.note == "alarm 1 stood when the round began: the safe policy serves"
         run.resume("looked into it")
         taken = begun.act(20, np.random.default_rng(0))
         run.observe(taken.ids, np.zeros(20))

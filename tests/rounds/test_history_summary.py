@@ -71,7 +71,7 @@ def test_a_round_of_a_ramp_in_words(history):
     record = dataclasses.replace(history.rounds[-1], calibration=None, ramp_share=share, window=9)
     text = in_one_line(record)
     assert "biopsy-model-10 takes a share of 0.3265" in text
-    assert "why 100 rows of round 9; limited by loss" in text
+    assert "why 100 rows of round 9; limited by 'loss'" in text
     assert record.to_frame()["share"].tolist() == [share.share]
     assert np.isnan(record.to_frame()["beta"]).all()
     none = dataclasses.replace(

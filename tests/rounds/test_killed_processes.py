@@ -11,14 +11,14 @@ import pytest
 from tests.rounds.child_processes import KILLED
 from tests.rounds.store_invariants import StoreAudit, read_tables
 from tests.rounds.worker_process import named, open_run, two_rounds
-from tests.scale import scaled
+from tests.scale import SCALE, scaled
 from tether.rounds import CalibrationJob, export_calibration
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("call", ["act", "observe", "withdraw", "resume", "begin"])
-def test_kill_9_before_and_after_every_statement_of_a_call(folder, child_processes, call):
+def test_kill_9_before_every_write_of_a_call_and_around_its_commits(folder, child_processes, call):
     made, path, journal = folder / "made.db", folder / "run.db", folder / "journal"
     with open_run(str(made)) as run:
         taken = two_rounds(run)
@@ -38,11 +38,11 @@ def test_kill_9_before_and_after_every_statement_of_a_call(folder, child_process
         kept.append(after != before)
     assert kept == sorted(kept), "a later kill kept less than an earlier one"
     assert sum(kept) > 1, "no kill came between a commit and a return"
-    assert len(kept) > 10 + sum(kept)
+    assert len(kept) > 5 + sum(kept)
     assert len(after["tether_alarms"]) == (call in ("observe", "resume"))
 
 
-def test_kill_9_before_and_after_statements_that_store_a_round_from_a_job(folder, child_processes):
+def test_kill_9_before_writes_that_store_a_round_from_a_job(folder, child_processes):
     made, path, journal = folder / "made.db", folder / "run.db", folder / "journal"
     with open_run(str(made)) as run:
         two_rounds(run)
@@ -57,11 +57,11 @@ def test_kill_9_before_and_after_statements_that_store_a_round_from_a_job(folder
         given = {"url": str(path), "journal": str(journal), "exported": job.folder, "trip": trip}
         ended = child_processes.run("begin_from_job", **given)
         kept.append(StoreAudit(str(path), journal, before).look() != before)
-        trip += 8
+        trip += 3 if SCALE == 1 else 8
     assert kept == sorted(kept), "a later kill kept less than an earlier one"
     assert kept[-1]
     assert not kept[0]
-    assert len(kept) > 5
+    assert len(kept) > 4
     given |= {"trip": 0}
     shutil.copy(made, path)
     assert child_processes.run("begin_from_job", **given) == 0, "the job can be used again"

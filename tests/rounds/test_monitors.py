@@ -39,7 +39,7 @@ def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
     run.observe(run.pending().ids, np.zeros(50))
     held = run.begin(tether.Gaussian(0.3))
     assert held.beta == 0
-    assert "alarm 1 stands" in held.note
+    assert "alarm 1 stood when the round began" in held.note
     with pytest.raises(ValueError, match="reason must say why"):
         run.resume("")
     run.resume("the sensor was replaced")

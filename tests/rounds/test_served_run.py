@@ -140,12 +140,41 @@ def test_the_safe_policy_acts_in_a_round_whose_policy_is_not_available(store):
     again = ServedRun(opened(store))  # also from the beginning
     assert again.act(5).served == 0
     again.run._registry._lookup = {"unsaved": unsaved}
-    again._look_again_at = 0.0
+    again._served = again._served._replace(look_again_at=0.0)
     assert again.follow().note == ""
     assert again.act(5).served == 2
     for each in (mine, other, again):
         each.close()
     assert verify_store(store).ok
+
+
+def test_a_round_that_begins_while_it_is_followed_is_not_replaced_by_a_stand_in(store, monkeypatch):
+    stored, may_return = threading.Event(), threading.Event()
+    served = ServedRun(opened(store), lambda rows: BOLD)
+    begin, stand_in = served.run.begin, served._stand_in
+
+    def slow_begin(*arguments, **options):
+        begun = begin(*arguments, **options)
+        stored.set()
+        assert may_return.wait(30)
+        return begun
+
+    def slow_stand_in(*arguments):
+        made = stand_in(*arguments)
+        may_return.set()
+        served.wait()  # the calibration ends here, between the look at it and the swap
+        return made
+
+    monkeypatch.setattr(served.run, "begin", slow_begin)
+    monkeypatch.setattr(served, "_stand_in", slow_stand_in)
+    collect(served)
+    served.begin(1, "enough rows", actor="ann")
+    assert stored.wait(30)
+    state = served.follow()
+    assert (state.number, state.note, served.missing_policy) == (2, "", "")
+    assert state.level["beta"] > 0
+    assert served.act(5).served == 2
+    served.close()
 
 
 def test_another_process_begins_a_round_while_this_one_calibrates(store):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
+from tests.scale import scaled
 from tether.rounds import (
     Controller,
     LossesMissingError,
@@ -300,7 +301,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(15), deadline=None)
 @given(st.lists(STEP, max_size=12))
 def test_any_order_of_reports_gives_what_a_dictionary_would(steps):
     """Every call is accepted or refused as a plain model of the rules says."""

@@ -11,7 +11,7 @@ from tests.fit import chi_square, cumulative, fits
 from tests.scale import scaled
 
 BETAS = (1e-6, 1e-3, 0.3, 1.0, 3.0, 1e3, 1e6, np.inf)
-SEEDS = range(12)
+SEEDS = range(scaled(6))
 ACCEPT_REJECT_SAMPLERS = ("auto", "grid", "overlap", "adaptive")
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 

@@ -161,4 +161,4 @@ def test_a_model_with_its_actions_in_another_order():
     )
     for order in ([0, 0, 1], [1, 2, 3], [0.0, 1.0, 2.0]):
         with pytest.raises(ValueError, match="order must name every column once"):
-            _reordered_columns(model.predict_proba, np.array(order))
+            _reordered_columns(tether.Categorical.from_classifier(model), np.array(order))

@@ -11,7 +11,7 @@ from tether.control.constraint import Constraint
 from tether.control.parts.ratio_bins import Bins
 from tether.control.parts.term_kernels import BinRows
 from tether.scan import engine_frames
-from tether.scan.engine_frames import FrameSource, whole_items
+from tether.scan.engine_frames import FrameSource, regrouped, whole_items
 
 duckdb = pytest.importorskip("duckdb", reason="needs duckdb")
 polars = pytest.importorskip("polars", reason="needs polars")
@@ -40,6 +40,8 @@ def test_a_log_has_the_beta_of_memory(tmp_path, engine, family):
 def test_the_batches_of_an_engine_merge_to_the_bits_of_one_part(tmp_path, engine, monkeypatch):
     columns = tables.write_log(tmp_path)
     monkeypatch.setattr(engine_frames, "ROWS_PER_ENGINE_BATCH", 701)
+    monkeypatch.setattr(engine_frames, "MOST_BYTES_AT_ONCE", 701 * 3 * 8)
+    monkeypatch.setattr(engine_frames, "FEWEST_ROWS_ALONE", 100)
     job = BinRows((Constraint("loss", 0.15, 1.0),), 0.0, Bins())
     log = tether.Log.scan(ENGINES[engine](tmp_path), context=None)
     (found,) = log.reduce(job)
@@ -107,3 +109,21 @@ def test_a_frame_shows_its_engine():
     source = FrameSource(polars.LazyFrame({"a": [1.0]}))
     assert repr(source) == "FrameSource(polars, columns ['a'])"
     assert merge_all([]) is None
+
+
+def test_large_batches_are_sliced_and_small_ones_joined_in_order(monkeypatch):
+    monkeypatch.setattr(engine_frames, "MOST_BYTES_AT_ONCE", 10 * 8)
+    monkeypatch.setattr(engine_frames, "FEWEST_ROWS_ALONE", 4)
+    sizes, rows = [1, 0, 2, 25, 4, 3, 3, 2, 1], np.arange(41)
+    ends = np.cumsum(sizes)
+    batches = [
+        pa.record_batch({"row": rows[end - size : end]})
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+    found = list(regrouped(iter(batches)))
+    assert [batch.num_rows for batch in found] == [3, 10, 10, 5, 4, 6, 3]
+    assert np.concatenate([batch.column("row") for batch in found]).tolist() == rows.tolist()
+    whole = batches[3].column("row").buffers()[1].address
+    sliced = [batch.column("row").buffers()[1].address for batch in found[1:4]]
+    assert sliced == [whole] * 3  # without a copy
+    assert list(regrouped(iter([]))) == []

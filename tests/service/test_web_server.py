@@ -87,6 +87,14 @@ def test_a_port_that_is_taken_is_an_error_before_anything_begins(tmp_path, worke
     assert logging.getLogger("tether.service").propagate
 
 
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_first_part():
+    with web_server.listen_at("127.0.0.1", 0) as listening:
+        with socket.create_connection(listening.getsockname(), timeout=10):
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_an_address_that_is_not_of_this_machine_is_an_error():
     with pytest.raises(ValueError, match=r"listen\.host must be an address of this machine, got"):
         web_server.listen_at("192.0.2.1", 0)

@@ -7,7 +7,7 @@ import pytest
 
 import tether
 from tests.control import forged_records as forged
-from tests.control.test_calibration_record import CASES, argmax, gaussian, several
+from tests.control.test_calibration_record import CASES, argmax, gaussian, several, shortlist
 from tests.control.test_family import Geometric
 from tether.verification import verify_record
 
@@ -32,6 +32,22 @@ def test_tables_and_several_losses(tmp_path):
     CASES["promises"]().save(tmp_path / "several.json")
     log, proposals = several()
     assert verify_record(tmp_path / "several.json", log=log, proposals=proposals).ok
+
+
+def test_a_shortlist_from_its_log_or_from_a_table_of_its_rows(tmp_path):
+    CASES["shortlist"]().save(tmp_path / "found.json")
+    log = shortlist()
+    assert verify_record(tmp_path / "found.json", log=log).ok
+    names = ("log_safe", "log_optimized", "log_safe_all", "log_optimized_all")
+    table = tether.Log(log.loss, **{name: getattr(log, name) for name in names})
+    assert table.scored_by is None
+    found = verify_record(tmp_path / "found.json", log=table)
+    assert found.ok, str(found)
+    entries = forged.entries_of(tmp_path / "found.json")
+    entries["pick_quantiles"] = [1.0] * 101
+    (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
+    found = verify_record(tmp_path / "forged.json", log=log)
+    assert "calibrating again gives another pick_quantiles" in str(found)
 
 
 def test_a_forged_result_of_the_true_log_is_named(tmp_path):
@@ -83,3 +99,22 @@ def test_a_calibration_without_an_origin_is_named(tmp_path):
     assert tether.Calibration.load(tmp_path / "old.json").provenance is None
     found = verify_record(tmp_path / "old.json")
     assert [each.name for each in found.problems] == ["origin"]
+
+
+def test_a_log_read_from_a_table_lacks_what_was_noticed_when_it_was_made(tmp_path):
+    """What `make_log` warned of is kept; what the table itself shows must be in the record."""
+    log, proposals = gaussian()
+    noticed = tether.Log(log.loss, log.log_safe, log.log_optimized, warnings=["rows are missing"])
+    tether.calibrate(noticed, proposals, alpha=0.2).save(tmp_path / "found.json")
+    found = verify_record(tmp_path / "found.json", log=log, proposals=proposals)
+    assert found.ok, str(found)
+    entries = forged.entries_of(tmp_path / "found.json")
+    for name in ("warnings", "log_warnings"):
+        entries[name] = [each for each in entries[name] if each != "rows are missing"]
+    (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
+    found = verify_record(tmp_path / "forged.json", log=noticed, proposals=proposals)
+    text = "calibrating again gives another warnings, log_warnings"
+    assert sorted(each.text for each in found.problems) == [text]
+    entries["log_warnings"] = ["rows are missing"]
+    (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
+    assert "warnings does not say all" in str(verify_record(tmp_path / "forged.json"))

@@ -37,8 +37,8 @@ def map_blocks(
     [(0, 2), (2, 4), (4, 5)]
     """
     blocks = [slice(start, min(start + block_rows, rows)) for start in range(0, rows, block_rows)]
-    threads = min(thread_limit(), len(blocks) // BLOCKS_PER_THREAD)
-    if threads < 2:
+    threads = len(blocks) // BLOCKS_PER_THREAD
+    if threads < 2 or (threads := min(threads, thread_limit())) < 2:
         return [task(block) for block in blocks]
 
     def share(first: int) -> list[Found]:

@@ -62,6 +62,13 @@ def length(contexts: Any) -> int:
     return contexts if isinstance(contexts, int) else int(contexts.shape[0])
 
 
+def is_one_row(contexts: Any) -> bool:
+    """Whether contexts look like a row that was taken out of a frame: its index is column names."""
+    if not hasattr(contexts, "iloc") or len(contexts.shape) != 1:
+        return False
+    return all(isinstance(label, str) for label in contexts.index)
+
+
 def rows_with_missing_values(contexts: Any) -> NDArray[np.int64]:
     """The rows of a table of numbers in which a value is missing; none where this is not known."""
     if isinstance(contexts, int) or hasattr(contexts, "tocsr") or hasattr(contexts, "candidates"):

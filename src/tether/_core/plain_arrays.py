@@ -53,7 +53,9 @@ def plain_column(name: str, values: Any) -> NDArray[Any]:
     return array
 
 
-def reject_missing(name: str, array: NDArray[Any]) -> None:
+def reject_missing(
+    name: str, array: NDArray[Any], advice: str = "every row must have a value"
+) -> None:
     """Refuse an array of objects in which a value is missing."""
     if array.dtype.kind != "O":
         return
@@ -61,7 +63,7 @@ def reject_missing(name: str, array: NDArray[Any]) -> None:
     if missing:
         raise ValueError(
             f"{name}[{missing[0]}] is missing ({array.flat[missing[0]]!r}; {len(missing)} such "
-            f"value(s) in {array.size}): every row must have a value"
+            f"value(s) in {array.size}): {advice}"
         )
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.contexts import length, rows_with_missing_values
+from tether._core.contexts import ONE_ROW, is_one_row, length, rows_with_missing_values
 from tether._core.counted import counted
+from tether._core.labelled_tables import by_action
 from tether._core.plain_arrays import plain_array
 from tether._core.types import Booleans, Floats
 
@@ -101,6 +102,7 @@ def table(name: str, policy: Any, contexts: Any) -> Floats:
     failure = f"{method} failed on {counted(length(contexts), 'context')}"
     with _naming_the_policy(failure, contexts):
         answer, actions = policy.log_prob_all(contexts), len(policy.actions)
+    answer = by_action(method, answer, policy.actions)
     scores = validate.log_probabilities(method, answer, ndim=2, zero=True)
     if scores.shape[1] != actions or len(scores) not in (1, length(contexts)):
         raise ValueError(
@@ -154,7 +156,8 @@ def _naming_the_policy(failure: str, contexts: Any) -> Iterator[None]:
         if error_type is ValueError and len(rows := rows_with_missing_values(contexts)):
             have = "has" if len(rows) == 1 else "have"
             failure += f", of which {len(rows):,} {have} a missing value (first: row {rows[0]})"
-        raise error_type(f"{failure}: {error if self_explaining else repr(error)}") from error
+        hint = ONE_ROW if error_type is ValueError and is_one_row(contexts) else ""
+        raise error_type(f"{failure}: {error if self_explaining else repr(error)}{hint}") from error
 
 
 def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:

@@ -68,9 +68,9 @@ class SafeMean:
             self.mean + CAUTIOUS_STANDARD_ERRORS * self.standard_error, self.standard_error
         ).excess(alpha)
 
-    def near(self, alpha: float) -> bool:
-        """Whether the mean is within two standard errors of 95 % of alpha, or above that."""
-        return self.mean + NEAR_STANDARD_ERRORS * self.standard_error >= NEAR_SHARE * alpha
+    def near(self, alpha: float, share: float = NEAR_SHARE) -> bool:
+        """Whether the mean is within two standard errors of a share of alpha, or above that."""
+        return self.mean + NEAR_STANDARD_ERRORS * self.standard_error >= share * alpha
 
 
 def safe_mean(

@@ -7,31 +7,44 @@ passed and says what is accepted.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sized
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.plain_arrays import plain_array, plain_column, reject_missing
+from tether._core.text_hints import loss_hint, number_hint, reward_hint
 from tether._core.types import Booleans, Floats
 
 MAX_SHOWN = 200
 """How many characters of a value are shown in an error."""
+MISSING_LOSS = (
+    "count a missing loss as the largest possible one, or leave its row out only if it is missing "
+    "at random"
+)
+"""What to do about a loss that is missing."""
+_WORD_HINTS = {"loss": loss_hint, "reward": reward_hint}
 TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 
 
-def floats(name: str, values: Any, *, ndim: int = 1) -> Floats:
+def floats(
+    name: str, values: Any, *, ndim: int = 1, meaning: Literal["loss", "reward"] | None = None
+) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
     reject_masked(name, values)
     try:
         array = plain_array(values)
     except ValueError as error:
         raise ValueError(f"{name} is not a table of numbers: {error}") from error
-    reject_missing(name, array)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got {_described(values, array)}")
+        listed = array.reshape(-1).tolist()
+        hint = _WORD_HINTS[meaning](listed) if meaning else ""
+        hint = hint or next(filter(None, map(number_hint, listed)), "")
+        if not hint:
+            reject_missing(name, array, *([MISSING_LOSS] if meaning == "loss" else []))
+        raise TypeError(f"{name} must hold real numbers, got {_described(values, array)}{hint}")
     if array.ndim != ndim:
         got = f"the single value {array.item()!r}" if array.ndim == 0 else f"shape {array.shape}"
         hint = ": pass the column itself" if ndim == 1 and array.shape[1:] == (1,) else ""
@@ -59,21 +72,43 @@ def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = Fal
 
 def losses(name: str, values: Any) -> Floats:
     """Losses: finite and at least zero."""
-    array = floats(name, values)
+    array = floats(name, values, meaning="loss")
     if not (array.min() >= 0 and array.max() < np.inf):
         accepted = "a finite loss of at least 0"
         if np.isnan(array).any():
-            accepted += (
-                "; count a missing loss as the largest possible one, or leave its row out only if "
-                "it is missing at random"
-            )
+            accepted += f"; {MISSING_LOSS}"
+        else:
+            accepted += code_hint(array)
         reject(name, array, ~((array >= 0) & (array < np.inf)), accepted)
     return array
 
 
+def code_hint(losses: Floats) -> str:
+    """What to do about losses that look like the codes of outcomes: two values, or −1."""
+    found = np.unique(losses)
+    if len(found) == 2 and 0 not in found:
+        return (
+            f"; all are {found[0]:g} or {found[1]:g}: if these are codes of two outcomes, write 1 "
+            f"for the harm and 0 for the other"
+        )
+    if found[0] == -1 and found[1:].min(initial=0) >= 0:
+        return f"; if -1 is the code of a missing outcome, {MISSING_LOSS}"
+    return ""
+
+
+def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "") -> None:
+    """Refuse losses above the bound, and ask whether they are percentages where they may be."""
+    largest = array.max()
+    if not largest > bound:
+        return
+    percent = f"; if {largest:g} is a percentage, divide by 100" if largest <= 100 * bound else ""
+    hint = code_hint(array) or percent + advice
+    reject(name, array, array > bound, f"a loss of at most bound = {bound:g}{hint}")
+
+
 def rewards(name: str, values: Any, length: int) -> Floats:
     """Rewards: one finite number per row."""
-    array = floats(name, values)
+    array = floats(name, values, meaning="reward")
     same_length(name, array, "the other columns", length)
     if not np.isfinite(array).all():
         reject(name, array, ~np.isfinite(array), "a finite reward")
@@ -108,7 +143,7 @@ def _described(values: Any, array: NDArray[Any]) -> str:
     return f"an array of dtype {array.dtype} ({which} {shown})"
 
 
-def same_length(name: str, array: NDArray[Any], other: str, length: int) -> None:
+def same_length(name: str, array: Sized, other: str, length: int) -> None:
     """Refuse a column whose length differs from that of another column of the same table."""
     if len(array) != length:
         raise ValueError(f"{name} has {len(array)} rows but {other} has {length}")
@@ -117,7 +152,7 @@ def same_length(name: str, array: NDArray[Any], other: str, length: int) -> None
 def real(name: str, value: Any) -> float:
     """One real number, which may be infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise TypeError(f"{name} must be a number, got {value!r}{number_hint(value)}")
     try:
         return float(value)
     except OverflowError:

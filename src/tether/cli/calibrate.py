@@ -25,6 +25,7 @@ from tether.cli.log_files import (
     read_log_files,
 )
 from tether.cli.probability_columns import (
+    DoubtfulColumnsError,
     MinPropensityOption,
     ProbabilityColumns,
     ProbabilityOption,
@@ -46,6 +47,7 @@ from tether.cli.terminal import (
 from tether.control import AlphaGrid
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.parts.in_parts import LogInParts
+from tether.control.score_checks import has_equal_scores
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def calibrate(
     """Find how far the optimized policy may go, and estimate what this buys.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes, the promise is of no use, or
-    --propensity and --probability look exchanged.
+    --propensity and --probability look exchanged or are equal.
     """
     saved = Output(out, force, key)
     saved.check(log, proposals)
@@ -154,7 +156,32 @@ def calibrate(
     stated = ProbabilityColumns(propensity, probability, min_propensity)
 
     def find() -> CalibrationWithGain:
-        actions, draws = read_log_files(
+        actions, draws = read_files()
+        if stated.names and (question := stated.exchanged(actions)) is not None:
+            raise DoubtfulColumnsError(question)
+        if isinstance(actions, tether.Log) and has_equal_scores(actions):
+            columns = propensity or log_safe, probability or log_optimized
+            raise DoubtfulColumnsError(stated.equal_scores(*columns))
+        only_taken = stated.names and draws is None and actions.log_safe_all is None
+        if only_taken and actions.contextual and family != "mix":
+            raise ValueError(
+                f"--propensity and --probability tell only the probabilities of the actions that "
+                f"were taken, and with contexts the family {family} needs those of all actions: "
+                f"use --family mix"
+            )
+        rows = "rows in parts" if isinstance(actions, LogInParts) else f"{len(actions):,} rows"
+        with progress.step(f"calibrating on {rows}"):
+            found = tether.calibrate(actions, draws, **options)
+            found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
+            others = None
+            if what_if:
+                settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
+                asked: dict[str, Any] = {"promises" if promise else "alphas": what_if}
+                others = tether.gain_over_alphas(actions, draws, **asked, **settings)
+            return CalibrationWithGain(found, tether.gain(found), others)
+
+    def read_files() -> tuple[Any, Any]:
+        return read_log_files(
             log,
             proposals,
             loss=loss,
@@ -171,21 +198,12 @@ def calibrate(
             max_rows=max_rows,
             where=where,
         )
-        if stated.names and (question := stated.exchanged(actions)) is not None:
-            print_error("no useful promise:", question)
-            raise typer.Exit(NOTHING_PASSES)
-        rows = "rows in parts" if isinstance(actions, LogInParts) else f"{len(actions):,} rows"
-        with progress.step(f"calibrating on {rows}"):
-            found = tether.calibrate(actions, draws, **options)
-            found.to_dict()  # diagnostics, which take longer than beta, are computed on first use
-            others = None
-            if what_if:
-                settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
-                asked: dict[str, Any] = {"promises" if promise else "alphas": what_if}
-                others = tether.gain_over_alphas(actions, draws, **asked, **settings)
-            return CalibrationWithGain(found, tether.gain(found), others)
 
-    result = run_interruptibly(find)
+    try:
+        result = run_interruptibly(find)
+    except DoubtfulColumnsError as error:
+        print_error("no useful promise:", str(error))
+        raise typer.Exit(NOTHING_PASSES) from error
     show_and_save(result, saved, as_json=as_json)
     if not result.calibration.useful:
         raise typer.Exit(NOTHING_PASSES)

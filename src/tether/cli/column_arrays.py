@@ -14,6 +14,14 @@ TEXT_BYTES = 200
 """About how much memory a different text takes while a column is read."""
 
 
+class MissingValuesError(ValueError):
+    """A column has missing values that no array of its kind can hold."""
+
+    def __init__(self, column: str, count: int) -> None:
+        super().__init__(f"column {column!r} has {count} missing value(s)")
+        self.column, self.count = column, count
+
+
 class ColumnArray:
     """A column of numbers, booleans or times."""
 
@@ -42,7 +50,7 @@ class ColumnArray:
         if pa.types.is_null(chunk.type):
             values = np.full(len(chunk), np.nan)
         elif values.dtype == object:
-            raise ValueError(f"column {self.name!r} has {chunk.null_count} missing value(s)")
+            raise MissingValuesError(self.name, chunk.null_count)
         if chunk.null_count and self._array.dtype.kind in "iu":  # a missing integer is a NaN
             self._array = self._array.astype(np.float64)
         self._array[start : start + len(values)] = values

@@ -11,6 +11,8 @@ import typer
 
 from tether._core import files, progress
 from tether._core.counted import counted
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import PromiseWarning
 from tether.cli.filtered_claims import ClaimColumns, FilteredClaims, copy_kept
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -23,7 +25,8 @@ from tether.cli.terminal import (
     show,
 )
 from tether.risk import Selection
-from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words
+from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words, refused_in_words
+from tether.risk.kept_comparison import kept_doubts
 from tether.risk.loss_words import loss_in_words
 
 MAX_NAMED_GROUPS = 6
@@ -41,12 +44,15 @@ class FilterResult:
     def to_dict(self) -> dict[str, Any]:
         """The counts, and what is promised, as plain values."""
         thresholds = {name: each.threshold for name, each in self.selection.groups.items()}
+        counts = asdict(self.claims)
+        counts.pop("by_group")
         return {
-            **asdict(self.claims),
+            **counts,
             "threshold": thresholds or self.selection.threshold,
             "loss": self.selection.loss,
             "promise": self.selection.promise,
             "refused_groups": list(self.selection.refused_groups),
+            "warnings": kept_doubts(self.selection, self.claims.by_group),
             "out": str(self.out),
         }
 
@@ -64,15 +70,13 @@ class FilterResult:
             f"kept {counts.kept:,} of {counted(counts.read, 'claim')} ({share:.1%}{there}): {by}\n"
             f"  promise   {_promise(found)}\n"
         )
-        if refused := found.refused_groups:
-            kept = "nothing" if found.safer == "larger" else "everything"
-            claims = counted(counts.refused, "claim")
-            text += (
-                f"  refused   {', '.join(refused)}: no useful promise, so {kept} is kept of their "
-                f"{claims} here\n"
-            )
+        if found.refused_groups:
+            text += f"  refused   {refused_in_words(found, counts.refused)}\n"
         if counts.outside > MANY_OUTSIDE * counts.read:
             text += f"  ! {outside_in_words(found, counts.outside, counts.read)}\n"
+        else:
+            doubts = kept_doubts(found, counts.by_group)
+            text += "".join(f"  ! {doubt}\n" for doubt in doubts)
         return f"{text}  saved in {self.out}"
 
 
@@ -145,18 +149,27 @@ def filter_(
     if loss:
         _require_losses(selection, loss, threshold)
     if not selection.serves:
+        asked = "alpha" if selection.target is None else "promise"
         print_error(
             "no useful promise:",
             f"the selection in {threshold} promises {selection.promise:.4g} of a bound of "
-            f"{selection.bound:.4g}, so nothing is written: run tether threshold with more items, "
-            f"another --method or a larger --alpha",
+            f"{selection.bound:.4g}, so nothing is written: find a threshold again, with more "
+            f"items, another method or a larger {asked}",
         )
         raise typer.Exit(NOTHING_PASSES)
     columns = ClaimColumns(score, group, mark)
 
     def copy() -> FilteredClaims:
         with progress.step(f"filtering {claims}") as step:
-            return copy_kept(claims, out, selection, columns, overwrite=force, step=step)
+            found = copy_kept(claims, out, selection, columns, overwrite=force, step=step)
+        if found.read and not found.kept:
+            warn_user(
+                f"nothing is kept of {counted(found.read, 'claim')}: no score in {claims} reaches "
+                f"the threshold, and {out} has no claims that are kept. Are these the scores that "
+                f"were calibrated (--score {score})?",
+                PromiseWarning,
+            )
+        return found
 
     counts = run_interruptibly(copy)
     show(FilterResult(counts, selection, out), as_json=as_json)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tether.cli.table_file import (
 from tether.cli.terminal import require_file
 from tether.risk import Selection
 from tether.risk.claim_filter import count_outside, keep_promised, require_scale, score_range
+from tether.risk.kept_comparison import KeptCounts, add_counts, count_kept
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,14 @@ class ClaimColumns:
 class FilteredClaims:
     """How many claims were read and kept, are outside the calibration's scores, and are refused.
 
-    Refused are those of groups without a useful promise.
+    Refused are those of groups without a useful promise; `by_group` counts those of the others.
     """
 
     read: int
     kept: int
     outside: int
     refused: int = 0
+    by_group: KeptCounts = field(default_factory=dict)
 
 
 def copy_kept(
@@ -122,8 +125,9 @@ def copy_kept(
             sum(each.kept for each in counts),
             sum(each.outside for each in counts),
             sum(each.refused for each in counts),
+            reduce(add_counts, (each.by_group for each in counts), {}),
         )
-        require_scale(selection, total.outside, total.read)
+        require_scale(selection, total.outside, total.read, "nothing is written")
     return total
 
 
@@ -138,10 +142,11 @@ def _kept(
     read, known = 0, score_range(selection)
     for batch in batches:
         scores = _numbers(columns.score, batch.column(columns.score), read)
-        keeps, refused = _keeps(batch, scores, selection, columns)
+        keeps, refused, by_group = _keeps(batch, scores, selection, columns)
         read += batch.num_rows
         outside = count_outside(known, scores)
-        counts.append(FilteredClaims(batch.num_rows, int(keeps.sum()), outside, int(refused.sum())))
+        kept, left_out = int(keeps.sum()), int(refused.sum())
+        counts.append(FilteredClaims(batch.num_rows, kept, outside, left_out, by_group))
         mask = pa.array(keeps)
         if columns.mark is None:
             yield batch.filter(mask)
@@ -181,14 +186,17 @@ def _described(schema: Any) -> str:
 
 def _keeps(
     batch: Any, scores: Any, selection: Selection, columns: ClaimColumns
-) -> tuple[Booleans, Booleans]:
-    """Which claims of a batch are kept, and which are of groups without a useful promise."""
+) -> tuple[Booleans, Booleans, KeptCounts]:
+    """Which claims of a batch are kept, which are of refused groups, and counts by group."""
     if columns.group is None or not batch.num_rows:
-        return keep_promised(selection, scores)
+        kept, refused = keep_promised(selection, scores)
+        return kept, refused, count_kept(selection, kept)
     groups = batch.column(columns.group)
     if groups.null_count:
         raise ValueError(f"column {columns.group!r} has {groups.null_count} missing value(s)")
-    return keep_promised(selection, scores, groups.to_numpy(zero_copy_only=False))
+    names = groups.to_numpy(zero_copy_only=False)
+    kept, refused = keep_promised(selection, scores, names)
+    return kept, refused, count_kept(selection, kept, names)
 
 
 def _numbers(name: str, column: Any, before: int) -> Any:

@@ -17,10 +17,13 @@ from tether._core.frame_contexts import (
     describe_candidates,
 )
 from tether._core.frames import NoSuchColumnError
+from tether.cli.file_rows import hash_columns
 from tether.cli.memory_limit import TooManyRowsError
-from tether.cli.probability_columns import ProbabilityColumns
+from tether.cli.probability_columns import DoubtfulColumnsError, ProbabilityColumns
 from tether.cli.scanned_paths import is_in_parts, require_parquet, row_condition
 from tether.cli.table_file import FileColumns, Wanted, read_columns
+from tether.control.log_checks import warn_and_keep
+from tether.control.repeated_rows import may_have_copies, repeated_lines_warning
 
 TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
 """The names of the columns of tables of all actions start like this."""
@@ -163,11 +166,19 @@ def _in_memory(
             **shares,
             **columns,
         )
+        _warn_of_copies(log, table, actions)
     if proposals is None:
         return actions, None
     with _naming_the_file(proposals):
         drawn = _read(proposals, columns, ["source", source or "source"], [], max_rows)
         return actions, tether.Proposals.from_frame(drawn, source=source, **columns)
+
+
+def _warn_of_copies(path: Path, table: FileColumns, log: tether.Log) -> None:
+    """Look for rows that occur more than once with all columns of the file, also those not used."""
+    has_others = not set(table.column_names) <= set(table.arrays)
+    if has_others and not log.warnings and may_have_copies(log):  # else the file is read once
+        warn_and_keep(log, repeated_lines_warning(hash_columns(path)))
 
 
 def _read(
@@ -197,8 +208,11 @@ def _naming_the_file(path: Path, stated: ProbabilityColumns | None = None) -> It
             f"{describe_candidates(error.candidates)}"
         ) from error
     except NoSuchColumnError as error:
-        raise ValueError(f"{path}: {error}{_naming_options(error.argument, stated)}") from error
-    except TooManyRowsError:  # which names the file, and is no error if it can be read in parts
+        made = {"log_safe", "log_optimized"} if stated is not None and stated.names else set()
+        known = [name for name in error.known if name not in made]
+        told = NoSuchColumnError(error.argument, error.name, known)
+        raise ValueError(f"{path}: {told}{_naming_options(error.argument, stated)}") from error
+    except (TooManyRowsError, DoubtfulColumnsError):  # the first is no error if read in parts
         raise
     except (ValueError, TypeError) as error:
         message = str(error)

@@ -20,7 +20,10 @@ from tether.cli.terminal import (
 
 @report_errors
 def plan(
-    safe_risk: Annotated[float, typer.Option(help="The safe policy's expected loss.")],
+    file: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    safe_risk: Annotated[
+        float | None, typer.Option(help="The safe policy's expected loss. (required)")
+    ] = None,
     promise: PromiseOption = None,
     alpha: AlphaOption = None,
     bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
@@ -35,12 +38,25 @@ def plan(
     pass_probability: Annotated[
         float, typer.Option(help="The probability with which a beta should pass.")
     ] = 0.9,
+    family: Annotated[str, typer.Option(help="clip, mix or budgeted_clip.")] = "clip",
+    max_ratio: Annotated[
+        float | None,
+        typer.Option(help="A number that optimized over safe probability never exceeds."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute how many rows are needed before any beta can pass, or a promise can be stated.
 
+    It takes no file: state what you know. In Python, tether.plan(log) measures it from a log.
     Exit codes: 0 if some number of rows is enough, 2 for invalid input, 3 if none is.
     """
+    if file is not None:
+        raise ValueError(
+            f"tether plan takes no file, got {file!r}: state --safe-risk, the mean loss of today; "
+            f"in Python, tether.plan(log, promise=...) measures what it needs from a log"
+        )
+    if safe_risk is None:
+        raise ValueError("--safe-risk is required: the safe policy's expected loss")
     require_one_target(alpha, promise)
     result = tether.plan(
         alpha=alpha,
@@ -51,6 +67,8 @@ def plan(
         log_ratio_spread=spread,
         rows=rows,
         pass_probability=pass_probability,
+        family=family,
+        max_ratio=max_ratio,
     )
     show(result, as_json=as_json)
     if not result.possible:

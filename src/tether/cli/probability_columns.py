@@ -43,6 +43,10 @@ MinPropensityOption = Annotated[
 ]
 
 
+class DoubtfulColumnsError(ValueError):
+    """Columns of probabilities of which each fits the place of the other."""
+
+
 @dataclass(frozen=True)
 class ProbabilityColumns:
     """Which columns hold probabilities, and the smallest one that the safe policy gives."""
@@ -69,6 +73,7 @@ class ProbabilityColumns:
         self, table: FileColumns, log_safe: str, log_optimized: str, max_ratio: float | None
     ) -> tuple[FileColumns, float | None]:
         """The table with log-probabilities under the names that a log looks for, and max_ratio."""
+        self._refuse_exchanged(table)
         arrays, known = dict(table.arrays), list(table.column_names)
         for option, column, target, logs in (
             ("--propensity", self.propensity, log_safe, _log_propensities),
@@ -85,6 +90,39 @@ class ProbabilityColumns:
                 raise ValueError("--min-propensity belongs to --propensity, without --max-ratio")
             max_ratio = max_ratio_of(self.min_propensity, arrays[log_safe], finite=True)
         return FileColumns(known, arrays, table.missing), max_ratio
+
+    def _refuse_exchanged(self, table: FileColumns) -> None:
+        """Refuse propensities that cannot be some where the other column can."""
+        if self.propensity is None or self.probability in (None, self.propensity):
+            return
+        columns = {self.propensity: "--propensity", self.probability: "--probability"}
+        if not set(columns) <= set(table.arrays):
+            return
+        safe, optimized = (
+            validate.floats(option, table.arrays[column]) for column, option in columns.items()
+        )
+        lowest = self.min_propensity or 0.0
+        if (safe > 0).all() and safe.min() >= lowest * (1 - PROPENSITY_TOLERANCE):
+            return
+        fits = (optimized > 0).all() and optimized.max() <= 1 and optimized.min() >= lowest
+        if fits and safe.min() >= 0 and safe.max() <= 1:
+            below = "is 0 in some rows" if safe.min() == 0 else f"falls to {safe.min():.3g}"
+            raise DoubtfulColumnsError(
+                f"are --propensity {self.propensity} and --probability {self.probability} "
+                f"exchanged? {self.propensity} {below}, which the probability of an action that "
+                f"was taken cannot be here, and {self.probability} is not below "
+                f"{optimized.min():.3g}"
+            )
+
+    def equal_scores(self, safe: str, optimized: str) -> str:
+        """What is said of two columns that are equal in every row, in which no beta means much."""
+        one = f"is the column {safe!r}" if safe == optimized else f"are {safe!r} and {optimized!r}"
+        return (
+            f"{one} the probability under both policies? They are equal in every row: the file "
+            f"does not tell the optimized policy from the safe one. Name the column of the "
+            f"optimized policy's probabilities of the logged actions with "
+            f"{'--probability' if self.names else '--log-optimized'}"
+        )
 
     def exchanged(self, log: tether.Log) -> str | None:
         """Ask whether the two columns are exchanged; None if they cannot be.

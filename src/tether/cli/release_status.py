@@ -16,6 +16,9 @@ from tether.cli.status_text import INTERVAL_HEADING, estimate_text, limits_text,
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import ReleaseHistory
 
+TOLD = ("stalled", "missing", "inverted", "exceeded", "closed")
+"""What is told of a release in words, each empty if there is nothing to say."""
+
 
 def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
     """The title, the table of steps, and one of losses for each guardrail."""
@@ -29,6 +32,9 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
         f"{sure}, steps: {history.length}{waits}; the new system has {history.share:.3%}"
     )
     lines: list[RenderableType] = [plain_text(title), _steps(history)]
+    for told in (history.inverted, history.exceeded, history.closed):
+        if told:
+            lines.append(plain_text(f"{told[0].upper()}{told[1:]}.", "yellow"))
     if history.missing:
         lines.append(plain_text(f"Missing outcomes: {history.missing}.", "yellow"))
     if history.stalled:
@@ -41,7 +47,7 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
 def plain_release(history: ReleaseHistory) -> dict[str, Any]:
     """As JSON."""
     plain = asdict(history) | {"store": redact_url(history.store), "kind": "release"}
-    plain |= {"stalled": history.stalled, "missing": history.missing}
+    plain |= {name: getattr(history, name) for name in TOLD}
     for row, step in zip(plain["steps"], history.steps, strict=True):
         row |= {"share": step.share, "why": step.why, "calibration": step.calibration.to_dict()}
     encoded: dict[str, Any] = records.encode(plain)
@@ -60,8 +66,8 @@ def _losses(history: ReleaseHistory, name: str) -> Table:
     """The mean losses of both systems, and the interval of the new one's."""
     table = _table("step", "promise", f"{name}, old", f"{name}, new", INTERVAL_HEADING)
     for step in history.steps:
-        stated = f"{step.calibration.promises[name]:.3g}"
-        cells = [str(step.number), "none" if step.calibration.reason else stated]
+        stated = f"{step.promises[name]:.3g}" if step.share > 0 else "none"
+        cells = [str(step.number), stated]
         cells += [estimate_text(step.old.losses.get(name))[0]]
         cells += estimate_text(step.new.losses.get(name))
         table.add_row(*map(plain_text, cells))

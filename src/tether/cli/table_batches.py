@@ -5,7 +5,9 @@ Keys must not change on the way: "007" in a CSV file is this text and not the nu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from tether._core.text_hints import loss_hint
 from tether.cli.json_lines import JSON_LINES_SUFFIXES, read_json_lines
 from tether.cli.table_file import (
     CSV_SUFFIXES,
@@ -49,7 +52,7 @@ def read_batches(
     if path.suffix not in (".parquet", *CSV_SUFFIXES, *JSON_LINES_SUFFIXES):
         raise ValueError(f"{path} must end in .parquet, .csv, .csv.gz or .jsonl")
     first = 1
-    with naming_unreadable(path):
+    with naming_unreadable(path), _naming_words(path):
         for table in _parts(_tables(path, texts, numbers)):
             names = table.schema.names
             yield Batch(
@@ -61,6 +64,22 @@ def read_batches(
             first += table.num_rows
     if first == 1:
         raise ValueError(f"{path} has no rows")
+
+
+@contextmanager
+def _naming_words(path: Path) -> Iterator[None]:
+    """Say which column of a CSV file has a word where a number must be."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        found = re.search(r"column #(\d+): .*error to double: invalid value '(.*)'", str(error))
+        if not found:
+            raise
+        with open_csv(path) as reader:
+            name, value = reader.schema.names[int(found[1])], found[2]
+        raise ValueError(
+            f"{path}: column {name!r} must hold numbers, got {value!r:.80}{loss_hint([value])}"
+        ) from error
 
 
 def _parts(tables: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

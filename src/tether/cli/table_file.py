@@ -27,6 +27,8 @@ ROWS_PER_BATCH = 2**16
 """How many rows of a Parquet file are decoded at a time."""
 CSV_BLOCK_BYTES = 2**20
 """How many bytes of a CSV file are parsed at a time; no line may be longer."""
+LONGEST_HEADER = 2**16
+"""Within so many bytes the first line of a CSV file is looked for."""
 CSV_SUFFIXES = (".csv", ".gz")
 
 
@@ -134,12 +136,27 @@ def _read_csv(path: Path, wanted: Wanted, max_rows: int | None) -> FileColumns:
 
 def open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
     """A reader of a CSV file, batch by batch, for all columns or for those of known types."""
+    _refuse_other_separators(path)
     return csv.open_csv(
         path,
         read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
         convert_options=csv.ConvertOptions(
             include_columns=None if types is None else list(types), column_types=types
         ),
+    )
+
+
+def _refuse_other_separators(path: Path) -> None:
+    """Refuse a file whose columns are not separated by commas, before its decimals confuse it."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        line = stream.read(LONGEST_HEADER).split(b"\n")[0].decode(errors="replace").strip()
+    mark = next((each for each in ";\t|" if each in line), None)
+    if mark is None or "," in line:
+        return
+    raise ValueError(
+        f"{path} has a single column {line!r:.80}: its columns are separated by {mark!r}; separate "
+        f"them by commas, and write decimals with a point. In Python: pandas.read_csv({path.name!r}"
+        f", sep={mark!r}, decimal=',').to_csv('commas.csv', index=False)"
     )
 
 

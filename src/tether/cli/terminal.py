@@ -25,6 +25,7 @@ from rich.text import Text
 from tether._core import files, records, signing
 from tether._core.extras import how_to_install
 from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
+from tether._core.text_hints import number_hint
 from tether._core.visible_text import visible, visible_lines
 from tether.cli.progress_bars import progress_bars
 from tether.cli.shown_warnings import warnings_beside, warnings_kept
@@ -44,11 +45,29 @@ ActorOption = Annotated[
     str | None,
     typer.Option(help="Who does this; by default the name of the operating system's user."),
 ]
+
+
+def _number(text: str) -> float:
+    """A number, with a hint where it is written in percent or with a comma."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number{number_hint(text)}") from None
+
+
 PromiseOption = Annotated[
-    float | None, typer.Option(help="The whole bound on the expected loss that may be stated.")
+    float | None,
+    typer.Option(
+        parser=_number,
+        metavar="FLOAT",
+        help="The whole bound on the expected loss that may be stated.",
+    ),
 ]
 AlphaOption = Annotated[
-    float | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
+    float | None,
+    typer.Option(
+        parser=_number, metavar="FLOAT", help="The tolerated expected loss, instead of --promise."
+    ),
 ]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace an existing file; never a store.")

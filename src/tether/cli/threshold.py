@@ -11,9 +11,17 @@ import typer
 import tether
 from tether._core import frames, progress, validate
 from tether._core.counted import counted
+from tether.cli.column_arrays import MissingValuesError
 from tether.cli.compare_methods import MethodComparison, compare_methods, keeps_nothing, select_by
+from tether.cli.label_column import (
+    accepted_labels,
+    require_labels,
+    require_score_numbers,
+    words_as_labels,
+)
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.scanned_paths import WhereOption, is_in_parts, require_parquet, row_condition
+from tether.cli.shown_share_options import LOSSES, chosen_loss, threshold_grid
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -32,9 +40,10 @@ from tether.cli.terminal import (
     show_and_save,
 )
 from tether.risk import Claims, Selection
-from tether.risk.claim_losses import CLAIM_LOSSES
+from tether.risk.claim_losses import FALSE_AMONG_SHOWN
 from tether.risk.methods_by_name import METHODS
 from tether.risk.scanned_claims import ScannedClaims
+from tether.risk.score_direction import INVERTED
 
 ALL_METHODS = "all"
 NOTHING_KEPT = (
@@ -63,7 +72,17 @@ def threshold(
     method: Annotated[
         str, typer.Option(help=f"One of {', '.join(METHODS)}; all compares them.")
     ] = "gcrc",
-    loss: Annotated[str, typer.Option(help=f"One of {', '.join(CLAIM_LOSSES)}.")] = "fdr",
+    loss: Annotated[str, typer.Option(help=f"One of {', '.join(LOSSES)}.")] = "fdr",
+    most_claims: Annotated[
+        int | None,
+        typer.Option(help=f"The largest number of claims of an item (for {FALSE_AMONG_SHOWN})."),
+    ] = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51. (default: every score)"
+        ),
+    ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(
@@ -81,14 +100,17 @@ def threshold(
 
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes, none but
     one that keeps nothing, or the stated promise is of no use, such as that of crc where losses are
-    not monotone; with groups, if this is so in all of them.
+    not monotone; with groups, if this is so in all of them. It is 3 too if labels or scores look
+    inverted.
     """
     saved = Output(out, force, key)
     saved.check(claims)
     require_one_target(alpha, promise)
     validate.choice("--method", method, (*METHODS, ALL_METHODS))
-    validate.choice("--loss", loss, CLAIM_LOSSES)
-    options: dict[str, Any] = {}
+    validate.choice("--loss", loss, LOSSES)
+    options: dict[str, Any] = {"loss": chosen_loss(loss, promise, most_claims, thresholds)}
+    if thresholds is not None:
+        options["thresholds"] = threshold_grid(thresholds)
     compares = method == ALL_METHODS
     if compares and out is not None:
         raise ValueError("--out saves one selection: name one --method, not all")
@@ -97,7 +119,11 @@ def threshold(
     names = {"score": score, "label": label, "item": item}
     if group is not None:
         names["group"] = group
-    options["loss"] = loss
+    if score == label:
+        raise ValueError(
+            f"--score and --label both name {score!r}: a score is the confidence in a claim before "
+            "it is known whether it is true"
+        )
     options["alpha" if promise is None else "promise"] = alpha if promise is None else promise
 
     def select() -> Selection | MethodComparison:
@@ -127,6 +153,7 @@ def threshold(
         served = selection.serves and not keeps_nothing(selection)
         if selection.serves and not served and not as_json:
             print_line(f"  no useful promise: {NOTHING_KEPT}")
+        served = served and not any(each.startswith(INVERTED) for each in selection.warnings)
     else:
         served = selection.useful
     if not served:
@@ -187,23 +214,27 @@ def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[st
     wanted = Wanted(names.values(), numbers={names["score"]})
     try:
         table = read_columns(path, wanted, max_rows)
+    except MissingValuesError as error:
+        option = next(option for option, name in names.items() if name == error.column)
+        raise ValueError(_missing(option, error.column, error.count)) from error
     except TooManyRowsError:
         if path.suffix != ".parquet":
             raise
         return None
     columns = {option: frames.column(table, option, name) for option, name in names.items()}
-    for name in names.values():
+    for option, name in names.items():
         if missing := table.missing[name]:
-            raise ValueError(f"column {name!r} has {missing} missing value(s)")
-    _require_labels(names["label"], columns["label"])
+            raise ValueError(_missing(option, name, missing))
+    require_score_numbers(names["score"], columns["score"])
+    require_labels(names["label"], columns["label"])
     return columns
 
 
-def _require_labels(name: str, values: Any) -> None:
-    """Refuse text as labels: of two words, nothing says which of them means a true claim."""
-    first = values[0] if len(values) else None
-    if isinstance(first, str):
-        raise ValueError(f"{_accepted_labels(name)}, got text such as {str(first)!r}")
+def _missing(option: str, name: str, count: int) -> str:
+    return (
+        f"--{option}: column {name!r} has {count} missing value(s): fill them in, or leave out all "
+        "rows of the items that have one (not these rows alone: the promise is for complete items)"
+    )
 
 
 def _require_no_text(name: str, path: Path) -> None:
@@ -215,11 +246,4 @@ def _require_no_text(name: str, path: Path) -> None:
     schema = parquet.read_schema(find_files(path)[0])
     kind = schema.field(name).type if schema.names.count(name) == 1 else None
     if kind is not None and (types.is_string(kind) or types.is_large_string(kind)):
-        raise ValueError(f"{_accepted_labels(name)}, got text")
-
-
-def _accepted_labels(name: str) -> str:
-    return (
-        f"--label: column {name!r} must hold true and false, or 1 and 0, where true and 1 are "
-        "claims that are true"
-    )
+        raise ValueError(f"{accepted_labels(name)}, got text: {words_as_labels(name)}")

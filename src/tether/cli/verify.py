@@ -17,6 +17,7 @@ from tether.cli.log_files import (
     NoContextOption,
     OptimizedOption,
     ProposalsOption,
+    RewardOption,
     SafeOption,
     ShareOption,
     SourceOption,
@@ -59,6 +60,7 @@ def verify(
     probability: ProbabilityOption = None,
     min_propensity: MinPropensityOption = None,
     source: SourceOption = None,
+    reward: RewardOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a saved result or a store: that it is as it was written, and who signed it.
@@ -86,6 +88,7 @@ def verify(
             max_ratio=max_ratio,
             probabilities=ProbabilityColumns(propensity, probability, min_propensity),
             source=source,
+            reward=reward,
         )
     result = verify_subject(subject, key, **compared)
     show(result, as_json=as_json)

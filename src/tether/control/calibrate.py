@@ -318,9 +318,9 @@ def _constraints(
         worst = validate.number(f"bound{key}", worst, above=0, below=BOUND_LIMIT)
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
-        if isinstance(log, Log) and (loss := log.loss[name]).max() > worst:
-            accepted = f"a loss of at most bound = {worst:g}; pass a larger bound= if there is one"
-            validate.reject(f"loss{key}", loss, loss > worst, accepted)
+        if isinstance(log, Log):
+            advice = "; only if losses can be larger, pass a larger bound="
+            validate.reject_above_bound(f"loss{key}", log.loss[name], worst, advice)
         constraints.append(Constraint(name, tolerated, worst, factor))
     return tuple(constraints)
 

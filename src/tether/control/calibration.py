@@ -14,15 +14,13 @@ from tether._core.columns import Columns
 from tether._core.description import Described, Description
 from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
-from tether.control.calibration_coverage import CalibrationCoverage
+from tether.control.calibration_log_facts import CalibrationLogFacts
 from tether.control.calibration_warnings import find_warnings
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
 from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
 from tether.control.promise import PromiseTerms, make_promise, unforeseen_loss
-from tether.control.provenance import Provenance
-from tether.control.scored_by import ScoredBy
 from tether.control.summary import describe_calibration, write_statement
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Calibration(CalibrationCoverage, records.Saved, Described):
+class Calibration(CalibrationLogFacts, records.Saved, Described):
     """How far the optimized policy may go: everything at `beta` and below it passes.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
@@ -72,7 +70,8 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
         What is approximate about the log-probabilities, and so about the promise.
     policies : mapping of str to str, optional
         Digests of the policies "safe" and "optimized", of those that have one, where the log is
-        from `tether.make_log`; of a shortlist, how its "picker" picks. Serving others is noticed.
+        from `tether.make_log`; of a shortlist, how its "picker" picks, what draws its
+        "candidates", and its "scorer". Serving others is noticed.
 
     Examples
     --------
@@ -259,20 +258,9 @@ class Calibration(CalibrationCoverage, records.Saved, Described):
         return tuple(find_warnings(self, self._problem, self._diagnostics))
 
     @cached_property
-    def provenance(self) -> Provenance | None:
-        """Which log, proposals, settings and version this came from; None where it is unknown."""
-        return self._diagnostics.provenance()
-
-    @cached_property
     def saved_gain(self) -> Gain | None:
         """What the calibration buys, as `tether.gain` states it; None if the log has no rewards."""
         return None if self._stored_problem is None else self._diagnostics.gain(self)
-
-    @property
-    def scored_by(self) -> ScoredBy | None:
-        """What the log notes of the policies that it was scored under, while it is in memory."""
-        problem = self._stored_problem
-        return problem.given_log.scored_by if isinstance(problem, Problem) else None
 
     @property
     def effective_log_beta(self) -> float:

@@ -187,6 +187,8 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
                 yield f"promises[{name!r}] is {stated[name]!r}, but its terms give {value!r}"
     if saved["approximate"] is not None and saved["approximate"] not in saved["warnings"]:
         yield "warnings does not say what is approximate"
+    if not set(saved["log_warnings"]) <= set(saved["warnings"]):
+        yield "warnings does not say all that log_warnings says"
     if (saved["outside_share"] > 0) != any(RESTRICTED_WORDS in each for each in saved["warnings"]):
         yield f"outside_share is {saved['outside_share']!r}, and warnings say otherwise"
     if not useful and not saved["warnings"]:

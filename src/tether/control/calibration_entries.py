@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tether.control.scored_by import PICKER
+from tether.control.scored_by import CANDIDATES, PICKER, SCORER
 
 QUANTILES = 101
-"""How many quantiles of the weights a calibration has."""
+"""How many quantiles of the weights, and of pick probabilities, a calibration has."""
 NAMED_TEST_WEIGHTS = ("empirical", "analytic", "max_ratio")
 DIGEST_PATTERN = re.compile(r"sha256:[0-9a-f]{64}")
-POLICY_NAMES = {"safe", "optimized", PICKER}
+POLICY_NAMES = {"safe", "optimized", PICKER, CANDIDATES, SCORER}
 """What a calibration may have digests of, or a description."""
 SETTING_NAMES = (
     *("alpha", "promise", "confidence", "bound", "family", "test_weight", "ratio_error", "blend"),
@@ -56,6 +56,7 @@ def check_entries(saved: Mapping[str, Any]) -> None:
             )
         for name, digest in noted.items():
             text(f"policies[{name!r}]", digest)
+    _pick_quantiles(saved)
     each_of("risks", saved["risks"], names, not_negative)
     real("stability", saved["stability"], 0)
     if saved["smoothness"] is not None:
@@ -63,7 +64,7 @@ def check_entries(saved: Mapping[str, Any]) -> None:
     real("robustness", saved["robustness"], 0)
     real("effective_sample_size", saved["effective_sample_size"], 0)
     real("max_weight", saved["max_weight"], 0, 1)
-    _relative_weights(saved["relative_weights"])
+    _quantiles("relative_weights", saved["relative_weights"], 0)
     if not _is_nan(saved["acceptance"]):
         real("acceptance", saved["acceptance"], 0)
     real("outside_share", saved["outside_share"], 0, 1)
@@ -75,8 +76,9 @@ def check_entries(saved: Mapping[str, Any]) -> None:
         raise ValueError(
             f"rows_beyond_draws is {saved['rows_beyond_draws']!r}, but there are {rows} rows"
         )
-    for warning in a_list("warnings", saved["warnings"]):
-        text("warnings", warning)
+    for name in ("warnings", "log_warnings"):
+        for warning in a_list(name, saved[name]):
+            text(name, warning)
     each_of("promise_terms", saved["promise_terms"], names, _terms)
     each_of("curves", saved["curves"], names, _curve)
 
@@ -195,14 +197,27 @@ def _test_weight(value: Any) -> None:
         positive("test_weight", value)
 
 
-def _relative_weights(values: Any) -> None:
-    if len(a_list("relative_weights", values)) != QUANTILES:
-        raise ValueError(f"relative_weights must be {QUANTILES} numbers, got {len(values)}")
-    last = 0.0
+def _quantiles(name: str, values: Any, low: float, high: float = math.inf) -> None:
+    if len(a_list(name, values)) != QUANTILES:
+        raise ValueError(f"{name} must be {QUANTILES} numbers, got {len(values)}")
+    last = low
     for value in values:
-        if not real("relative_weights", value, 0) >= last:
-            raise ValueError(f"relative_weights must not decrease, but {value!r} follows {last!r}")
+        if not real(name, value, low, high) >= last:
+            raise ValueError(f"{name} must not decrease, but {value!r} follows {last!r}")
         last = value
+
+
+def _pick_quantiles(saved: Mapping[str, Any]) -> None:
+    """Those of a shortlist, of which the likeliest of N candidates has a share of 1 / N or more."""
+    names, values = set(saved["policies"] or ()), saved["pick_quantiles"]
+    if PICKER not in names and (values is not None or names & {CANDIDATES, SCORER}):
+        raise ValueError(
+            "policies must have a picker where there are pick_quantiles, candidates or a scorer"
+        )
+    if PICKER in names:
+        if values is None or saved["actions"] is None:
+            raise ValueError("pick_quantiles and actions must be given where there is a picker")
+        _quantiles("pick_quantiles", values, (1 - 1e-9) / saved["actions"], 1 + 1e-9)
 
 
 def _terms(name: str, terms: Any) -> None:

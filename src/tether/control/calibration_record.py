@@ -30,6 +30,7 @@ STATED = (
 DERIVED = (
     *("risks", "stability", "smoothness", "robustness", "effective_sample_size", "max_weight"),
     *("relative_weights", "acceptance", "rows_beyond_draws", "warnings", "outside_share"),
+    *("log_warnings", "pick_quantiles"),
 )
 """Saved entries that need the log to be computed."""
 COVERAGE = ("coverage", "coverage_limit")
@@ -115,8 +116,9 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
 
         kept["saved_gain"] = read_gain(saved["gain"])
     loaded.__dict__.update(kept)
-    for name in ("warnings", "relative_weights"):
-        loaded.__dict__[name] = tuple(saved[name])
+    for name in ("warnings", "log_warnings", "relative_weights", "pick_quantiles"):
+        if saved[name] is not None:
+            loaded.__dict__[name] = tuple(saved[name])
     return loaded
 
 

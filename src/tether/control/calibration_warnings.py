@@ -27,6 +27,8 @@ MIN_DRAWS_PER_LEVEL = 16
 """Fewer draws than this at a beta of a path are worth a warning."""
 SHARPEST_SOFT_PICK = 0.99
 """The mean probability of the likeliest candidate beyond which a pick is that of the best."""
+SAFE_ABOVE_WORDS = "serving the safe policy does not keep it either"
+"""What is said of a safe policy that is itself above what is asked for."""
 UNIFORM_TOLERANCE = 1e-9
 """How far, in logs, the safe policy of a shortlist may be from uniform."""
 MIN_EFFECTIVE_ROWS = 30.0
@@ -46,6 +48,7 @@ def find_warnings(
     """What a careful reader would want to know before deploying."""
     if found.approximate is not None:
         yield found.approximate
+    yield from found.log_warnings
     if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
         yield hopeless
     elif not found.exists and (advice := _too_few_draws(found, problem)) is not None:
@@ -146,8 +149,13 @@ def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
         text = (
             f"no beta passes: the safe policy's own mean loss{_named(found, each)} is "
             f"{safe.mean:.4g} ± {safe.standard_error:.2g}, above {asked:.4g}: more rows will "
-            f"{'not help' if clearly else 'help only if this is chance'}. Serve the safe policy "
-            f"only, or ask for more than its own loss"
+            f"{'not help' if clearly else 'help only if this is chance'}. What is asked for must "
+            f"hold at every beta up to the one that is served, and 0 is the safe policy: from this "
+            f"safe policy {asked:.4g} cannot be promised, however safe the optimized one is"
+            f"{f', and {SAFE_ABOVE_WORDS}' if clearly else ''}. First make the safe policy safer "
+            f"(a filter, a lower temperature, without the actions that do most harm) and log it, "
+            f"or ask for more than its own loss. Were missing outcomes counted as the worst case? "
+            f"Then they are part of this mean: find those outcomes"
         )
         if safe.mean > each.bound / 2:
             text += f". Is {each.bound:g} the harm, and 0 the good outcome?"
@@ -162,11 +170,11 @@ def _named(found: Calibration, constraint: Constraint) -> str:
 def not_covered(found: Calibration) -> str:
     """The log does not contain what the tethered policy does, in words."""
     return (
-        f"nothing useful is promised: the log contains only {found.coverage:.1%} of what this "
-        f"policy does (by chance at most {found.coverage_limit:.1%}), and nothing is known of the "
-        f"losses of the rest. The policy that took the actions never takes some of them, rows are "
-        f"missing, or the probabilities (propensities, min_propensity, max_ratio) are not those "
-        f"with which the actions were taken"
+        f"nothing useful is promised: the log contains only {found.coverage:.1%} of what "
+        f"{found.covered_policy} does (by chance at most {found.coverage_limit:.1%}), and nothing "
+        f"is known of the losses of the rest. The policy that took the actions never takes some of "
+        f"them, rows are missing, or the probabilities (propensities, min_propensity, max_ratio) "
+        f"are not those with which the actions were taken"
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -166,8 +167,11 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
                 f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
                 f"proposals: labels must have the same type to be matched"
             )
-        known, place = np.unique(proposals.context, return_inverse=True)
-        row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
+        known, order, start = _by_label(proposals.context)
+        if np.array_equal(known, log.context):
+            row = np.arange(len(known))
+        else:
+            row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
         absent = known[row] != log.context
         if absent.any():
             first = log.context[np.argmax(absent)]
@@ -175,8 +179,6 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
                 f"proposals has no draw in context {first!s} of the log "
                 f"({len(np.unique(log.context[absent]))} such context(s))"
             )
-        order = np.argsort(place, kind="stable")
-        start = np.searchsorted(place[order], np.arange(len(known)))
     safe, optimized = proposals.log_safe[order], proposals.log_optimized[order]
     mix = safe if proposals.log_mix is None else proposals.log_mix[order]
     from_safe = proposals.from_safe[order]
@@ -190,6 +192,16 @@ def _from_proposals(log: Log, proposals: Proposals) -> ContextDraws:
         row=row,
         from_safe=from_safe,
     )
+
+
+def _by_label(labels: Any) -> tuple[Any, slice | Integers, Integers]:
+    """The distinct labels in order, what sorts by them, and where each starts once sorted."""
+    if (labels[:-1] <= labels[1:]).all():  # the usual order, which needs no sort
+        start = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
+        return labels[start], slice(None), start
+    known, place = np.unique(labels, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    return known, order, np.searchsorted(place[order], np.arange(len(known)))
 
 
 def _log_mass(safe: Floats, optimized: Floats, from_safe: Booleans, start: Integers) -> Floats:

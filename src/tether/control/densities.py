@@ -9,13 +9,15 @@ unbiased averages instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from tether._core.blocks import map_blocks
 from tether._core.types import Floats, Integers
-from tether.control.context_draws import ClipNormalizer, ContextDraws
+from tether.control.context_draws import MAX_PLAIN_LOG, ClipNormalizer, ContextDraws
 from tether.control.families import BudgetedClip, Clip
 from tether.control.family import Family
 from tether.control.proposal_blocks import ProposalBlocks
@@ -133,6 +135,7 @@ class BudgetedDensities:
         self.context = np.arange(groups, groups + contexts)
         self.worst = np.array([groups + contexts])
         self._kept: dict[float, tuple[Floats, Floats]] = {}
+        self._kept_logs: dict[float, tuple[Floats, Floats]] = {}
 
     def log_density(
         self, log_safe: Floats, log_optimized: Floats, cell: Integers, log_beta: float
@@ -160,6 +163,15 @@ class BudgetedDensities:
 
     def log_averages(self, log_beta: float) -> tuple[Floats, Floats]:
         """Log of S and D in every cell."""
+        if log_beta not in self._kept_logs:
+            make_room(self._kept_logs)
+            tries, fallback = self.averages(log_beta)
+            with np.errstate(divide="ignore"):
+                self._kept_logs[log_beta] = np.log(tries), np.log(fallback)
+        return self._kept_logs[log_beta]
+
+    def averages(self, log_beta: float) -> tuple[Floats, Floats]:
+        """S and D in every cell."""
         if log_beta not in self._kept:
             make_room(self._kept)
             self._kept[log_beta] = self._compute(log_beta)
@@ -168,16 +180,62 @@ class BudgetedDensities:
     def _compute(self, log_beta: float) -> tuple[Floats, Floats]:
         if np.isinf(log_beta):  # one proposal, always accepted
             count = int(self.worst[0]) + 1
-            return np.zeros(count), np.full(count, -np.inf)
-        averages = []
-        largest = (float(self.family.max_draws), 1.0)
-        per_block = tries_and_fallback(self.log_accept(log_beta))
-        for values, most in zip(per_block, largest, strict=True):
-            per_group = self.blocks.group_means(values)
-            cells = (per_group, self.blocks.context_maxima(per_group), [most])
-            with np.errstate(divide="ignore"):
-                averages.append(np.log(np.concatenate(cells)))
-        return averages[0], averages[1]
+            return np.ones(count), np.zeros(count)
+        rejected = self._plain_rejected if abs(log_beta) <= MAX_PLAIN_LOG else self._rejected
+        shape = self.blocks.log_ratio_safe.shape
+        tries, fallback = tries_and_fallback(rejected(log_beta), *shape)
+        return self._by_cell(tries, float(shape[0])), self._by_cell(fallback, 1.0)
+
+    def _by_cell(self, per_block: Floats, most: float) -> Floats:
+        """Averages of groups, the largest of each context, and the largest possible one."""
+        per_group = self.blocks.group_means(per_block)
+        return np.concatenate((per_group, self.blocks.context_maxima(per_group), [most]))
+
+    def _rejected(self, log_beta: float) -> Callable[[slice], Floats]:
+        """The rejection probabilities of some blocks' proposals, from logs."""
+        log_accept = self.log_accept(log_beta)
+        return lambda part: -np.expm1(log_accept[:, part])
+
+    def _plain_rejected(self, log_beta: float) -> Callable[[slice], Floats]:
+        """The same without an exponential of any proposal; a ratio may be zero or infinite."""
+        beta = float(np.exp(log_beta))
+        if log_beta < 0:
+            ratio = self._ratio_safe
+
+            def rejected(part: slice) -> Floats:
+                found = beta - ratio[:, part]
+                np.maximum(found, 0.0, out=found)
+                found *= 1 / beta
+                return found
+
+            return rejected
+
+        def above_one(inverse_ratio: Floats) -> Floats:
+            found = inverse_ratio * -beta
+            found += 1.0
+            return np.maximum(found, 0.0, out=found)
+
+        def rejected_above(part: slice) -> Floats:
+            found = above_one(self._inverse_ratio_optimized[:, part])
+            if self.blend:
+                found *= 1 - self.blend
+                found += self.blend * above_one(self._inverse_ratio_safe[:, part])
+            return found
+
+        return rejected_above
+
+    @cached_property
+    def _ratio_safe(self) -> Floats:
+        """The ratios of the safe policy's proposals; infinite past the range of floats."""
+        return _exponentials(self.blocks.log_ratio_safe, 1)
+
+    @cached_property
+    def _inverse_ratio_safe(self) -> Floats:
+        return _exponentials(self.blocks.log_ratio_safe, -1)
+
+    @cached_property
+    def _inverse_ratio_optimized(self) -> Floats:
+        return _exponentials(self.blocks.log_ratio_optimized, -1)
 
     def log_accept(self, log_beta: float) -> Floats:
         """Log acceptance probability of every proposal.
@@ -200,6 +258,19 @@ def log_ratio_limit(family: Family, log_beta: float, log_psi: Floats) -> Floats:
     """Log of the supremum of tethered over safe density: its value at an infinite ratio."""
     with np.errstate(invalid="ignore"):
         return family.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
+
+
+def _exponentials(logs: Floats, sign: int) -> Floats:
+    """The exponentials of logs, or of their negatives; infinite past the range of floats."""
+    found = np.multiply(logs, sign, order="C")
+    flat = found.reshape(-1)
+
+    def fill(block: slice) -> None:
+        with np.errstate(over="ignore"):
+            np.exp(flat[block], out=flat[block])
+
+    map_blocks(fill, len(flat))
+    return found
 
 
 def make_room(kept: dict[float, Any]) -> None:

@@ -16,7 +16,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.constraint import Constraint
-from tether.control.coverage import Coverage, coverage_of
+from tether.control.coverage import Coverage, coverage_of, optimized_coverage
 from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
@@ -83,6 +83,10 @@ class Diagnostics(Protocol):
 
     def coverage(self) -> Coverage | None:
         """Whether the log contains what the tethered policy does; None if unknown."""
+        ...
+
+    def optimized_coverage(self) -> Coverage | None:
+        """The same of the optimized policy, where it is too small to be chance."""
         ...
 
     def score_warnings(self) -> Iterator[str]:
@@ -201,6 +205,10 @@ class DiagnosticsInMemory:
             from_safe = int(drawn.from_safe.sum())
             draws = min(count for count in (from_safe, len(drawn) - from_safe) if count)
         return coverage_of(len(rows), sums[0], sums[1] + top + unit, max(top, test) + unit, draws)
+
+    def optimized_coverage(self) -> Coverage | None:
+        """The same of the optimized policy, where it is too small to be chance."""
+        return optimized_coverage(self.problem.given_log)
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""

@@ -101,12 +101,20 @@ class Mix(Family):
         return self.log_density(log_safe, log_optimized, log_beta, 0.0)
 
     def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
+        self,
+        log_safe: Floats,
+        log_optimized: Floats,
+        log_beta: float | Floats,
+        log_psi: Floats | float,
     ) -> Floats:
-        """The log of a weighted average of the two densities."""
-        if np.isinf(log_beta):
-            return limit_density(log_safe, log_optimized, log_beta)
-        mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
+        """The log of a weighted average of the two densities; beta may differ between actions."""
+        if np.ndim(log_beta) == 0 and np.isinf(log_beta):
+            return limit_density(log_safe, log_optimized, float(log_beta))
+        with np.errstate(invalid="ignore"):  # where beta is infinite
+            mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
+        if np.isposinf(log_beta).any():
+            limit = limit_density(log_safe, log_optimized, np.inf)
+            mixed = np.where(np.isposinf(log_beta), limit, mixed)
         return np.asarray(mixed, dtype=np.float64)
 
     def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:

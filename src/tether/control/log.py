@@ -14,10 +14,15 @@ from tether._core.row_indexes import check_row_indexes
 from tether._core.shown import shown
 from tether._core.types import Floats, Frame, Losses
 from tether.control.acting import Acting
-from tether.control.log_checks import checked_max_ratio, checked_share, named_losses
+from tether.control.log_checks import (
+    checked_max_ratio,
+    checked_share,
+    named_losses,
+    warn_and_keep,
+)
 from tether.control.log_overview import LogOverview
 from tether.control.policy_path import PolicyPath
-from tether.control.repeated_rows import warn_of_repeated_rows
+from tether.control.repeated_rows import repeated_rows_warning
 from tether.control.score_checks import refuse_probabilities
 from tether.control.scored_by import ScoredBy
 from tether.control.table_checks import check_tables, read_table
@@ -71,6 +76,8 @@ class Log(LogOverview):
         "token_clip" are calibrated on.
     scored_by : ScoredBy, optional
         What `tether.make_log` notes of the policies that the scores are of.
+    warnings : sequence of str, default ()
+        What looks wrong about the log, in words; every calibration on it says so too.
 
     Raises
     ------
@@ -105,6 +112,7 @@ class Log(LogOverview):
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
         scored_by: ScoredBy | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         columns: dict[str, Any] = {
             "loss": loss,
@@ -114,7 +122,7 @@ class Log(LogOverview):
         columns |= {"context": context, "log_mix": log_mix, "reward": reward}
         tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
         check_row_indexes({**columns, **tables, "log_mix_all": log_mix_all})
-        self.scored_by = scored_by
+        self.scored_by, self.warnings = scored_by, tuple(warnings)
         if acting is not None and not isinstance(acting, Acting):
             raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
@@ -247,8 +255,7 @@ class Log(LogOverview):
             max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
-        warn_of_repeated_rows(log)
-        return log
+        return warn_and_keep(log, repeated_rows_warning(log))
 
     @classmethod
     def scan(

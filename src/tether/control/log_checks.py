@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tether._core import validate
 from tether._core.types import Floats, Losses
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 
 if TYPE_CHECKING:
     from tether.control.log import Log
+
+    AnyLog = TypeVar("AnyLog", bound=Log)
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
@@ -74,3 +78,12 @@ def named_losses(loss: Losses, rows: int) -> dict[str, Floats]:
         checked[key] = validate.losses(name, values)
         validate.same_length(name, checked[key], "log_safe", rows)
     return checked
+
+
+def warn_and_keep(log: AnyLog, *messages: str | None) -> AnyLog:
+    """Warn of what looks wrong, where something does, and keep it for every calibration."""
+    found = tuple(message for message in messages if message is not None)
+    log.warnings += found
+    for message in found:
+        warn_user(message, AssumptionWarning)
+    return log

@@ -36,6 +36,7 @@ class LogOverview(Described):
     log_mix_all: Floats | None
     max_ratio: float | None
     approximate: str | None
+    warnings: tuple[str, ...]
 
     @property
     def log_ratio(self) -> Floats:
@@ -159,7 +160,7 @@ class LogOverview(Described):
         return Description(
             f"log of {rows:,} rows, produced by {by}",
             facts=tuple(facts),
-            warnings=() if self.approximate is None else (self.approximate,),
+            warnings=(*([] if self.approximate is None else [self.approximate]), *self.warnings),
         )
 
 

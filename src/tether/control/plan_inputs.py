@@ -1,4 +1,4 @@
-"""What a plan rests on, measured from a log: the losses of both policies, and their distance."""
+"""What a plan rests on, measured from a log: losses of both policies, and how far they differ."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.control.log import Log
+from tether.control.plan_mix import LARGEST_PLANNED_LOG_RATIO, RatioMoves
 
 SMALLEST_SPREAD = 1e-3
 """Two policies that are the same have ratios without a spread, for which there is no model."""
+
+MOST_NEVER_TAKEN = 0.05
+"""The share of rows that the optimized policy never takes from which on clip is not planned."""
 
 
 class PlanInputs(NamedTuple):
@@ -41,6 +45,45 @@ def measure_inputs(log: Log) -> PlanInputs:
     ratio, weight = np.where(weight > 0, ratio, 0.0), weight / max(weight.sum(), 1e-300)
     spread = float(np.sqrt(weight @ np.square(ratio - weight @ ratio)))
     return PlanInputs(float(safe @ loss), float(optimized @ loss), max(spread, SMALLEST_SPREAD))
+
+
+def refuse_never_taken(log: Log) -> None:
+    """Refuse to plan clip where many actions of the log are never the optimized policy's.
+
+    The model of clip has normal log ratios, and none of −inf.
+    """
+    share = float(np.isneginf(log.log_optimized).mean())
+    if share > MOST_NEVER_TAKEN:
+        raise ValueError(
+            f"clip cannot be planned from this log: the optimized policy never takes the actions "
+            f"of {share:.1%} of its rows, and the plan of clip has no such rows. Plan "
+            f"family='mix', or calibrate on the log to see the beta of clip"
+        )
+
+
+def measure_max_ratio(log: Log) -> float | None:
+    """The largest ratio that the next action can have; None where the log does not tell."""
+    if log.max_ratio is not None:
+        return log.max_ratio
+    if log.log_safe_all is None or log.log_optimized_all is None:
+        return None
+    possible = log.log_safe_all > -np.inf
+    largest = (log.log_optimized_all[possible] - log.log_safe_all[possible]).max()
+    return float(np.exp(min(largest, LARGEST_PLANNED_LOG_RATIO)))
+
+
+def measure_moves(log: Log, bound: float) -> RatioMoves:
+    """The moves of the ratios of the rows, which `RatioMoves` explains."""
+    (loss,) = log.loss.values()
+    base = log.log_safe if log.log_mix is None else log.log_mix
+    weight = _normalized(log.log_safe - base)
+    ratio = np.exp(np.minimum(log.log_optimized - log.log_safe, LARGEST_PLANNED_LOG_RATIO / 2))
+    move, harmful = np.abs(ratio - 1), loss / bound
+
+    def means(share: Floats) -> tuple[float, float]:
+        return float(weight @ (share * move)), float(weight @ (share * move * ratio))
+
+    return RatioMoves(means(harmful), means(1 - harmful))
 
 
 def _normalized(log_weight: Floats) -> Floats:

@@ -58,7 +58,7 @@ def rows_for(
     )
 
 
-def rows_over_levels(made: Plan, points: int) -> Columns:
+def rows_over_levels(made: Plan, model: PlanModel, points: int) -> Columns:
     """The rows that each level needs, from close to the safe risk to far above it."""
     named = made.alpha if made.promise is None else made.promise
     assert named is not None
@@ -73,8 +73,6 @@ def rows_over_levels(made: Plan, points: int) -> Columns:
             high = max(high, gap)
         spread = made.safe_risk + np.geomspace(low, high, points - 1)
         levels = np.unique(np.append(spread, named))
-    risks = made.safe_risk / made.bound, made.optimized_risk / made.bound
-    model = PlanModel(made.bound, *risks, made.log_ratio_spread)
     rows = []
     for level in levels.tolist():
         alpha, promise = (level, None) if made.promise is None else (None, level)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,17 @@ import numpy as np
 from tether._core import validate
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
-from tether.control.plan_inputs import measure_inputs
-from tether.control.plan_model import PlanModel
+from tether.control.plan_clip import ClipModel
+from tether.control.plan_families import find_planned
+from tether.control.plan_inputs import (
+    measure_inputs,
+    measure_max_ratio,
+    measure_moves,
+    refuse_never_taken,
+)
+from tether.control.plan_log import beta_in_words, beta_of
+from tether.control.plan_mix import MixModel
+from tether.control.plan_model import MAX_PLANNED_ROWS, PlanModel
 from tether.control.plan_rows import outlook, rows_for, rows_over_levels
 
 if TYPE_CHECKING:
@@ -33,7 +43,9 @@ class Plan(Described):
 
     The model: a loss is 0 or `bound`, which is the hardest case for a given risk. Log ratios are
     normal with standard deviation `log_ratio_spread` among harmless and among harmful actions,
-    shifted so that the optimized policy's risk is `optimized_risk`.
+    shifted so that the optimized policy's risk is `optimized_risk`. For clip this is also assumed
+    in every context alike. For mix contexts do not matter; the stability is then measured from the
+    rows of a log, where there is one.
 
     Parameters
     ----------
@@ -55,9 +67,23 @@ class Plan(Described):
     rows_likely : float
         The fewest rows that pass with probability `pass_probability`; inf if none do.
     betas : tuple of (int, float)
-        Numbers of rows, and the beta of clip to expect at each.
+        Numbers of rows, and the beta of the family to expect at each.
     promises : tuple of (int, float)
         The same numbers of rows, and the whole promise to expect to be stated at each.
+    family : str, default "clip"
+        The family that is planned.
+    max_ratio : float, optional
+        The largest ratio that the next action can have, where it is known; without it, the largest
+        to expect among as many draws as rows.
+    not_modelled : str, optional
+        What of a calibration the plan does not model, in words.
+    log_rows : int, optional
+        The rows of the log that the plan was measured from.
+    beta_of_log : float, optional
+        The beta of a calibration on that log, 0 if none has a useful promise; for mix with a
+        largest ratio.
+    beta_limit : float, optional
+        The beta to expect of arbitrarily many rows, where some number is enough.
 
     Examples
     --------
@@ -77,6 +103,13 @@ class Plan(Described):
     rows_likely: float
     betas: tuple[tuple[int, float], ...]
     promises: tuple[tuple[int, float], ...]
+    family: str = "clip"
+    max_ratio: float | None = None
+    not_modelled: str | None = None
+    log_rows: int | None = None
+    beta_of_log: float | None = None
+    beta_limit: float | None = None
+    _model: PlanModel | None = field(default=None, repr=False, compare=False)
 
     @property
     def possible(self) -> bool:
@@ -91,7 +124,7 @@ class Plan(Described):
         dict
             One entry per field.
         """
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     def to_frame(self) -> Columns:
         """Return what each size of the log can be expected to allow.
@@ -129,7 +162,12 @@ class Plan(Described):
         """
         if points is None:
             points = ALPHAS_ON_CURVE if self.promise is None else PROMISES_ON_CURVE
-        return rows_over_levels(self, validate.integer_at_least("points", points, 2))
+        model = self._model
+        if model is None:  # built by hand
+            risks = self.safe_risk / self.bound, self.optimized_risk / self.bound
+            chosen = MixModel if self.family == "mix" else ClipModel
+            model = chosen(self.bound, *risks, self.log_ratio_spread, self.max_ratio)
+        return rows_over_levels(self, model, validate.integer_at_least("points", points, 2))
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the rows that are needed against alpha, or against the promise if one was named.
@@ -152,13 +190,15 @@ class Plan(Described):
 
     def _describe(self) -> Description:
         what, level = ("alpha", self.alpha) if self.promise is None else ("promise", self.promise)
+        largest = "" if self.max_ratio is None else f", and ratios of at most {self.max_ratio:.4g}"
         given = (
+            ("family", self.family),
             ("tolerated", f"{what} {level:g}, of losses up to {self.bound:g}"),
             (
                 "assumed",
                 f"an expected loss of {self.safe_risk:g} for the safe policy and "
                 f"{self.optimized_risk:g} for the optimized one; log ratios of the two with a "
-                f"standard deviation of {self.log_ratio_spread:g}",
+                f"standard deviation of {self.log_ratio_spread:g}{largest}",
             ),
         )
         if not self.possible:
@@ -167,14 +207,33 @@ class Plan(Described):
             return Description(text, "stop", given)
         first = "before any beta can pass" if self.promise is None else "to state this promise"
         likely = f"{self.rows_likely:,} rows pass with probability {self.pass_probability:g}"
+        rows = f"at least about {self.rows_needed:,} rows {first}; {likely}"
+        headline = f"plan: {self.rows_likely:,} rows of the safe policy"
+        if self.beta_of_log:
+            headline = f"plan: the {self.log_rows:,} rows of this log pass already"
         return Description(
-            f"plan: {self.rows_likely:,} rows of the safe policy",
+            headline,
             "good",
-            (*given, ("rows", f"about {self.rows_needed:,} rows {first}; {likely}")),
-            caption="what to expect of a log of so many rows (beta of the family clip):",
+            (*given, *self._describe_log(), ("rows", rows)),
+            caption=f"what to expect of a log of so many rows (beta of the family {self.family}):",
             table=self.to_frame(),
-            notes=("a plan is an expectation under a simple model, not a promise",),
+            notes=(
+                "a plan is an expectation under a simple model, not a promise",
+                *([] if self.not_modelled is None else [self.not_modelled]),
+            ),
         )
+
+    def _describe_log(self) -> Iterator[tuple[str, str]]:
+        if self.beta_of_log is not None:
+            found = f"{self.log_rows:,} rows allow {beta_in_words(self.beta_of_log, self.family)}"
+            if not self.beta_of_log:
+                found = f"{self.log_rows:,} rows do not pass"
+            yield "this log", found
+        if self.beta_limit is not None:
+            yield (
+                "more rows",
+                f"any number of them allows at most {beta_in_words(self.beta_limit, self.family)}",
+            )
 
 
 def plan(
@@ -188,12 +247,15 @@ def plan(
     log_ratio_spread: float | None = None,
     rows: int | None = None,
     pass_probability: float = 0.9,
+    family: str | None = None,
+    max_ratio: float | None = None,
 ) -> Plan:
     """Estimate how many rows to log, and what beta and stated promise to expect.
 
     With n rows of the safe policy, n·(alpha − mean loss) must be at least bound − alpha before any
     beta passes. A promise to be stated needs more: room for stability and existence beside alpha.
-    A plan is an expectation under the simple model of `Plan`, not a promise.
+    A plan is an expectation under the simple model of `Plan`, not a promise. It is for a promise
+    on average; with a `confidence` the same beta takes several times as many rows.
 
     Parameters
     ----------
@@ -218,6 +280,13 @@ def plan(
         and the number of rows in the log.
     pass_probability : float, default 0.9
         The probability with which the likely number of rows passes.
+    family : str, optional
+        The family to plan for, "clip" or "mix"; by default clip, but mix for a log of propensities
+        alone (with contexts, `max_ratio`, and no tables of all actions), and budgeted clip where a
+        log has contexts and neither. Budgeted clip is planned as clip, and the plan says so.
+    max_ratio : float, optional
+        A number that the ratio of optimized over safe density does not exceed; by default that of
+        the log, or of its tables of all actions.
 
     Returns
     -------
@@ -258,6 +327,13 @@ def plan(
         alpha = validate.number("alpha", alpha, above=0, below=bound)
     else:
         promise = validate.number("promise", promise, above=0, below=bound)
+    planned = find_planned(family, log)
+    if log is not None and planned.family != "mix":
+        refuse_never_taken(log)
+    if max_ratio is not None:
+        max_ratio = validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
+    elif log is not None:
+        max_ratio = measure_max_ratio(log)
     safe_risk = _checked_risk("safe_risk", safe_risk, bound)
     optimized_risk = _checked_risk(
         "optimized_risk", safe_risk if optimized_risk is None else optimized_risk, bound
@@ -265,7 +341,10 @@ def plan(
     spread = 1.0 if log_ratio_spread is None else log_ratio_spread
     spread = validate.number("log_ratio_spread", spread, above=0, below=100)
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
-    model = PlanModel(bound, safe_risk / bound, optimized_risk / bound, spread)
+    given = bound, safe_risk / bound, optimized_risk / bound, spread, max_ratio
+    model: PlanModel = ClipModel(*given)
+    if planned.family == "mix":
+        model = MixModel(*given, moves=None if log is None else measure_moves(log, bound))
     rows_needed, rows_likely = rows_for(model, alpha, promise, pass_probability)
     if rows is not None:
         sizes = [validate.integer_at_least("rows", rows)]
@@ -287,6 +366,17 @@ def plan(
         rows_likely=rows_likely,
         betas=tuple((size, found.beta) for size, found in zip(sizes, outlooks, strict=True)),
         promises=tuple((size, found.promise) for size, found in zip(sizes, outlooks, strict=True)),
+        family=planned.family,
+        max_ratio=max_ratio,
+        not_modelled=planned.not_modelled,
+        log_rows=None if log is None else len(log),
+        beta_of_log=None if log is None else beta_of(log, planned.family, alpha, promise, bound),
+        beta_limit=(
+            outlook(model, alpha, promise, MAX_PLANNED_ROWS).beta
+            if math.isfinite(rows_needed)
+            else None
+        ),
+        _model=model,
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tether.control.parts.problem import ProblemInParts
 
 ASSUMPTIONS = (
-    "the safe policy took the logged actions (or the policies that log_mix states); the optimized "
+    "the safe policy took the logged actions (or the policies that the log names); the optimized "
     "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
     "between 0 and its bound; each log-probability is that of the policy as it samples"
 )

@@ -128,7 +128,7 @@ def _identical_or_constant(log: Log, proposals: Proposals | None) -> str | None:
     """Policies that the scores do not tell apart."""
     if len(log) < 2:
         return None
-    if _same(log.log_safe, log.log_optimized):
+    if has_equal_scores(log):
         differ = proposals is not None and not _same(proposals.log_safe, proposals.log_optimized)
         return (
             "log_safe and log_optimized are equal in every row of the log"
@@ -143,6 +143,11 @@ def _identical_or_constant(log: Log, proposals: Proposals | None) -> str | None:
             f"do not tell actions apart; check that they are those of the actions taken"
         )
     return None
+
+
+def has_equal_scores(log: Log) -> bool:
+    """Whether both policies have the same score in every row."""
+    return _same(log.log_safe, log.log_optimized)
 
 
 def _same(first: Floats, second: Floats | float) -> bool:

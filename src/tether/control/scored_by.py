@@ -12,6 +12,8 @@ from tether._core.types import Floats
 
 PICKER = "picker"
 """The name of what picks the candidates of a shortlist, beside "safe" and "optimized"."""
+CANDIDATES, SCORER = "candidates", "scorer"
+"""The names of what draws the candidates of a shortlist, and of what scores them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,7 @@ class ScoredBy:
         The actions of the columns of tables.
     fingerprints : mapping of str to str, optional
         Digests of the policies "safe" and "optimized"; those that have none are missing. Of a
-        shortlist, how its "picker" picks, in words.
+        shortlist, how its "picker" picks, in words, what draws its "candidates", and its "scorer".
     probe_contexts : array, optional
         A few contexts of the log.
     probe_scores : mapping of str to ndarray, optional

@@ -30,7 +30,7 @@ def count_sharing(problem: Problem) -> int:
     """How many rows do not have draws of their own, of those that their weights average over."""
     if not isinstance(problem.densities, BudgetedDensities):
         return 0
-    return len(problem.log) - len(np.unique(problem.densities.row))
+    return len(problem.log) - int(np.count_nonzero(np.bincount(problem.densities.row)))
 
 
 def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float) -> float:
@@ -50,10 +50,12 @@ def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float
     tries, fallback, tries_slope, fallback_slope = expected_averages(
         mean, densities.family.max_draws
     )
-    base = np.asarray(problem.log_base)
-    proposed = np.exp(np.minimum(problem.log_ratio, log_beta) - min(log_beta, 0.0) + base)
-    weight = proposed * tries[row] + np.exp(base) * fallback[row]
-    slope = proposed * tries_slope[row] + np.exp(base) * fallback_slope[row]
+    base = np.broadcast_to(problem.log_base, len(problem.log))
+    log_proposed = np.minimum(problem.log_ratio, log_beta) - min(log_beta, 0.0) + base
+    top = max(float(log_proposed.max()), float(base.max()))  # cancels, and keeps squares finite
+    proposed, base = np.exp(log_proposed - top), np.exp(base - top)
+    weight = proposed * tries[row] + base * fallback[row]
+    slope = proposed * tries_slope[row] + base * fallback_slope[row]
     signed = constraint.signed(problem.log.loss[constraint.name])
     relative = 0.0
     for side in (np.maximum(signed, 0.0), np.maximum(-signed, 0.0)):

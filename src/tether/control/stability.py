@@ -53,7 +53,9 @@ def measured_instability(problem: Problem, log_beta: float, without: Floats) -> 
 def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
     """The log-weight of each row at a beta of its own."""
     if isinstance(problem.family, Mix):
-        return _log_mix_weights(problem, np.clip(log_betas, *problem.search_range()))
+        own, log = np.clip(log_betas, *problem.search_range()), problem.log
+        density = problem.family.log_density(log.log_safe, log.log_optimized, own, 0.0)
+        return np.asarray(density - problem.log_mix)
     result = np.empty(len(log_betas))
     if len(problem.path_log_betas):  # few betas, and between them nothing to interpolate
         for log_beta in np.unique(log_betas):
@@ -81,14 +83,6 @@ def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
         result[between[inside]] = np.where(np.isnan(value), current[inside], value)
         previous = current
     return result
-
-
-def _log_mix_weights(problem: Problem, log_betas: Floats) -> Floats:
-    """The same for mix, whose density has a closed form: log of (safe + β·optimized)/(1 + β)."""
-    safe, optimized = problem.log.log_safe, problem.log.log_optimized
-    with np.errstate(invalid="ignore"):
-        mixed = np.logaddexp(safe, optimized + log_betas) - np.logaddexp(0.0, log_betas)
-    return np.asarray(np.where(np.isposinf(log_betas), optimized, mixed) - problem.log_mix)
 
 
 def _interpolation_points(log_betas: Floats) -> Floats:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.description import Description
+from tether.control.calibration_warnings import SAFE_ABOVE_WORDS
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.promise import ASSUMPTIONS
 
@@ -49,7 +50,7 @@ def describe_calibration(found: Calibration) -> Description:
         facts.append(("blend", f"{found.blend:.3g} of the optimized policy is the safe one"))
     if found.actions is not None:
         facts.append(("actions", f"{found.actions:,} in each context, drawn without rejection"))
-    elif found.exists and np.isfinite(found.acceptance):
+    elif found.exists and np.isfinite(found.acceptance) and found.optimized_share is None:
         draws, share = "", f"{found.acceptance:.3g} of the draws are accepted"
         if found.acceptance > 1 - RISK_TOLERANCE:
             share = "every draw is accepted"
@@ -69,7 +70,7 @@ def write_statement(found: Calibration) -> str:
     """The promise in one sentence."""
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
-    statement = f"the expected loss of the next action is at most {found.promise:.4g}"
+    statement = f"{_expected_loss(found)} of the next action is at most {found.promise:.4g}"
     if len(found.promises) > 1:
         each = ", ".join(f"{name} {value:.4g}" for name, value in found.promises.items())
         statement = f"the expected losses of the next action are at most {each}"
@@ -80,9 +81,18 @@ def write_statement(found: Calibration) -> str:
     return statement if found.useful else f"no useful promise: {statement}"
 
 
+def _expected_loss(found: Calibration) -> str:
+    """Which expectation is promised: a single loss that was given by name has its name here."""
+    name = found.constraints[0].name
+    named = "" if len(found.constraints) > 1 or name == "loss" else f" ({name})"
+    return f"the expected loss{named}"
+
+
 def _headline(found: Calibration) -> str:
     family = f"(family {found.family})"
     if not found.exists:
+        if any(SAFE_ABOVE_WORDS in each for each in found.warnings):
+            return f"beta = 0: no promise, and {SAFE_ABOVE_WORDS} {family}"
         return f"beta = 0: serve the safe policy only {family}"
     if not found.covered:
         return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
@@ -104,7 +114,8 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     """The promise on one loss."""
     if not found.exists:
         return "none"
-    text = f"the expected loss of the next action is at most {found.promises[constraint.name]:.4g}"
+    bound = f"{found.promises[constraint.name]:.4g}"
+    text = f"{_expected_loss(found)} of the next action is at most {bound}"
     if found.confidence is not None:
         return f"{text}, with probability {found.confidence:g} over logs"
     if found.asked_promise is not None:
@@ -118,7 +129,7 @@ def _terms(found: Calibration, constraint: Constraint) -> str:
     excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
     text = (
         f"{terms.alpha:.4g} (alpha) + {terms.stability:.2g} (stability: beta was chosen on this "
-        f"log) + {excess:.2g} (safe excess: on some logs no beta passes)"
+        f"log) + {excess:.2g} (safe excess: for logs on which only the safe policy can serve)"
     )
     if terms.unforeseen:
         text += f" + {terms.unforeseen:.2g} (actions that no draw foresees)"
@@ -144,7 +155,8 @@ def _stability_facts(found: Calibration) -> list[tuple[str, str]]:
     if found.confidence is None:
         moved = "how much the policy changes, on average, when one row is left out"
         facts.append(("stability", f"{found.stability:.3g}: {moved}"))
-    robust = f"a beta passes while weights are off by a factor of at most {found.robustness:.3g}"
+    wrong = "each weight may be wrong by this factor, and a beta still passes"
+    robust = f"{found.robustness:.3g}: {wrong}"
     if found.ratio_error > 1:
         robust += f"; {found.ratio_error:.6g} is allowed for"
     return [*facts, ("robustness", robust)]
@@ -155,7 +167,7 @@ def _test_weight(found: Calibration) -> str:
     named = {
         "empirical": f"the largest {drawn} (test weight empirical)",
         "analytic": "the largest possible (test weight analytic)",
-        "max_ratio": "the largest that max_ratio allows",
+        "max_ratio": "the largest that the stated min_propensity or max_ratio allows",
     }
     if isinstance(found.test_weight, str):
         return named.get(found.test_weight, found.test_weight)

@@ -9,55 +9,100 @@ the one that is examined, and the probability that all are rejected,
 N fresh proposals give one unbiased estimate of E[S] and E[D]. The order of the proposals does not
 matter, so S is averaged over all orders, which keeps it unbiased and takes most of its noise away.
 The average of Π over all subsets of k proposals is e_k/C(N, k), with e_k the elementary symmetric
-polynomial of the 1 − a_j, and 1/C(N, k) = (N + 1)·∫ t^k (1 − t)^(N−k) dt on [0, 1]. Hence
+polynomial of the rejection probabilities 1 − a_j, so
 
-    S + D = Σ_{k≤N} e_k/C(N, k) = (N + 1)·∫ Π_j (1 − t·a_j) dt,
+    S = Σ_{k<N} e_k/C(N, k),        D = e_N.
 
-the integral of a polynomial of degree N, which Gauss–Legendre quadrature with N/2 + 1 nodes gives
-exactly. All its terms are positive.
+The polynomials follow from one proposal after the other, e_k ← e_k + (1 − a_j)·e_{k−1}, and all
+terms are positive. With so many proposals that they leave the range of floats, the same sum is an
+integral, because 1/C(N, k) = (N + 1)·∫ t^k (1 − t)^(N−k) dt on [0, 1]:
+
+    S + D = (N + 1)·∫ Π_j (1 − t·a_j) dt,
+
+of a polynomial of degree N, which Gauss–Legendre quadrature with N/2 + 1 nodes gives exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from math import comb
 
 import numpy as np
 
 from tether._core.blocks import map_blocks
 from tether._core.types import Floats
 
-COLUMNS_PER_PART = 4096
-"""How many sets of proposals are handled at once, so that intermediate products stay in cache."""
+COLUMNS_PER_PART = 1024
+"""How many sets of proposals are handled at once, so that intermediate sums stay in cache."""
+MAX_POLYNOMIAL_BUDGET = 512
+"""With more than about twice as many proposals, the polynomials leave the range of floats."""
 
 
-def tries_and_fallback(log_accept: Floats) -> tuple[Floats, Floats]:
+def tries_and_fallback(
+    rejected: Callable[[slice], Floats], budget: int, sets: int
+) -> tuple[Floats, Floats]:
     """S, averaged over all orders, and D of each set of proposals.
 
     Parameters
     ----------
-    log_accept : ndarray of float
-        Log acceptance probabilities, one row per proposal and one column per set.
+    rejected : callable
+        From a slice of the sets to their rejection probabilities 1 − a, one row per proposal and
+        one column per set, in an array that may be written to.
+    budget : int
+        The number of proposals in a set.
+    sets : int
+        The number of sets.
 
     Returns
     -------
     tries, fallback : ndarray of float
-        S, from 1 to the number of rows, and D, from 0 to 1, of each column.
+        S, from 1 to the budget, and D, from 0 to 1, of each set.
     """
-    budget, sets = log_accept.shape
     tries, fallback = np.empty(sets), np.empty(sets)
-    nodes, weights = _quadrature(budget)
+    average = _by_polynomials if budget <= MAX_POLYNOMIAL_BUDGET else _by_quadrature
 
-    def average(part: slice) -> None:
-        accept = np.exp(log_accept[:, part])
-        product = 1 - nodes * accept[0]
-        for row in accept[1:]:
-            product *= 1 - nodes * row
-        fallback[part] = np.prod(-np.expm1(log_accept[:, part]), axis=0)
-        tries[part] = (budget + 1) * (weights @ product) - fallback[part]
+    def fill(part: slice) -> None:
+        tries[part], fallback[part] = average(rejected(part))
 
-    map_blocks(average, sets, COLUMNS_PER_PART)
+    map_blocks(fill, sets, COLUMNS_PER_PART)
     # Rounding must not carry S out of its range: at its lower end a weight would change sign.
-    return np.clip(tries, 1.0, budget), fallback
+    return np.clip(tries, 1.0, budget, out=tries), fallback
+
+
+def _by_polynomials(rejected: Floats) -> tuple[Floats, Floats]:
+    """S and D from the symmetric polynomials e_1, e_2, … of each column."""
+    budget = len(rejected)
+    sums, product = np.empty_like(rejected), np.empty_like(rejected)
+    sums[0] = rejected[0]
+    for count in range(1, budget):
+        own, more = rejected[count], product[:count]
+        np.multiply(sums[:count], own, out=more)
+        sums[count] = more[-1]
+        sums[1:count] += more[:-1]
+        sums[0] += own
+    tries = np.ones(rejected.shape[1])
+    for one, share in zip(sums[:-1], _subset_shares(budget), strict=True):
+        one *= share
+        tries += one
+    return tries, sums[-1]
+
+
+def _by_quadrature(rejected: Floats) -> tuple[Floats, Floats]:
+    """The same from the integral."""
+    budget = len(rejected)
+    nodes, weights = _quadrature(budget)
+    product = 1 - nodes * (1 - rejected[0])
+    for own in rejected[1:]:
+        product *= 1 - nodes * (1 - own)
+    fallback = np.prod(rejected, axis=0)
+    return (budget + 1) * (weights @ product) - fallback, fallback
+
+
+@lru_cache(maxsize=16)
+def _subset_shares(budget: int) -> tuple[float, ...]:
+    """1/C(N, k) for 0 < k < N."""
+    return tuple(1 / comb(budget, count) for count in range(1, budget))
 
 
 @lru_cache(maxsize=16)

@@ -76,12 +76,15 @@ class RiskStatus(MonitorStatus):
         str
             The words.
         """
-        state = f"no alarm: after {self.seen} losses the"
-        if self.alarm:
-            state = f"ALARM at loss {self.alarm_at} of {self.seen}: their"
+        if self.alarm:  # the interval is of all losses, and may well contain the level
+            return (
+                f"ALARM at loss {self.alarm_at}: from some loss on they are too high for {level} "
+                f"(p {self.p_value:.2g}; {self.false_alarm_probability:g} raises an alarm). The "
+                f"mean of all {self.seen} losses, from the first on, is {self.mean:.4g}"
+            )
         return (
-            f"{state} mean is {self.mean:.4g}, mean risk in [{self.lower:.3g}, {self.upper:.3g}] "
-            f"({level}, p {self.p_value:.2g})"
+            f"no alarm: after {self.seen} losses the mean is {self.mean:.4g}, mean risk in "
+            f"[{self.lower:.3g}, {self.upper:.3g}] ({level}, p {self.p_value:.2g})"
         )
 
     def __str__(self) -> str:

@@ -15,14 +15,14 @@ from tether.policies.policy import Policy, is_finite
 
 @dataclass(frozen=True)
 class ReorderedColumns:
-    """A function of the contexts whose table has its columns in another order."""
+    """The table of a policy, as a function of the contexts, with its columns in another order."""
 
-    function: Any
+    policy: Categorical
     order: tuple[int, ...]
 
     def __call__(self, contexts: Any) -> Floats:
         """One row of log-probabilities per context."""
-        return np.asarray(self.function(contexts))[:, list(self.order)]
+        return self.policy.log_prob_all(contexts)[:, list(self.order)]
 
 
 def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
@@ -66,4 +66,4 @@ def _reordered(policy: Categorical, actions: NDArray[Any]) -> Categorical:
     order: Integers = positions(policy.actions, actions)
     if policy._function is None:
         return Categorical(policy._table[..., order], actions)
-    return Categorical(ReorderedColumns(policy._function, tuple(order.tolist())), actions)
+    return Categorical(ReorderedColumns(policy, tuple(order.tolist())), actions)

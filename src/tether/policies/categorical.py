@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.contexts import ONE_ROW, as_contexts, length
+from tether._core.contexts import as_contexts, length
+from tether._core.labelled_tables import by_action, labels_of
 from tether._core.plain_arrays import plain_array, plain_column
 from tether._core.shown import few
 from tether._core.types import Actions, Contexts, Floats, Integers
-from tether.sampling.discrete import log_softmax, sample_categorical
-
-PROBABILITY_SUM_TOLERANCE = 1e-6
-"""How far the sum of probabilities may be from 1 before they are refused."""
+from tether.policies.probability_functions import (
+    PROBABILITY_SUM_TOLERANCE,
+    ClassifierLogits,
+    LogitFunction,
+    ProbabilityFunction,
+    logs_of_logits,
+    logs_of_probabilities,
+)
+from tether.sampling.discrete import sample_categorical
 
 
 class Categorical:
@@ -31,13 +36,15 @@ class Categorical:
     log_probabilities : array-like or callable
         Log-probabilities: a vector, a table, or a function of the contexts that returns a table.
     actions : array-like, optional
-        The actions of the columns, all numbers or all strings; 0, 1, 2, … if omitted. Required
-        beside a function.
+        The actions of the columns, all numbers or all strings; if omitted, the column names of a
+        frame, else 0, 1, 2, …. Required beside a function. The columns of a frame are matched with
+        the actions by name.
 
     Raises
     ------
     ValueError
-        If the probabilities do not sum to 1, or the actions are not distinct or do not match them.
+        If the probabilities do not sum to 1, the actions are not distinct or do not match them, or
+        a frame has columns of other names.
     TypeError
         If the actions are neither all numbers nor all strings.
 
@@ -59,7 +66,9 @@ class Categorical:
                 raise ValueError("actions is required beside a function: the names of its columns")
             self._function = log_probabilities
         else:
-            self._table = check_normalized("log_probabilities", log_probabilities)
+            actions = labels_of(log_probabilities) if actions is None else actions
+            ordered = by_action("log_probabilities", log_probabilities, actions)
+            self._table = check_normalized("log_probabilities", ordered)
             actions = np.arange(self._table.shape[-1]) if actions is None else actions
         self.actions = _check_distinct(actions)
         if self._function is None and self._table.shape[-1] != len(self.actions):
@@ -101,7 +110,9 @@ class Categorical:
         """
         if callable(probabilities):
             return cls(ProbabilityFunction(probabilities), actions)
-        return cls(_logs_of_probabilities(probabilities), actions)
+        actions = labels_of(probabilities) if actions is None else actions
+        ordered = by_action("probabilities", probabilities, actions)
+        return cls(logs_of_probabilities(ordered), actions)
 
     @classmethod
     def from_logits(
@@ -137,7 +148,9 @@ class Categorical:
         temperature = validate.number("temperature", temperature, above=0, below=np.inf)
         if callable(logits):
             return cls(LogitFunction(logits, temperature), actions)
-        return cls(_logs_of_logits(logits, temperature), actions)
+        actions = labels_of(logits) if actions is None else actions
+        ordered = by_action("logits", logits, actions)
+        return cls(logs_of_logits(ordered, temperature), actions)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, temperature: float = 1.0) -> Self:
@@ -188,7 +201,10 @@ class Categorical:
         """
         checked: Any = as_contexts(contexts)
         if self._function is not None:
-            table = check_normalized("the function's result", self._function(checked), ndim=2)
+            labelled = isinstance(self._function, (ProbabilityFunction, LogitFunction))
+            answer = self._function(checked, *([self.actions] if labelled else []))
+            ordered = by_action("the function's result", answer, self.actions)
+            table = check_normalized("the function's result", ordered, ndim=2)
             if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
@@ -265,13 +281,30 @@ def positions(known: NDArray[Any], actions: Actions) -> Integers:
         found = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
     except TypeError as error:
         shown = ", ".join(map(repr, known[:5].tolist()))
-        raise TypeError(f"actions must be among {shown}, got {actions[:5].tolist()}") from error
+        raise TypeError(
+            f"actions must be among {shown}, got {actions[:5].tolist()}"
+            f"{_outcome_hint(known, actions)}"
+        ) from error
     unknown = known[found] != actions
     if unknown.any():
         first = int(np.argmax(unknown))
         shown = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
-        raise ValueError(f"actions[{first}] is {actions[first].item()!r}: expected one of {shown}")
+        raise ValueError(
+            f"actions[{first}] is {actions[first].item()!r}: expected one of {shown}"
+            f"{_outcome_hint(known, actions)}"
+        )
     return np.asarray(found, dtype=np.int64)
+
+
+def _outcome_hint(known: NDArray[Any], actions: NDArray[Any]) -> str:
+    """Whether a model of an outcome, yes or no, was taken for a policy over named actions."""
+    if known.dtype.kind not in "iubf" or known.tolist() != [0, 1] or actions.dtype.kind not in "US":
+        return ""
+    return (
+        ". A model that predicts an outcome is no policy: predict it for each action, and pass "
+        "tether.Categorical.from_probabilities with a function that returns 1 for the best action "
+        "and 0 for the others"
+    )
 
 
 def picked(table: Floats, columns: Integers) -> Floats:
@@ -279,77 +312,6 @@ def picked(table: Floats, columns: Integers) -> Floats:
     if len(table) == 1:
         return np.asarray(table[0][columns])
     return np.asarray(table[np.arange(len(columns)), columns])
-
-
-@dataclass(frozen=True)
-class ProbabilityFunction:
-    """Log-probabilities from a function of the contexts that returns probabilities."""
-
-    function: Callable[[Any], ArrayLike]
-
-    def __call__(self, contexts: Any) -> Floats:
-        """One row of log-probabilities per context."""
-        return _logs_of_probabilities(self.function(contexts))
-
-
-@dataclass(frozen=True)
-class LogitFunction:
-    """Log-probabilities from a function of the contexts that returns unnormalized scores."""
-
-    function: Callable[[Any], ArrayLike]
-    temperature: float
-
-    def __call__(self, contexts: Any) -> Floats:
-        """One row of log-probabilities per context."""
-        return _logs_of_logits(self.function(contexts), self.temperature)
-
-
-@dataclass(frozen=True)
-class ClassifierLogits:
-    """The logs of the probabilities that a fitted classifier predicts."""
-
-    classifier: Any
-
-    def __call__(self, contexts: Any) -> Floats:
-        """One row of log-probabilities per context."""
-        names = getattr(self.classifier, "feature_names_in_", None)
-        if names is not None and hasattr(contexts, "columns"):
-            columns = list(contexts.columns)
-            if list(names) != columns and set(names) <= set(columns):
-                contexts = contexts[list(names)]  # a rule may need more columns than the model
-        elif names is not None and set(names) <= set(getattr(contexts, "index", ())):
-            raise ValueError(
-                f"contexts is one row of a frame, with the features {list(names)[:3]} as its index"
-                f"{ONE_ROW}"
-            )
-        with np.errstate(divide="ignore"):
-            return np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
-
-
-def _logs_of_probabilities(values: ArrayLike) -> Floats:
-    shape = np.shape(np.asarray(values))
-    if len(shape) not in (1, 2):
-        raise ValueError(f"probabilities must be a vector or a table, got shape {shape}")
-    array = validate.floats("probabilities", values, ndim=len(shape))
-    if not (array >= 0).all():
-        validate.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
-    total = array.sum(axis=-1)
-    if not (np.abs(total - 1) <= PROBABILITY_SUM_TOLERANCE).all():
-        worst = total.flat[int(np.argmax(np.abs(total - 1)))]
-        raise ValueError(f"probabilities must sum to 1, got a sum of {worst:.6g}")
-    with np.errstate(divide="ignore"):
-        return np.log(array)
-
-
-def _logs_of_logits(values: ArrayLike, temperature: float) -> Floats:
-    array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
-    if not array.max() < np.inf:
-        validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
-    row_maxima = array.max(axis=-1)
-    if row_maxima.min() == -np.inf:
-        where = "" if array.ndim == 1 else f" in row {int(np.argmin(row_maxima))}"
-        raise ValueError(f"logits rule out every action{where}: all are -inf")
-    return log_softmax(array, temperature)
 
 
 def _check_distinct(actions: Any) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
+from tether.control.log_checks import warn_and_keep
 from tether.control.proposals import Proposals
-from tether.control.repeated_rows import warn_of_repeated_rows
+from tether.control.repeated_rows import repeated_rows_warning
 from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
-from tether.policies.logged_actions import check_logged_actions
+from tether.policies.logged_actions import lacking_actions_warning
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
 from tether.policies.propensities import (
     checked_propensities,
@@ -143,6 +144,7 @@ def make_log(
     optimized = as_policy("optimized", optimized)
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
+    _check_lengths(losses, rewards, len(actions))
     if propensities is not None and logged_by is not None:
         raise ValueError(
             "propensities are the safe policy's probabilities of its own actions, so they cannot "
@@ -157,8 +159,8 @@ def make_log(
         log = log_of_propensities(
             optimized, contexts, actions, losses, propensities, min_propensity, rewards
         )
-        warn_of_repeated_rows(log)
-        return log
+        shown = positions(optimized.actions, actions) if is_finite(optimized) else None
+        return warn_and_keep(log, repeated_rows_warning(log, shown))
     safe, optimized = align_actions(as_policy("safe", safe), optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
@@ -190,9 +192,12 @@ def make_log(
     log_logged = columns[_column(logging_policy)]
     _check_possible(logging_policy, log_logged)
     max_ratio = max_ratio_of(min_propensity, tables.get("safe", columns["log_safe"]), finite=finite)
+    lacking = None
     if known is not None:
         logged_table = tables[logging_policy]
-        check_logged_actions(known, taken, tables["optimized"], logged_table, None, log_logged)
+        lacking = lacking_actions_warning(
+            known, taken, tables["optimized"], logged_table, None, log_logged
+        )
     approximate, ratio_error = approximation_of(*policies.values())
     log = Log(
         losses,
@@ -204,8 +209,18 @@ def make_log(
         reward=rewards,
         scored_by=note_policies(safe, optimized, contexts, known, tables),
     )
-    warn_of_repeated_rows(log)
-    return log
+    copies = repeated_rows_warning(log, None if known is None else taken)
+    return warn_and_keep(log, lacking, copies)
+
+
+def _check_lengths(losses: Losses, rewards: ArrayLike | None, rows: int) -> None:
+    """Refuse losses and rewards that are not as many as the actions."""
+    columns: dict[str, Any] = {"losses": losses, "rewards": rewards}
+    if isinstance(losses, Mapping):
+        columns |= {f"losses[{name!r}]": each for name, each in losses.items()}
+    for name, column in columns.items():
+        if isinstance(column, (list, tuple)) or len(getattr(column, "shape", ())) > 0:
+            validate.same_length(name, column, "actions", rows)
 
 
 def make_proposals(

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
 from tether.control.coverage import COVERAGE_FALSE_ALARM, COVERAGE_MARGIN, mean_limit
 from tether.policies.categorical import picked
 
@@ -22,21 +20,24 @@ MAX_ACTIONS_LISTED = 3
 """How many actions a warning names."""
 
 
-def check_logged_actions(
+def lacking_actions_warning(
     known: NDArray[Any],
     taken: Integers,
     optimized: Floats,
     logged_by: Floats | None,
     min_propensity: float | None,
     log_logged: Floats,
-) -> None:
+) -> str | None:
     """Compare the actions of a log with what was stated of the policy that took them.
+
+    An action that must be in the log and is not is refused. If actions are too rare, this is
+    returned in words, and otherwise None.
 
     `optimized` and `logged_by` are tables of all actions, `log_logged` the log-probabilities with
     which the actions were taken, and `min_propensity` a lower limit on those of all actions.
     """
     if logged_by is None and min_propensity is None:
-        return
+        return None
     shape = (len(taken), len(known))
     wanted = np.broadcast_to(np.exp(optimized), shape)
     if logged_by is None:
@@ -48,20 +49,20 @@ def check_logged_actions(
     _refuse_absent(known, taken, share, probable, min_propensity if logged_by is None else None)
     limits, means = _shares_by_action(taken, optimized, logged_by, min_propensity, log_logged)
     lacking = np.flatnonzero(limits < share - COVERAGE_MARGIN)
-    if len(lacking):
-        listed = ", ".join(
-            f"{known[action].item()!r} ({means[action]:.1%} instead of {share[action]:.1%} of its "
-            f"decisions)"
-            for action in lacking[:MAX_ACTIONS_LISTED].tolist()
-        )
-        more = f" and {len(lacking) - MAX_ACTIONS_LISTED} more"
-        warn_user(
-            f"the log contains less of what the optimized policy does than it must: {listed}"
-            f"{more if len(lacking) > MAX_ACTIONS_LISTED else ''}. The policy that took the "
-            f"actions never takes them in some contexts, rows are missing, or the probabilities "
-            f"are not those with which the actions were taken",
-            AssumptionWarning,
-        )
+    if not len(lacking):
+        return None
+    listed = ", ".join(
+        f"{known[action].item()!r} ({means[action]:.1%} instead of {share[action]:.1%} of its "
+        f"decisions)"
+        for action in lacking[:MAX_ACTIONS_LISTED].tolist()
+    )
+    more = f" and {len(lacking) - MAX_ACTIONS_LISTED} more"
+    return (
+        f"the log contains less of what the optimized policy does than it must: {listed}"
+        f"{more if len(lacking) > MAX_ACTIONS_LISTED else ''}. The policy that took the actions "
+        f"never takes them in some contexts, rows are missing, or the probabilities are not those "
+        f"with which the actions were taken"
+    )
 
 
 def _refuse_absent(

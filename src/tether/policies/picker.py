@@ -128,7 +128,15 @@ class Picker:
             return self._log_ratio(*rows.pairs()).reshape(shape)
         # Copies: a function that sorts in place would move candidates away from their positions.
         contexts = rows.contexts.copy() if isinstance(rows.contexts, np.ndarray) else rows.contexts
-        answer = self.optimized(contexts, rows.candidates.copy())
+        try:
+            answer = self.optimized(contexts, rows.candidates.copy())
+        except (TypeError, IndexError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"optimized failed on {len(rows)} contexts and candidates of shape "
+                f"{rows.candidates.shape}: {error!r}. A score is called with (contexts, "
+                f"candidates), and returns one number per candidate, of shape {shape}"
+                f"{_advice(rows)}"
+            ) from error
         if hasattr(answer, "detach"):  # a torch tensor
             answer = answer.detach().cpu().numpy()
         array = np.asarray(answer)
@@ -252,6 +260,17 @@ class Picker:
         if rows.size != self.size:
             raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
         return rows
+
+
+def _advice(rows: ShortlistRows) -> str:
+    """How a function of chat messages is made a score, where candidates are chat answers."""
+    first = rows.candidates.flat[0] if rows.candidates.size else None
+    if not isinstance(first, str) or not first.startswith("{") or '"message"' not in first:
+        return ""
+    return (
+        ". These candidates are chat answers as JSON texts: a function of (messages, answers) is "
+        "wrapped, tether.llm.ChatScorer(score)"
+    )
 
 
 @contextmanager

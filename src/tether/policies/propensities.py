@@ -20,8 +20,9 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import column_labels, labels
 from tether._core.types import Floats, Integers, Losses
 from tether.control.log import Log
+from tether.control.log_checks import warn_and_keep
 from tether.policies.categorical import picked, positions
-from tether.policies.logged_actions import check_logged_actions
+from tether.policies.logged_actions import lacking_actions_warning
 from tether.policies.policy import Policy, is_finite
 from tether.policies.served_policies import note_policies
 
@@ -56,12 +57,15 @@ def log_of_propensities(
         noted = note_policies(None, optimized, contexts, None, {})
         return Log(losses, log_safe, log_optimized, scored_by=noted, **stated)
     table = policy_calls.table("optimized", optimized, contexts)
-    check_logged_actions(optimized.actions, taken, table, None, min_propensity, log_safe)
+    lacking = lacking_actions_warning(
+        optimized.actions, taken, table, None, min_propensity, log_safe
+    )
     noted = note_policies(None, optimized, contexts, optimized.actions, {"optimized": table})
     if len(optimized.actions) == 2 and not isinstance(contexts, int):
         stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
         stated["log_safe_all"] = two_action_table(values, taken)
-    return Log(losses, log_safe, picked(table, taken), scored_by=noted, **stated)
+    log = Log(losses, log_safe, picked(table, taken), scored_by=noted, **stated)
+    return warn_and_keep(log, lacking)
 
 
 def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool) -> float | None:

@@ -15,14 +15,17 @@ from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.control.log import Log
+from tether.control.log_checks import warn_and_keep
+from tether.policies.copied_candidates import copied_warning
 from tether.policies.picker import Picker, checked_temperature
 from tether.policies.pool import Pool
+from tether.policies.repeated_decisions import repeated_decisions_warning
 from tether.policies.sampler import as_sampler
 from tether.policies.served_picks import check_picks, note_picks
 from tether.policies.shortlist_checks import (
-    check_exchangeable,
     check_scored_alone,
-    check_temperature,
+    exchangeable_warning,
+    temperature_warning,
 )
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
@@ -257,12 +260,15 @@ class Shortlist:
         Raises
         ------
         ValueError
-            If there is no optimized policy, lengths do not match, or a score depends on other rows.
+            If there is no optimized policy, lengths do not match, a score depends on other rows, or
+            fresh candidates are copies of one answer.
 
         Warns
         -----
-        UserWarning
-            If the logged actions do not look like draws of the safe policy.
+        AssumptionWarning
+            If the logged actions do not look like draws of the safe policy, rows are repeated,
+            candidates are almost always the same, or the scale of the scores makes the pick uniform
+            or an argmax. The log keeps it in `warnings`.
         """
         columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
         check_row_indexes(columns)
@@ -302,25 +308,27 @@ class Shortlist:
 
         Warns
         -----
-        UserWarning
+        AssumptionWarning
             As for `make_log`.
         """
         picker, place = self.required_picker, np.asarray(index)
+        copied = copied_warning(rows, place)
         scores = picker.scores(rows)
         check_scored_alone(picker, rows, scores)
-        check_exchangeable(scores, place)
-        check_temperature(picker, scores)
+        looks = (copied, exchangeable_warning(scores, place), temperature_warning(picker, scores))
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
-        return Log(
+        log = Log(
             losses,
             uniform[:, 0],
             table[np.arange(len(table)), place],
             log_safe_all=uniform,
             log_optimized_all=table,
             reward=rewards,
-            scored_by=note_picks(picker, rows, table),
+            scored_by=note_picks(self.safe, picker, rows, table),
         )
+        repeated = repeated_decisions_warning(rows.contexts, rows.picked(place), log.loss)
+        return warn_and_keep(log, *looks, repeated)
 
     def tethered(
         self, beta: float | Calibration, *, family: str | Family | None = None
@@ -343,11 +351,17 @@ class Shortlist:
         Raises
         ------
         ValueError
-            If the calibration is not one of shortlists of this size, temperature and score.
+            If the calibration is not one of shortlists of this size, temperature and score, or of
+            candidates of another model.
+
+        Warns
+        -----
+        AssumptionWarning
+            If what draws or scores the candidates only has another digest or name.
         """
         if isinstance(beta, Calibration):
             check_calibration(beta, self.size)
-            check_picks(self.required_picker, beta)
+            check_picks(self.safe, self.required_picker, beta)
         pick = Tethered(self.uniform, self.required_picker, beta, family=family)
         return TetheredShortlist(self, pick)
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from tether._core.types import Floats, Integers
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
 from tether.policies.picker import Picker
 from tether.policies.shortlist_rows import ShortlistRows
 
@@ -46,8 +42,8 @@ def check_scored_alone(picker: Picker, rows: ShortlistRows, scores: Floats) -> N
         )
 
 
-def check_exchangeable(scores: Floats, index: Integers) -> None:
-    """Warn if logged actions rank too high or too low among the fresh candidates beside them.
+def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
+    """Say if logged actions rank too high or too low among the fresh candidates beside them.
 
     If the safe policy drew both, each rank is equally likely; ties only reduce the variance.
     """
@@ -55,20 +51,19 @@ def check_exchangeable(scores: Floats, index: Integers) -> None:
     taken = scores[np.arange(rows), index][:, None]
     rank = (scores < taken).sum(axis=1) + ((scores == taken).sum(axis=1) + 1) / 2
     deviation = (rank - (size + 1) / 2).sum() / np.sqrt(rows * (size**2 - 1) / 12)
-    if abs(deviation) > MAX_RANK_DEVIATION:
-        side = "higher" if deviation > 0 else "lower"
-        warnings.warn(
-            f"the logged actions score {side} than fresh candidates of the safe policy (mean rank "
-            f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} "
-            f"standard deviations off): they do not come from the sampler that draws candidates, "
-            f"and a calibration on this log does not hold",
-            AssumptionWarning,
-            stacklevel=4,
-        )
+    if not abs(deviation) > MAX_RANK_DEVIATION:
+        return None
+    side = "higher" if deviation > 0 else "lower"
+    return (
+        f"the logged actions score {side} than fresh candidates of the safe policy (mean rank "
+        f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} standard "
+        f"deviations off): they do not come from the sampler that draws candidates, and a "
+        f"calibration on this log does not hold"
+    )
 
 
-def check_temperature(picker: Picker, scores: Floats) -> None:
-    """Warn if a score of the user's own has a scale that makes its pick uniform, or an argmax.
+def temperature_warning(picker: Picker, scores: Floats) -> str | None:
+    """Say if a score of the user's own has a scale that makes its pick uniform, or an argmax.
 
     A pick is proportional to e^(score / temperature), so its scale matters as much as its order. A
     log ratio of two policies has the right one by itself.
@@ -76,7 +71,7 @@ def check_temperature(picker: Picker, scores: Floats) -> None:
     spread = scores.max(axis=1) - scores.min(axis=1)
     differ = spread > 0
     if picker.scores_are_log_ratios or picker.temperature == 0 or differ.sum() < MIN_ROWS_OF_SCORES:
-        return
+        return None
     best = np.exp(picker.to_log_probabilities(scores[differ])).max(axis=1)
     largest, size = float(picker.size * best.mean()), picker.size
     facts = (
@@ -85,15 +80,14 @@ def check_temperature(picker: Picker, scores: Floats) -> None:
         f"the temperature is {picker.temperature:g}"
     )
     if largest - 1 < ALMOST_UNIFORM * (size - 1):
-        warn_user(
+        return (
             f"the optimized policy is almost a uniform pick: {facts}. Even an infinite beta is "
             f"only this soft pick: pass a lower temperature, or scores on the scale of "
-            f"log-probabilities",
-            AssumptionWarning,
+            f"log-probabilities"
         )
-    elif best.mean() > ALMOST_ARGMAX:
-        warn_user(
+    if best.mean() > ALMOST_ARGMAX:
+        return (
             f"the optimized policy is almost an argmax: {facts}. Pass a higher temperature, or "
-            f"scores on the scale of log-probabilities; temperature=0 says that an argmax is meant",
-            AssumptionWarning,
+            f"scores on the scale of log-probabilities; temperature=0 says that an argmax is meant"
         )
+    return None

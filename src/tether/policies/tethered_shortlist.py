@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from tether._core.types import Contexts, Integers
 from tether.control.calibration import Calibration
 from tether.control.family import Family
+from tether.policies.pick_watch import PickWatch
+from tether.policies.picker import Picker, scoring_once
 from tether.policies.shortlist_rows import ShortlistRows
 from tether.policies.tethered import Tethered
 
@@ -23,6 +25,9 @@ class TetheredShortlist:
     The pick is exact for every family: positions are a finite action set. There is no `log_prob`
     of an action, which would need that of the safe policy; `pick` is the policy over positions,
     and has one. Made by `Shortlist.tethered`.
+
+    Under a calibration the first rows that are served are compared with those of its log: a score
+    on another scale is refused, although a saved calibration does not have the log.
 
     Parameters
     ----------
@@ -39,8 +44,12 @@ class TetheredShortlist:
     array([1.3 , 0.04, 0.35])
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_watch")
+    # The watch is not in `vars`: what was served is no part of what the policy is.
+
     def __init__(self, shortlist: Shortlist, pick: Tethered) -> None:
         self.shortlist, self.safe, self.pick = shortlist, shortlist.safe, pick
+        self._watch: PickWatch | None = None
 
     @property
     def beta(self) -> float:
@@ -87,10 +96,27 @@ class TetheredShortlist:
             The contexts with their candidates.
         index : ndarray of int
             The position of each action among its candidates.
+
+        Raises
+        ------
+        ValueError
+            If the first rows that are served contradict those of the calibration's log.
         """
         rows = self.shortlist.draw(contexts, rng)
-        index = self.pick.sample(rows, rng)
+        with scoring_once(self.pick.optimized, rows):
+            self._look(rows)
+            index = self.pick.sample(rows, rng)
         return rows.picked(index), rows, index
+
+    def _look(self, rows: ShortlistRows) -> None:
+        """Compare the first rows with those that were calibrated on."""
+        found, picker = self.pick.calibration, self.pick.optimized
+        if found is None or not isinstance(picker, Picker):
+            return
+        if self._watch is None:
+            self._watch = PickWatch(found)
+        if self._watch.watches:
+            self._watch.look(picker, rows)
 
     def __repr__(self) -> str:
         return (

@@ -107,7 +107,7 @@ class RampShare:
     ...     new={"complaint": ArmCounts(100, 3.0)},
     ... )
     >>> print(made)
-    share 0.327: in expectation, complaint ≤ 0.021 (alpha 0.02); limited by complaint
+    share 0.327: in expectation, complaint ≤ 0.021 (alpha 0.02); limited by 'complaint'
     """
 
     share: float
@@ -217,4 +217,4 @@ class RampShare:
     @property
     def _limited(self) -> str:
         """Which guardrail keeps the share below 1, if one does."""
-        return f"; limited by {self.binding}" if self.share < 1 else ""
+        return f"; limited by {self.binding!r}" if self.share < 1 else ""

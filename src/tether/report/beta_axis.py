@@ -52,7 +52,13 @@ def beta_scale(log_betas: Sequence[float]) -> BetaScale:
     zero, infinity = -math.inf in log_betas, math.inf in log_betas
     room = LABEL_ROOM * half_range - step
     most = MAX_BETA_TICKS // 2 if zero or infinity else MAX_BETA_TICKS
-    ticks = beta_ticks(low + room * zero, high - room * infinity, most)
+    ends = low + room * zero, high - room * infinity
+    ticks = beta_ticks(*ends, most)
+    for is_named, end, side in ((zero, ends[0], -1), (infinity, ends[1], 1)):
+        if is_named:  # no tick comes nearer to the label of 0 or infinity
+            ticks = {tick: text for tick, text in ticks.items() if side * (tick - end) <= 0}
+    if not ticks and finite:
+        ticks = {middle: format_beta(middle)}
     bottom, top = low - 0.5 * step, high + 0.5 * step
     if zero:
         ticks[low - step], bottom = "0 (safe)", low - 1.5 * step

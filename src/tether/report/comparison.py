@@ -26,6 +26,10 @@ CHOSEN_AFTERWARDS = (
     "choose one of these because of what it shows, compare on other data and calibrate afterwards"
 )
 """What every reader of a comparison has to know."""
+OTHER_FAMILIES = (
+    "betas of different families are on different scales: compare what changes and what is gained"
+)
+"""What a reader of betas of several families has to know."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ class Comparison(Described):
         Columns
             A dictionary of arrays, which data-frame libraries accept: `name`, `alpha`, `risk`,
             `promise`, `useful` and `effective_sample_size`; of calibrations `family`, `beta`,
-            `log_beta`, and `reward` and `gained` if they have rewards; of selections `method`,
+            `log_beta`, if they have rewards `reward`, `gained` and `changed`, the share of
+            decisions that change, and, of mix, `traffic`, the optimized policy's share of the
+            decisions; of selections `method`,
             `loss`, `threshold`, `exists` and `kept`, the share of the calibration data that is
             kept. NaN where a result does not have it.
         """
@@ -94,6 +100,7 @@ class Comparison(Described):
         )
         del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
+        several = kind == "calibrations" and len(set(table["family"].tolist())) > 1
         same = [
             name
             for name in ("family", "method", "loss", "alpha", "effective_sample_size")
@@ -113,7 +120,7 @@ class Comparison(Described):
             "good" if useful == len(self.names) else "caution" if useful else "stop",
             facts=(("the same in all", ", ".join(stated)),) if stated else (),
             table=table,
-            notes=(CHOSEN_AFTERWARDS,),
+            notes=(OTHER_FAMILIES, CHOSEN_AFTERWARDS) if several else (CHOSEN_AFTERWARDS,),
         )
 
 
@@ -193,6 +200,10 @@ def _row(result: Result) -> dict[str, Any]:
     if gain is not None and gain.reward is not None:
         for name, each in (("reward", gain.reward.tethered), ("gained", gain.reward.difference)):
             shared[name] = math.nan if each.mean is None else each.mean
+    if gain is not None and gain.changed is not None and gain.changed.mean is not None:
+        shared["changed"] = gain.changed.mean
+    if result.optimized_share is not None:
+        shared["traffic"] = result.optimized_share
     return own | shared
 
 

@@ -12,6 +12,7 @@ from tether.control.weighted_means import WeightedMean
 from tether.report.beta_axis import beta_scale
 from tether.report.plot_frame import (
     PASSING_COLOR,
+    ROOM_ABOVE,
     finish_axes,
     ink,
     legend_above,
@@ -24,6 +25,9 @@ from tether.risk.selection import Selection
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+MOST_TICKS = 5
+"""How many intervals between ticks there are at most, so that their labels do not touch."""
 
 
 def plot_comparison(results: Mapping[str, Calibration | Selection]) -> Figure:
@@ -63,7 +67,8 @@ def _draw_promises(found: Mapping[str, Calibration], axes: Axes) -> None:
                 markerfacecolor=face,
                 label=label,
             )
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, ROOM_ABOVE * max(alphas.max(), promises.max()))
+    axes.locator_params(axis="x", nbins=MOST_TICKS)
     finish_axes(axes, "expected loss", "")
     legend_above(axes)
 
@@ -79,6 +84,7 @@ def _draw_reach(found: Mapping[str, Calibration], axes: Axes) -> None:
         axes.hlines(places[finite], *ends[finite].T, color=PASSING_COLOR, alpha=0.5, linewidth=1.6)
         means = np.array([each.mean for each in known], dtype=np.float64)
         axes.plot(means, places, "o", color=PASSING_COLOR)
+        axes.locator_params(axis="x", nbins=MOST_TICKS)
         finish_axes(axes, "expected reward", "")
         return
     scale = beta_scale([each.log_beta for each in found.values()])

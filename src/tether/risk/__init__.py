@@ -1,6 +1,7 @@
 """Which threshold: losses in, a threshold with a guarantee out."""
 
 from tether.risk.claim_filter import filter_claims
+from tether.risk.claim_losses import FalseAmongShown
 from tether.risk.claims import Claims
 from tether.risk.learn_then_test import ltt
 from tether.risk.methods import crc, gcrc, monotonized_crc
@@ -12,6 +13,7 @@ from tether.risk.tie_spreading import spread_ties
 
 __all__ = [
     "Claims",
+    "FalseAmongShown",
     "ScoredLabels",
     "Selection",
     "Stability",

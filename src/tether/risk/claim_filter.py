@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.counted import counted
 from tether._core.types import Booleans
 from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.risk.claim_columns import finite_scores
+from tether.risk.kept_comparison import count_kept, kept_doubts
 from tether.risk.selection import Selection
 
 MIN_SCORES_COMPARED = 20
@@ -19,7 +21,7 @@ RANGE_MARGIN = 0.05
 MANY_OUTSIDE = 0.2
 """The share of scores outside the range that deserves a warning."""
 MOST_OUTSIDE = 0.5
-"""The share of scores outside the range above which a file of claims is refused."""
+"""The share of scores outside the range above which claims are refused."""
 MIN_OUTSIDE = 5
 """How many scores must lie outside at least before it is."""
 
@@ -30,8 +32,9 @@ def filter_claims(
     """Mark the claims to keep: those with score ≥ threshold.
 
     The promise of the selection is for complete items: score and filter every claim of an item.
-    Where `selection.exists` is False nothing is promised, although the safest of the thresholds
-    passed by the user may still keep claims.
+    Of groups without a useful promise, `selection.refused_groups`, nothing is kept (with the loss
+    "miss" everything), as by `tether filter`. Without groups, where `selection.useful` is False
+    nothing useful is promised, although the threshold may still keep claims.
 
     Parameters
     ----------
@@ -52,12 +55,16 @@ def filter_claims(
     TypeError
         If `selection` is not a `Selection`.
     ValueError
-        If a score is not finite, `groups` is missing, or a group was not calibrated.
+        If a score is not finite, `groups` is missing, a group was not calibrated, or most of at
+        least 20 scores lie outside those of the calibration.
 
     Warns
     -----
     AssumptionWarning
-        If many scores lie outside those of the calibration.
+        If many scores lie outside those of the calibration, or the share that is kept differs from
+        that of the calibration by more than chance explains.
+    PromiseWarning
+        If claims are of groups without a useful promise.
 
     Examples
     --------
@@ -66,11 +73,17 @@ def filter_claims(
     >>> filter_claims(tether.gcrc(claims, alpha=0.1), [0.95, 0.85, 0.1])
     array([ True,  True, False])
     """
-    kept = keep_claims(selection, scores, groups)
+    kept, refused = keep_promised(selection, scores, groups)
+    if refused.any():
+        warn_user(refused_in_words(selection, int(refused.sum())), PromiseWarning)
     known = score_range(selection) if len(kept) >= MIN_SCORES_COMPARED else None
     outside = count_outside(known, scores)
+    require_scale(selection, outside, len(kept), "nothing is filtered")
     if outside > MANY_OUTSIDE * len(kept):
         warn_user(outside_in_words(selection, outside, len(kept)), AssumptionWarning)
+        return kept
+    for doubt in kept_doubts(selection, count_kept(selection, kept, groups)):
+        warn_user(doubt, AssumptionWarning)
     return kept
 
 
@@ -120,6 +133,15 @@ def keep_promised(
     return np.where(refused, selection.safer == "smaller", kept), refused
 
 
+def refused_in_words(selection: Selection, claims: int) -> str:
+    """What is done with the claims of groups without a useful promise."""
+    kept = "nothing" if selection.safer == "larger" else "everything"
+    return (
+        f"{', '.join(selection.refused_groups)}: no useful promise, so {kept} is kept of their "
+        f"{counted(claims, 'claim')} here"
+    )
+
+
 def score_range(selection: Selection) -> tuple[float, float] | None:
     """The lowest and the highest score of the calibration; None where it is not known.
 
@@ -145,10 +167,10 @@ def count_outside(known: tuple[float, float] | None, scores: ArrayLike) -> int:
     return int(((values < low - margin) | (values > high + margin)).sum())
 
 
-def require_scale(selection: Selection, outside: int, total: int) -> None:
+def require_scale(selection: Selection, outside: int, total: int, refused: str) -> None:
     """Raise where most scores lie outside the range of the calibration."""
     if outside >= MIN_OUTSIDE and outside > MOST_OUTSIDE * total:
-        raise ValueError(f"nothing is written: {outside_in_words(selection, outside, total)}")
+        raise ValueError(f"{refused}: {outside_in_words(selection, outside, total)}")
 
 
 def outside_in_words(selection: Selection, outside: int, total: int) -> str:

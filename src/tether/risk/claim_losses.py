@@ -7,8 +7,8 @@ of the package does not need to know what the loss means.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ class ClaimLoss:
     `after(supported)` takes blocks (items × claims, in the order of events) and returns the loss
     after each event; `before(supported)` returns it before the first event, one per item. Where a
     loss depends on counts alone, `from_counts(kept true, kept false, all true)` returns it at one
-    threshold.
+    threshold. `settings` are the numbers that define the loss, for the record of a result.
     """
 
     name: str
@@ -37,6 +37,7 @@ class ClaimLoss:
     after: Callable[[Booleans], Floats]
     before: Callable[[Booleans], Floats]
     from_counts: Callable[[Floats, Floats, Floats], Floats] | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
 
 
 def _false_share(supported: Booleans) -> Floats:
@@ -84,6 +85,117 @@ CLAIM_LOSSES = {
 }
 
 
+FALSE_AMONG_SHOWN = "false_among_shown"
+"""The name of the loss below, in results and on the command line."""
+
+
+@dataclass(frozen=True)
+class FalseAmongShown:
+    """The loss behind "of all the claims that are shown, at most this share is false".
+
+    The loss of an item is share + (false − share · shown) / most_claims, where both are numbers of
+    its claims that are shown. It lies in [0, 1] for items of up to `most_claims` claims, and its
+    mean is at most `share` exactly where false ≤ share · shown, all items taken together. It is not
+    monotone, so `gcrc` and `ltt` can promise it and `crc` cannot; `monotonized_crc` never passes,
+    since an item that shows nothing has a loss of `share` already. Pass `promise=share`, and
+    `thresholds`: at the largest of them at least most_claims · (1 − share) / share claims must be
+    shown, and 1 / share more for each of them that is false.
+
+    Parameters
+    ----------
+    share : float
+        The tolerated share of false claims among all that are shown, such as 0.1.
+    most_claims : int
+        The largest number of claims that an item can have, by a limit that is enforced.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not a number.
+    ValueError
+        If `share` is not between 0 and 1, or `most_claims` is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss = FalseAmongShown(0.1, most_claims=8)
+    >>> supported, shown = np.array([True, True, False]), np.array([True, True, True])
+    >>> round(loss(supported, shown), 4)  # 0.1 + (1 - 0.1 * 3) / 8
+    0.1875
+    """
+
+    share: float
+    most_claims: int
+
+    def __post_init__(self) -> None:
+        share = validate.number("share", self.share, above=0, below=1)
+        object.__setattr__(self, "share", share)
+        most = validate.integer("most_claims", self.most_claims, minimum=1)
+        object.__setattr__(self, "most_claims", most)
+
+    def __call__(self, supported: Booleans, kept: Booleans) -> float:
+        """Return the loss of one item, from its labels and which of its claims are shown."""
+        false, shown = np.count_nonzero(kept & ~supported), np.count_nonzero(kept)
+        self._require_size(len(supported))
+        return float(self._from_counts(np.asarray(shown - false), np.asarray(false), None))
+
+    def _from_counts(self, kept_true: Floats, kept_false: Floats, all_true: object) -> Floats:
+        excess = kept_false - self.share * (kept_true + kept_false)
+        return np.asarray(np.clip(self.share + excess / self.most_claims, 0.0, 1.0))  # by rounding
+
+    def _require_size(self, size: int) -> None:
+        if size > self.most_claims:
+            raise ValueError(
+                f"most_claims = {self.most_claims}, but an item has {size} claims: name the "
+                "largest number that an item can have, and enforce it where claims are shown"
+            )
+
+    def _after(self, supported: Booleans) -> Floats:
+        self._require_size(supported.shape[1])
+        false: Floats = np.cumsum(~supported, axis=1, dtype=np.float64)
+        return self._from_counts(np.arange(1, supported.shape[1] + 1) - false, false, None)
+
+    def _before(self, supported: Booleans) -> Floats:
+        return np.full(len(supported), self.share)
+
+
+def _shown_loss(loss: FalseAmongShown) -> ClaimLoss:
+    """The loss as the sweeps read it."""
+    settings = {"share": loss.share, "most_claims": loss.most_claims}
+    return ClaimLoss(
+        FALSE_AMONG_SHOWN, "larger", loss._after, loss._before, loss._from_counts, settings
+    )
+
+
+def require_thresholds(loss: object, thresholds: object) -> None:
+    """Raise for `FalseAmongShown` on a walk that starts where nothing is shown.
+
+    Its loss is `share` there.
+    """
+    if thresholds is None and isinstance(loss, FalseAmongShown):
+        raise ValueError(
+            "thresholds are needed for FalseAmongShown, such as numpy.linspace(0.4, 0.9, 51), "
+            "chosen before the labels are seen: above all scores nothing is shown, and no room is "
+            "left for the next item; at the largest at least most_claims · (1 − share) / share = "
+            f"{needed_shown(loss.share, loss.most_claims):g} claims must be shown"
+        )
+
+
+def needed_shown(share: float, most_claims: float) -> float:
+    """How many claims must be shown, none of them false, before the conservative risk is share.
+
+    (n·share − share·shown / most_claims + 1) / (n + 1) ≤ share, solved for the number shown.
+    """
+    return round(most_claims * (1 - share) / share, 9)
+
+
+def false_among_shown(
+    losses: float, n_items: int, shown: int, share: float, most_claims: float
+) -> int:
+    """How many of the claims shown are false, from the sum of the losses."""
+    return round(most_claims * (losses - n_items * share) + share * shown)
+
+
 def claim_loss(loss: str | LossFunction) -> ClaimLoss:
     """Look up a loss by name, or wrap a function `loss(supported, kept)`, called once per event.
 
@@ -91,6 +203,8 @@ def claim_loss(loss: str | LossFunction) -> ClaimLoss:
     arrays, highest scores first) and returns a number in [0, bound]. Larger thresholds, which
     keep fewer claims, count as safer.
     """
+    if isinstance(loss, FalseAmongShown):
+        return _shown_loss(loss)
     if not callable(loss):
         return CLAIM_LOSSES[validate.choice("loss", loss, CLAIM_LOSSES)]
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.kernels import Columns, Several
+from tether._core.kernels import Columns, Several, merge_all
 from tether._core.types import Floats
 from tether.risk.claims import Claims
+from tether.risk.item_blocks import item_blocks
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,17 @@ class ClaimKernel:
         return self.names.names
 
     def partial(self, columns: Columns) -> Several:
-        """The summary of each job."""
-        part = ClaimPart.read(self.names, columns)
+        """The summary of each job, made from blocks of items."""
+        plain = {name: columns[name] for name in self.columns}
+        found = merge_all(self._of_block(plain, b) for b in item_blocks(plain, self.names.items))
+        assert found is not None
+        return found
+
+    def _of_block(self, columns: Columns, block: Columns) -> Several:
+        """The summary of each job on some of the items."""
+        try:
+            part = ClaimPart.read(self.names, block)
+        except (TypeError, ValueError):
+            ClaimPart.read(self.names, columns)  # its error counts rows from the first of the part
+            raise
         return Several(tuple(job.partial(part) for job in self.jobs))

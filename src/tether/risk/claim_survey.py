@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from tether._core.types import Integers
 from tether.risk.claim_parts import ClaimPart
+from tether.risk.item_names import ItemNames
 from tether.risk.score_order import ordered_bits
 
 CELL_BITS = np.uint64(48)
 """A cell of scores shares the sign, the exponent and the first four bits behind it."""
 ALL_ITEMS = None
 """The name of the group of all items, where there are no groups."""
-HASH_FACTOR, HASH_START = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
-"""Two constants that spread texts over 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,22 +46,17 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class SurveyResult:
-    """One tally per group, and a hash of the name of each item in each part."""
+    """One tally per group, and what is known of the names of the items."""
 
     tallies: dict[Any, Tally]
-    hashes: tuple[NDArray[np.uint64], ...]
+    names: ItemNames
 
     def merge(self, other: SurveyResult) -> SurveyResult:
         """The survey of both."""
         tallies = dict(self.tallies)
         for name, tally in other.tallies.items():
             tallies[name] = tallies[name].merge(tally) if name in tallies else tally
-        return SurveyResult(tallies, self.hashes + other.hashes)
-
-    def hashes_in_several_parts(self) -> NDArray[np.uint64]:
-        """Hashes of names that occur in more than one part: 8 bytes of memory per item."""
-        found = np.sort(np.concatenate(self.hashes))
-        return np.unique(found[1:][found[1:] == found[:-1]])
+        return SurveyResult(tallies, self.names.merge(other.names))
 
 
 @dataclass(frozen=True)
@@ -80,36 +74,7 @@ class Survey:
             inside = part.among(None if name is ALL_ITEMS else [name])
             assert inside is not None
             tallies[name] = _tally(inside)
-        return SurveyResult(tallies, (name_hashes(part.claims.items),))
-
-
-@dataclass(frozen=True, eq=False)
-class NamesResult:
-    """The names of items with some hashes, once per part in which they occur."""
-
-    names: tuple[Any, ...]
-
-    def merge(self, other: NamesResult) -> NamesResult:
-        """The names in both."""
-        return NamesResult(self.names + other.names)
-
-    def in_several_parts(self) -> list[Any]:
-        """The names that occur more than once, sorted."""
-        distinct, counts = np.unique(np.asarray(self.names), return_counts=True)
-        return list(distinct[counts > 1].tolist())
-
-
-@dataclass(frozen=True, eq=False)
-class NamesOfHashes:
-    """The names of the items whose hashes occur in several parts: two names may share a hash."""
-
-    hashes: NDArray[np.uint64]
-
-    def partial(self, part: ClaimPart) -> NamesResult:
-        """The names in one part."""
-        names = part.claims.items
-        assert names is not None
-        return NamesResult(tuple(names[np.isin(name_hashes(names), self.hashes)].tolist()))
+        return SurveyResult(tallies, ItemNames.of(part.claims.items))
 
 
 def joint_tally(result: SurveyResult, groups: Collection[Any] | None) -> Tally:
@@ -119,22 +84,6 @@ def joint_tally(result: SurveyResult, groups: Collection[Any] | None) -> Tally:
     for tally in chosen[1:]:
         total = total.merge(tally)
     return total
-
-
-def name_hashes(names: NDArray[Any]) -> NDArray[np.uint64]:
-    """A hash per name: an integer is its own; equal texts have equal hashes in every process."""
-    if names.dtype.kind in "iu":
-        return names.astype(np.uint64)
-    texts = names.astype(np.str_)
-    width = texts.dtype.itemsize // 4
-    letters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), width)
-    hashes = np.full(len(texts), HASH_START)
-    for column in letters.T:
-        code = column.astype(np.uint64)
-        spread = (hashes ^ code) * HASH_FACTOR
-        spread ^= spread >> np.uint64(29)
-        hashes = np.where(code == 0, hashes, spread)  # padding behind shorter texts
-    return hashes
 
 
 def _tally(part: ClaimPart) -> Tally:

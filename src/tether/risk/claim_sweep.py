@@ -108,4 +108,5 @@ def sweep_claims(
         harmless_start=loss in CLAIM_LOSSES.values()
         and costs_nothing(candidates[0], loss.safer, exact=exact),
         kept_counts=KeptCounts("claims", claims.scores, claims.offsets, read_kept),
+        loss_settings=loss.settings,
     )

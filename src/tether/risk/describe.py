@@ -9,8 +9,9 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.counted import counted
-from tether._core.safe_excess import SafeMean
+from tether._core.safe_excess import NEAR_SHARE, SafeMean
 from tether._core.types import Floats
+from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown, needed_shown
 from tether.risk.kept_share import KeptCounts
 from tether.risk.loss_words import in_words
 from tether.risk.promises import Promise
@@ -73,12 +74,12 @@ def describe(
             *_outcome_warnings(rule, sweep, alpha, index, target),
             *_emptied_warning(sweep, index, threshold),
             *_tie_warning(rule, sweep, index, promise.value, alpha if target is None else target),
-            *_near_warning(safest, alpha if target is None else target, exists),
+            *_near_warning(sweep, safest, alpha if target is None else target, exists),
             *_few_items_warning(sweep, stability),
             *_unused_lipschitz(rule, sweep, exists, stability),
         ),
         stability_detail=_of_threshold(stability),
-        settings=dict(rule.settings),
+        settings={**rule.settings, **sweep.loss_settings},
         curve_thresholds=thresholds,
         curve_risks=risks,
         curve_kept=kept_shares,
@@ -116,29 +117,60 @@ def _outcome_warnings(
         if sweep.thresholds[index] == np.inf and sweep.safer == "larger":
             return ("only a threshold above all scores passes: nothing is kept",)
         return ()
-    minimum_risk = sweep.test_weight * sweep.bound
-    if isinstance(sweep.total_weight, float):
-        minimum_risk /= sweep.total_weight + sweep.test_weight
-        if rule.conservative and minimum_risk > alpha:
-            return (
-                f"no threshold passes: with {counted(sweep.n_items, 'item')} the conservative risk "
-                f"is at least {minimum_risk:.4g} even with no loss at all, above "
-                f"{'alpha' if target is None else 'the promise'} {alpha:g}",
-            )
-        if reason := rule.too_few(sweep, alpha):
-            return (f"no threshold passes: {reason}",)
-        if target is not None:
-            return (f"no threshold has a stated promise of at most {target:g}",)
-        return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
+    among = sweep.among_selected
+    total = sweep.total_weight if isinstance(sweep.total_weight, float) else sweep.total_weight[0]
+    minimum_risk = sweep.test_weight * sweep.bound / (float(total) + sweep.test_weight)
+    if rule.conservative and minimum_risk > alpha:
+        if among:
+            return (_too_few_selected(int(total)),)
+        return (
+            f"no threshold passes: with {counted(sweep.n_items, 'item')} the conservative risk "
+            f"is at least {minimum_risk:.4g} even with no loss at all, above "
+            f"{'alpha' if target is None else 'the promise'} {alpha:g}",
+        )
+    if reason := rule.too_few(sweep, alpha):
+        return (_too_few_selected(int(total)) if among else f"no threshold passes: {reason}",)
+    if target is not None:
+        return (
+            f"no threshold has a stated promise of at most {target:g}{_shown_needed(rule, sweep)}",
+        )
+    return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
+
+
+def _shown_needed(rule: Rule, sweep: Sweep) -> str:
+    """For a share among all that is shown: how much the safest threshold shows, and must show."""
+    counts, known = sweep.kept_counts, sweep.loss_settings
+    plain = rule.conservative and not rule.envelope and not sweep.weighted
+    if sweep.loss != FALSE_AMONG_SHOWN or counts is None or not plain:
+        return ""
+    share, most = known["share"], known["most_claims"]
+    threshold = float(sweep.thresholds[0])
+    shown = counts.at(0, threshold).kept
+    false = false_among_shown(float(sweep.sums[0]), sweep.n_items, shown, share, most)
+    margin, needed = shown - false / share, needed_shown(share, most)
+    if margin >= needed:
+        return ""
     return (
-        "no threshold passes: too few items are selected near the safest threshold to establish a "
-        "rate among them; pass thresholds that start where more are selected",
+        f": the largest threshold, {threshold:g}, shows {counted(shown, 'claim')}, {false:,} of "
+        f"them false, so that shown − false / {share:g} is {margin:,.4g}, and it must be at least "
+        f"most_claims · (1 − promise) / promise = {needed:,.4g}"
+        f"{', however few are false' if shown < needed else ''}; a lower largest threshold shows "
+        "more"
+    )
+
+
+def _too_few_selected(count: int) -> str:
+    return (
+        f"no threshold passes: too few items are selected at the safest threshold, {count:,}, to "
+        "establish a rate among them; pass thresholds that start where more are selected"
     )
 
 
 def _emptied_warning(sweep: Sweep, index: int, threshold: float) -> tuple[str, ...]:
     """A warning where many items have nothing left, which count as harmless."""
     if sweep.kept_counts is None or index < 0 or threshold == np.inf:
+        return ()
+    if sweep.loss == FALSE_AMONG_SHOWN:  # which is about what is shown
         return ()
     kept = sweep.kept_counts.at(index, threshold)
     if kept.unit != "claims" or kept.emptied <= MANY_EMPTIED * kept.items:
@@ -170,9 +202,15 @@ def _tie_warning(
     )
 
 
-def _near_warning(safest: SafeMean | None, tolerated: float, exists: bool) -> tuple[str, ...]:
-    """A warning where the safest threshold itself is hardly better than what is tolerated."""
-    if safest is None or not exists or not safest.near(tolerated):
+def _near_warning(
+    sweep: Sweep, safest: SafeMean | None, tolerated: float, exists: bool
+) -> tuple[str, ...]:
+    """A warning where the safest threshold itself is hardly better than what is tolerated.
+
+    A loss that is `share` where nothing is shown stays near it, and only errors count for it.
+    """
+    share = 1.0 if sweep.loss == FALSE_AMONG_SHOWN else NEAR_SHARE
+    if safest is None or not exists or not safest.near(tolerated, share):
         return ()
     return (
         f"the safest threshold's own mean loss, {safest.mean:.4g} ± {safest.standard_error:.2g}, "

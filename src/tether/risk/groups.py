@@ -24,7 +24,7 @@ from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
 from tether.risk.scanned_claims import ScannedClaims
 from tether.risk.scanned_selection import select_in_parts
-from tether.risk.score_direction import inverted_warning
+from tether.risk.score_direction import inverted_warning, labels_as_scores_warning
 from tether.risk.scored_labels import ScoredLabels
 from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
@@ -44,7 +44,11 @@ def select_by_group(
     found = _select_by_group(rule, request, groups, minimum_group_size)
     losses = request.losses
     for each in losses.values() if isinstance(losses, Mapping) else (losses,):
-        looks = (inverted_warning(each), single_claims_warning(each))
+        looks = (
+            inverted_warning(each),
+            labels_as_scores_warning(each),
+            single_claims_warning(each),
+        )
         doubts = [text for text in looks if text is not None]
         if groups is None and _has_groups(each):
             doubts.append(_unused_groups(rule.method))
@@ -174,7 +178,7 @@ def _combine(
             f"{name}: {warning}" for name, part in by_group.items() for warning in part.warnings
         ),
         stability_detail=None,
-        kept=together(part.kept for part in parts),
+        kept=together(part.kept_when_served for part in parts),
         groups=by_group,
         pooled_groups=pooled_groups,
     )

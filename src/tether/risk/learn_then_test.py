@@ -64,8 +64,8 @@ def ltt(
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
-        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
     confidence : float, default 0.9
         The probability, over the calibration items, with which the promise holds.
@@ -152,13 +152,17 @@ def ltt(
     def too_few(sweep: Sweep, level: float) -> str | None:
         """Even items without any loss have a p-value of at least (1 − alpha/bound)^n."""
         tests = 1 if procedure == "fixed_sequence" else len(sweep.thresholds)
-        smallest = (1 - level / sweep.bound) ** sweep.n_items
+        total = sweep.total_weight  # of a rate among the selected, of those at each threshold
+        count = sweep.n_items
+        if not isinstance(total, float):
+            count = int(total[0] if tests == 1 else total.max())
+        smallest = (1 - level / sweep.bound) ** count
         if within_limit(smallest, error / tests):
             return None
         available = "1 − confidence" if tests == 1 else f"(1 − confidence) / {tests} thresholds"
         return (
-            f"{counted(sweep.n_items, 'item')} cannot show anything, even with no loss at all: "
-            f"(1 − {level / sweep.bound:g})^{sweep.n_items} = {smallest:.4g} is above {available} "
+            f"{counted(count, 'item')} cannot show anything, even with no loss at all: "
+            f"(1 − {level / sweep.bound:g})^{count} = {smallest:.4g} is above {available} "
             f"= {error / tests:.4g}"
         )
 
@@ -177,7 +181,8 @@ def ltt(
         settings=settings,
         largest_sum=largest_sum,
     )
-    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, ItemWeights())
+    target = Target.of(alpha, promise, thresholds)
+    request = Request(losses, thresholds, target, bound, loss, ItemWeights())
     return select_by_group(rule, request, groups, minimum_group_size)
 
 

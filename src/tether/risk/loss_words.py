@@ -13,6 +13,8 @@ LOSS_WORDS = {
     "any_false": "share of all items that show a false claim",
     "miss": "mean over all items of the share of an item's true claims that are not shown (0 where "
     "it has none)",
+    "false_among_shown": "number of false claims shown, as a share of the expected number of all "
+    "claims shown,",
     "false_discovery": "share of selected items that are negative",
     "false_positive": "share of negative items that are selected",
     "false_negative": "share of positive items that are not selected",
@@ -20,7 +22,10 @@ LOSS_WORDS = {
 """What the average of each loss of claims and of labels is.
 
 Losses of claims are averaged over all items, those that show nothing included: the share of false
-claims among all claims shown is another number, and can be larger.
+claims among all claims shown is another number, and can be larger: "false_among_shown" is about
+that one. Its loss is share + (false − share · shown) / most_claims; a mean of v ≤ share says that
+false ≤ share · shown − most_claims · (share − v) ≤ v · shown, in expectation, since an item shows
+at most most_claims.
 """
 
 
@@ -32,7 +37,7 @@ def loss_in_words(selection: Selection) -> str | None:
 def named_loss(selection: Selection) -> str:
     """The name of the loss, and what it is."""
     words = loss_in_words(selection)
-    return selection.loss if words is None else f"{selection.loss}: {words}"
+    return selection.loss if words is None else f"{selection.loss}: {words.rstrip(',')}"
 
 
 def in_words(statement: str, loss: str) -> str:

@@ -75,8 +75,8 @@ def gcrc(
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
-        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
     weights : array_like or mapping, optional
         One importance weight per item, for a known shift; only proportions matter. By item name for
@@ -154,7 +154,8 @@ def gcrc(
         test_weight,
         log_test_weight,
     )
-    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, shared)
+    target = Target.of(alpha, promise, thresholds)
+    request = Request(losses, thresholds, target, bound, loss, shared)
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
@@ -197,8 +198,8 @@ def crc(
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
-        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
     weights : array_like or mapping, optional
         One importance weight per item, for a known shift; only proportions matter. By item name for
@@ -250,7 +251,8 @@ def crc(
         test_weight,
         log_test_weight,
     )
-    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, shared)
+    target = Target.of(alpha, promise, thresholds)
+    request = Request(losses, thresholds, target, bound, loss, shared)
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
@@ -293,8 +295,8 @@ def monotonized_crc(
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
-        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"), or several of them. The first of each is the default.
     weights : array_like or mapping, optional
         One importance weight per item, for a known shift; only proportions matter. By item name for
@@ -347,7 +349,8 @@ def monotonized_crc(
         test_weight,
         log_test_weight,
     )
-    request = Request(losses, thresholds, Target.of(alpha, promise), bound, loss, shared)
+    target = Target.of(alpha, promise, thresholds)
+    request = Request(losses, thresholds, target, bound, loss, shared)
     return select_by_group(rule, request, groups, minimum_group_size)
 
 

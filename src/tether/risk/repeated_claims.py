@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.equal_values import group_equal
 from tether._core.types import Floats, Integers
 from tether.risk.claims import Claims
 from tether.risk.scanned_claims import ScannedClaims
@@ -64,26 +65,28 @@ def repeated_claims_warning(claims: Claims) -> str | None:
 def _copied_items_warning(claims: Claims, ordered: Floats) -> str | None:
     """Say that some items have exactly the scores of others; None if they do not."""
     assert claims.items is not None
-    first, times, another = _copied_items(claims, ordered)
+    alike = _alike_items(claims)
+    first, times, another = _copied_items(claims, ordered, *alike)
     if len(first) < MIN_REPEATED_ITEMS:
         return None
+    sure, possible = int((times - 1).sum()), int((alike[1] - 1).sum())
+    rounded = ""
+    if possible > sure:
+        rounded = (
+            f", and {possible:,} with those whose scores are so common that they may be equal by "
+            "chance"
+        )
     names = [claims.items[index[0]].item() for index in (first, another)]
     return (
-        f"{int((times - 1).sum()):,} of {claims.n_items:,} items have exactly the scores of "
-        f"another item (the first is {names[1]!r}, with those of {names[0]!r}): are answers in the "
-        "table several times, under different names? Items that are copies are not independent, "
-        "and the promise then rests on fewer items than are counted. Keep one of each"
+        f"at least {sure:,} of {claims.n_items:,} items have exactly the scores of another "
+        f"item{rounded} (the first is {names[1]!r}, with those of {names[0]!r}): are answers in "
+        "the table several times, under different names? Items that are copies are not "
+        "independent, and the promise then rests on fewer items than are counted. Keep one of each"
     )
 
 
-def _copied_items(claims: Claims, ordered: Floats) -> tuple[Integers, Integers, Integers]:
-    """Items whose scores are all those of others: the first of each, how many, the second.
-
-    At least two of an item's scores must occur in it and its copies alone. So scores that are
-    rounded, or of which many are 0 or 1, are no copies: among items of two scores that are drawn
-    independently, whatever from, fewer than 0.04 pairs are expected to look like this, since
-    (Σ x²·exp(−x))² / (2N)² ≤ exp(−2) / 4, where x is how often each value is expected in N scores.
-    """
+def _alike_items(claims: Claims) -> tuple[Integers, Integers, Integers]:
+    """Items whose scores are all those of others: the first of each, how many, the second."""
     sizes = np.diff(claims.offsets)
     own = np.flatnonzero(sizes > 1)
     if not len(own):
@@ -91,13 +94,23 @@ def _copied_items(claims: Claims, ordered: Floats) -> tuple[Integers, Integers, 
     running = np.r_[np.uint64(0), np.cumsum(_spread(claims.scores))]  # modulo 2^64
     hashes = running[claims.offsets[1:]] - running[claims.offsets[:-1]]
     hashes = _mixed(hashes + sizes.astype(np.uint64))[own]
-    order = np.argsort(hashes, kind="stable")
-    starts = np.flatnonzero(np.r_[True, hashes[order][1:] != hashes[order][:-1]])
-    times = np.diff(np.r_[starts, len(order)])
+    order, starts, times = group_equal(hashes)
     starts, times = starts[times > 1], times[times > 1]
     first, another = own[order[starts]], own[order[starts + 1]]
     by_item = np.argsort(first)
-    first, times, another = first[by_item], times[by_item], another[by_item]
+    return first[by_item], times[by_item], another[by_item]
+
+
+def _copied_items(
+    claims: Claims, ordered: Floats, first: Integers, times: Integers, another: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Those of the items with the scores of others that cannot be so by chance.
+
+    At least two of an item's scores must occur in it and its copies alone. So scores that are
+    rounded, or of which many are 0 or 1, are no copies: among items of two scores that are drawn
+    independently, whatever from, fewer than 0.04 pairs are expected to look like this, since
+    (Σ x²·exp(−x))² / (2N)² ≤ exp(−2) / 4, where x is how often each value is expected in N scores.
+    """
     if len(first) < MIN_REPEATED_ITEMS:
         return first, times, another
     some = claims.take(first)

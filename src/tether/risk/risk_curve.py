@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -105,6 +105,8 @@ class Sweep:
         For claims in parts: from this sum of losses on, every score is a candidate.
     safe_mean : SafeMean, optional
         The mean loss at the safest threshold, where it was computed beforehand.
+    loss_settings : mapping, optional
+        The numbers that define the loss, where it has any.
 
     Examples
     --------
@@ -137,6 +139,7 @@ class Sweep:
     ranks: Integers | None = None
     resolved_from: float | None = None
     safe_mean: SafeMean | None = None
+    loss_settings: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (

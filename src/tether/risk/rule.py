@@ -27,8 +27,16 @@ class Target(NamedTuple):
     value: Any
 
     @classmethod
-    def of(cls, alpha: PerLoss | None, promise: PerLoss | None) -> Target:
+    def of(
+        cls, alpha: PerLoss | None, promise: PerLoss | None, thresholds: ArrayLike | None = None
+    ) -> Target:
         """Exactly one of the two."""
+        number = isinstance(thresholds, (int, float)) and not isinstance(thresholds, bool)
+        if alpha is None and promise is None and number:
+            raise ValueError(
+                f"the second argument, {thresholds!r}, was taken as thresholds, and neither alpha "
+                f"nor promise was passed: write promise={thresholds!r}"
+            )
         validate.one_target(alpha, promise)
         return cls("promise", promise) if alpha is None else cls("alpha", alpha)
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from tether._core.kernels import Parts, Several
 from tether.risk.claim_contents import Contents, ReadContents
 from tether.risk.claim_parts import ClaimColumns, ClaimKernel
-from tether.risk.claim_survey import ALL_ITEMS, NamesOfHashes, Survey, SurveyResult
+from tether.risk.claim_survey import ALL_ITEMS, Survey, SurveyResult
+from tether.risk.item_names import (
+    ItemNames,
+    NameKernel,
+    NamesOfHashes,
+    ShareOfHashes,
+    repeated_hashes,
+)
 from tether.risk.item_weights import ItemColumn
 
 Found = TypeVar("Found")
@@ -18,8 +26,8 @@ Found = TypeVar("Found")
 class ScannedClaims:
     """Claims in parts, made by `Claims.scan`: the methods take them in place of claims in memory.
 
-    All claims of one item must be in one part. This is checked, and costs 8 bytes of memory per
-    item.
+    All claims of one item must be in one part. This is checked: at no cost where the parts are in
+    the order of the items, and otherwise by hashes of all names, which may take further passes.
 
     Parameters
     ----------
@@ -72,17 +80,37 @@ class ScannedClaims:
     def survey(self) -> SurveyResult:
         """What a first pass finds, with each item in one part only."""
         found: SurveyResult = self._pass([Survey()])[0]
-        if len(hashes := found.hashes_in_several_parts()):
-            names = self._pass([NamesOfHashes(hashes)])[0].in_several_parts()
-            if names:
-                more = f", and {len(names) - 1} more items are" if len(names) > 1 else ""
+        if not found.names.apart():
+            self._refuse_repeated(found.names)
+        return replace(found, names=replace(found.names, hashes=None))
+
+    def _refuse_repeated(self, names: ItemNames) -> None:
+        """Compare the hashes of all names, in one or more passes over them where they are many."""
+        shares = names.n_shares
+        for share in range(shares):
+            hashes = names.hashes or self._name_pass(ShareOfHashes(share, shares), names).hashes
+            if not len(repeated := repeated_hashes(hashes)):
+                continue
+            found = self._name_pass(NamesOfHashes(repeated), names).in_several_parts()
+            if found:
+                least = "at least " if shares > 1 else ""
+                more = f", and {least}{len(found) - 1} more items are" if len(found) > 1 else ""
                 raise ValueError(
-                    f"{self.columns.items} {names[0]!r} is in several parts{more}: all claims of "
+                    f"{self.columns.items} {found[0]!r} is in several parts{more}: all claims of "
                     "an item must be in one part (a file, or a partition of the engine); "
                     "repartition by item, or let an engine that sorts by item do it. If the parts "
                     "overlap, remove the copies"
                 )
-        return SurveyResult(found.tallies, ())
+
+    def _name_pass(self, job: ShareOfHashes | NamesOfHashes, names: ItemNames) -> Any:
+        found = self.parts.reduce(NameKernel(self.columns, job))
+        n_items = 0 if found is None else found.n_items
+        if n_items != names.n_items:
+            raise ValueError(
+                f"{self.parts!r} gave other rows in a second pass: {names.n_items:,} items, then "
+                f"{n_items:,}; every pass must read the same rows"
+            )
+        return found
 
     def run_together(self, tasks: Sequence[Generator[Any, Any, Found]]) -> list[Found]:
         """Run generators that yield jobs and receive their summaries, in as few passes."""

@@ -155,6 +155,7 @@ def _sweep(
         effective_sample_size=_effective_sample_size(task, table),
         bound=terms.bound,
         loss=kind.name,
+        loss_settings=kind.settings,
         safer=kind.safer,
         n_nonmonotone=column.n_nonmonotone,
         nonmonotone_items=(),

@@ -24,6 +24,23 @@ INVERTED_AREA = 0.45
 """How small the area must be at most."""
 
 
+INVERTED = "are labels or scores inverted?"
+"""How the warning begins."""
+
+
+def labels_as_scores_warning(losses: object) -> str | None:
+    """Say that the scores are the labels; None if they are not."""
+    if not isinstance(losses, (Claims, ScoredLabels)):
+        return None
+    labels = losses.supported if isinstance(losses, Claims) else losses.labels
+    if min(labels.sum(), (~labels).sum()) < MIN_COMPARED or not (losses.scores == labels).all():
+        return None
+    return (
+        "the scores are the labels themselves: a score must be known before it is known what is "
+        "true. Was the column of labels passed as scores?"
+    )
+
+
 def inverted_warning(losses: object) -> str | None:
     """Say that labels or scores look inverted; None if they do not."""
     if not isinstance(losses, (Claims, ScoredLabels)):
@@ -36,7 +53,7 @@ def inverted_warning(losses: object) -> str | None:
         return None
     one = "supported" if isinstance(losses, Claims) else "a positive label"
     return (
-        f"are labels or scores inverted? What is labelled 1 scores lower than what is labelled 0 "
+        f"{INVERTED} What is labelled 1 scores lower than what is labelled 0 "
         f"(area under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). Labels: 1 "
         f"is {one}; scores: higher is more confident"
     )

@@ -39,7 +39,13 @@ def choose(rule: Rule, parts: Sequence[Request], sweeps: Sequence[Sweep]) -> Sel
     tolerated = tolerated_losses(parts, [sweep.bound for sweep in sweeps])
     name = parts[0].target.name
     _require_same_direction(sweeps)
-    for sweep in sweeps:
+    for sweep, value in zip(sweeps, tolerated, strict=True):
+        share = sweep.loss_settings.get("share", value)
+        if share != value or (sweep.loss_settings and name != "promise"):
+            raise ValueError(
+                f"{name} = {value:g} with FalseAmongShown({share:g}, ...), which is about its own "
+                f"share: pass promise={share:g}, and neither another number nor alpha"
+            )
         if not np.isfinite(sweep.bound * (sweep.n_items + 1)):
             raise ValueError(
                 f"bound = {sweep.bound:g} is so large that sums of losses overflow; rescale "
@@ -47,6 +53,7 @@ def choose(rule: Rule, parts: Sequence[Request], sweeps: Sequence[Sweep]) -> Sel
             )
     if name == "alpha":
         return _at_levels(rule, sweeps, tolerated, [None] * len(sweeps))
+    _refuse_rates_among_the_selected(rule, sweeps, tolerated)
     _require_separate_promises(rule, sweeps)
     found = [promised_level(rule, *pair) for pair in zip(sweeps, tolerated, strict=True)]
     alphas = [t if level is None else level for level, t in zip(found, tolerated, strict=True)]
@@ -197,6 +204,21 @@ def _require_separate_promises(rule: Rule, sweeps: Sequence[Sweep]) -> None:
             f"promise = ... for several losses needs losses that are monotone in the threshold, "
             f"and these are not: {named}; pass alpha, or use monotonized_crc"
         )
+
+
+def _refuse_rates_among_the_selected(
+    rule: Rule, sweeps: Sequence[Sweep], promises: Sequence[float]
+) -> None:
+    """Refuse a promise for a rate whose stability is not measured, so that none is stated."""
+    for sweep, promise in zip(sweeps, promises, strict=True):
+        if sweep.among_selected and rule.levels is not None:
+            name = rule.method.lower().replace(" ", "_")
+            raise ValueError(
+                f"promise = {promise:g}: {name} states no promise for {sweep.loss!r}, a rate among "
+                "the selected, since the stability of its threshold is not measured; use "
+                "tether.ltt, or gcrc with alpha instead of promise, which controls the rate in the "
+                "long run"
+            )
 
 
 def _require_same_direction(sweeps: Sequence[Sweep]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -147,8 +147,8 @@ class Selection(records.Saved, Described):
     safe_error : float, optional
         Its standard error, counting one item at the bound.
     kept : KeptShare, optional
-        How much of the calibration data the threshold keeps; None for a loss matrix, which does not
-        tell.
+        How much of the calibration data the threshold keeps, of groups without a useful promise
+        nothing (with the loss "miss" everything); None for a loss matrix, which does not tell.
     curve_kept : numpy.ndarray, optional
         The share that each threshold of the risk curve keeps; empty where it is not known.
 
@@ -218,6 +218,15 @@ class Selection(records.Saved, Described):
         refused = [name for name, part in self.groups.items() if not part.useful]
         pooled = self.pooled_groups if POOL_NAME in refused else ()
         return (*(name for name in refused if name != POOL_NAME), *pooled)
+
+    @property
+    def kept_when_served(self) -> KeptShare | None:
+        """What is kept where this is one of several groups: the safest without a useful promise."""
+        if self.kept is None or self.useful:
+            return self.kept
+        if self.safer == "larger":
+            return replace(self.kept, kept=0, emptied=self.kept.items)
+        return replace(self.kept, kept=self.kept.total, emptied=0)
 
     @property
     def serves(self) -> bool:

@@ -156,7 +156,7 @@ def _kept(found: Selection) -> Iterator[str]:
     elif kept.items - kept.emptied > kept.kept:
         yield f"kept is {kept!r}: every item that is not emptied keeps something"
     if found.groups:
-        whole = together(part.kept for part in found.groups.values())
+        whole = together(part.kept_when_served for part in found.groups.values())
         if whole is not None and whole != kept:
             yield f"kept is {kept!r}, but the groups give {whole!r}"
         return

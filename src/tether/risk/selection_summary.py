@@ -9,6 +9,7 @@ import numpy as np
 from tether._core.columns import Columns
 from tether._core.counted import counted
 from tether._core.description import Description
+from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown
 from tether.risk.loss_words import named_loss
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _verdict(selection: Selection) -> str:
 
 def _refused(selection: Selection) -> str:
     kept = "nothing" if selection.safer == "larger" else "everything"
-    return f"no useful promise, so tether filter keeps {kept} of theirs"
+    return f"no useful promise, so {kept} of theirs is kept"
 
 
 def _loss(selection: Selection) -> str:
@@ -108,24 +109,48 @@ def _risk(selection: Selection) -> str:
 
 
 def risk_of_shown(selection: Selection) -> str | None:
-    """The mean share of false claims among the items that show something, where others show none.
+    """What is false among what is shown, which the mean loss does not tell.
 
-    An item with nothing left counts as 0 in the mean, so the items that are shown have more.
+    For the share of an item's claims: its mean among the items that show something, where others
+    show none. An item with nothing left counts as 0 in the mean, so the items that are shown have
+    more. For the share among all claims shown: how many of them are false.
     """
     kept, weighted = selection.kept, selection.effective_sample_size < selection.n_items
-    plain = selection.loss == "fdr" and selection.method in ("gCRC", "CRC", "LTT")
-    if kept is None or not plain or weighted or not selection.exists or selection.by_loss:
+    plain = selection.method in ("gCRC", "CRC", "LTT")
+    if kept is None or not plain or weighted or selection.by_loss:
         return None
+    parts = [part for part in selection.groups.values() if part.useful]
+    if selection.loss == FALSE_AMONG_SHOWN and selection.serves:
+        false = sum(_false_claims(part) for part in parts or (selection,))
+        share = f" ({false / kept.kept:.1%})" if kept.kept else ""
+        return f"{false:,} of the {counted(kept.kept, 'claim')} shown are false{share}"
     shown = kept.items - kept.emptied
-    if not kept.emptied or not shown:
+    if selection.loss != "fdr" or not (selection.exists or parts) or not kept.emptied or not shown:
         return None
-    total = selection.risk * selection.n_items
-    if selection.method != "LTT":
-        total = selection.risk * (selection.n_items + 1) - selection.bound
+    total = sum(_sum_of_losses(part) for part in parts or (selection,))
     return (
         f"among the {shown:,} items that show something the mean share of false claims is "
-        f"{max(total, 0.0) / shown:.3g}; the other {kept.emptied:,} count as 0"
+        f"{total / shown:.3g}; the other {kept.emptied:,} count as 0"
     )
+
+
+def _false_claims(selection: Selection) -> int:
+    """How many of the claims shown are false, for the loss that is about all of them."""
+    assert selection.kept is not None
+    return false_among_shown(
+        _sum_of_losses(selection),
+        selection.n_items,
+        selection.kept.kept,
+        selection.settings["share"],
+        selection.settings["most_claims"],
+    )
+
+
+def _sum_of_losses(selection: Selection) -> float:
+    """The sum of the losses at the threshold, without the item at the bound."""
+    if selection.method == "LTT":
+        return selection.risk * selection.n_items
+    return max(selection.risk * (selection.n_items + 1) - selection.bound, 0.0)
 
 
 def _parts_table(selection: Selection) -> Columns | None:

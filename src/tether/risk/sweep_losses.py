@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether.risk.claim_losses import claim_loss
+from tether.risk.claim_losses import claim_loss, require_thresholds
 from tether.risk.claim_sweep import sweep_claims
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights, item_weights
@@ -42,8 +42,8 @@ def sweep(
         Candidate thresholds, strictly increasing. By default every distinct score, and for a
         matrix the column numbers.
     loss : str or callable, optional
-        The loss of claims ("fdr", "any_false", "miss", or a function of two boolean arrays,
-        `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
         "false_negative"). The first of each is the default.
     bound : float, default 1.0
         The largest possible loss.
@@ -98,6 +98,7 @@ def prepare(
     bound = validate.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Claims):
         chosen = claim_loss("fdr" if loss is None else loss)
+        require_thresholds(loss, thresholds)
         return sweep_claims(losses, thresholds, chosen, bound, weights, envelope=envelope)
     if isinstance(losses, ScoredLabels):
         return sweep_labels(losses, thresholds, loss, bound, weights)

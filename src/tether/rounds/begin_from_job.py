@@ -39,7 +39,7 @@ from tether.rounds.job_checks import (
     lane_differs,
 )
 from tether.rounds.job_files import BLOCK_LOG, PROPOSALS, read_table
-from tether.rounds.round_start import PROBES_PER_CALL, RoundStart
+from tether.rounds.round_start import PROBES_PER_CALL, RoundStart, alarm_note
 from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.store.followed_lane import place_after
 from tether.rounds.store.serving import Serving, read_retired
@@ -84,7 +84,7 @@ def prepare_from_job(
     stored.refresh()
     scores = ExportedScores(job, stored)
     if serving.alarm is not None:
-        start = RoundStart(note=f"alarm {serving.alarm} stands: the safe policy serves")
+        start = RoundStart(note=alarm_note(serving.alarm))
         return PreparedRound(start, scores, checkpoints, job)
     # Counts and note are those of the job, until the rows have been read and give the same ones.
     plan = plan_with_counts(run, optimized, moment, job.rows_per_block, job.counts, job.note)

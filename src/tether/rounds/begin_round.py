@@ -11,7 +11,7 @@ import sqlalchemy as sql
 from tether.policies.policy import Policy
 from tether.rounds.calibrate_round import calibrate_round
 from tether.rounds.round import Round
-from tether.rounds.round_start import RoundStart
+from tether.rounds.round_start import RoundStart, alarm_note
 from tether.rounds.store import queries, schema
 from tether.rounds.store.serving import Serving, read_retired, read_serving
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
@@ -185,7 +185,7 @@ def _start(
     plain: Policy | None = None,
 ) -> RoundStart:
     if alarm is not None:
-        return RoundStart(note=f"alarm {alarm} stands: the safe policy serves")
+        return RoundStart(note=alarm_note(alarm))
     if optimized is None:
         return RoundStart(note="no optimized policy was given")
     assert run._family is not None  # a ramp begins its rounds elsewhere

@@ -79,10 +79,10 @@ def observations(
     names, arrays = list(limits), []
     for name, values in named.items():
         argument = "losses" if values is losses else f"losses[{name!r}]"
+        _refuse_unknown_losses(argument, values)
         loss, bound = validate.losses(argument, values), limits[name].bound
         validate.same_length(argument, loss, "ids", len(numbers))
-        if loss.max() > bound:
-            validate.reject(argument, loss, loss > bound, f"a loss of at most bound = {bound:g}")
+        validate.reject_above_bound(argument, loss, bound)
         arrays.append(loss)
     reward = np.full(len(numbers), np.nan)
     if rewards is not None:
@@ -101,6 +101,14 @@ def observations(
         np.stack(arrays, axis=1)[order].ravel(),
         np.repeat(reward[order], count),
     )
+
+
+def _refuse_unknown_losses(argument: str, values: ArrayLike) -> None:
+    """Refuse NaN: an observation is final, and one that is not known yet comes later."""
+    array = plain_array(values)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        accepted = "a known loss; do not report one yet that is not known, it may come later"
+        validate.reject(argument, np.atleast_1d(array), np.isnan(np.atleast_1d(array)), accepted)
 
 
 def withdrawals(ids: ArrayLike, reason: str) -> NewObservations:

@@ -10,6 +10,10 @@ class StoreError(OSError):
     """The store could not be read or written; nothing of the failed call was stored."""
 
 
+class NoStoreError(StoreError):
+    """There is no store, or nothing in it, and none was to be created."""
+
+
 class SpoolInUseError(StoreError):
     """Another process has the spool."""
 

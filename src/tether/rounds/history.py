@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+INTERVAL_ERROR_PROBABILITY = 0.05
+"""The probability that an interval of an `Estimate` misses what it estimates."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean with a 95 % confidence interval for what it estimates.
@@ -218,7 +222,10 @@ class RoundRecord(Described):
         share = self.ramp_share
         if share is None or share.reason:
             return self.note
-        decided = share.why(f"round {self.window}", "what even the worst policy could not hurt")
+        decided = share.why(
+            f"round {self.window}",
+            "so small that even a policy that always fails stays within what is tolerated",
+        )
         beside = f", beside the policy of round {self.reference}" if self.reference else ""
         return f"{decided}{beside}"
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tether.monitor import RiskMonitor
 from tether.rounds.errors import TamperedError, as_tampering
+from tether.rounds.history import INTERVAL_ERROR_PROBABILITY
 from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import Sums
 from tether.rounds.limits import ONLY_LOSS
@@ -22,8 +23,6 @@ from tether.rounds.silence import SILENCE
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id, read_lanes
 
-INTERVAL_ERROR_PROBABILITY = 0.05
-"""The probability that an interval of an `Estimate` misses what it estimates."""
 SEEN, SAFE_SUMS, OLD_SUMS, POLICY_SUMS = "seen", "safe", "old", "policy"
 """Names of what is kept: how far the losses of each lane were read, the safe policy's sums, those
 of the old system in each step of a release, and those of a round's own policy in a ramp."""

@@ -172,6 +172,11 @@ class RoundStart:
                 writer.score_pieces(piece_rows(number, DRAWS + name, 0, [number], values[None]))
 
 
+def alarm_note(alarm: int) -> str:
+    """Why the safe policy serves in a round that began while an alarm stood."""
+    return f"alarm {alarm} stood when the round began: the safe policy serves"
+
+
 def _why_none(settings: Settings) -> str:
     """Why the safe policy serves where there is no beta."""
     if settings.confidence is not None:

@@ -29,6 +29,7 @@ from tether.rounds.returned_rows import TakenActions, TrainingRows
 from tether.rounds.round import Round
 from tether.rounds.run_state import RunState
 from tether.rounds.run_watch import RunWatch
+from tether.rounds.served_round import ServedRound
 from tether.rounds.settings import Settings
 from tether.rounds.store import queries, schema
 from tether.rounds.store.serving import read_serving
@@ -74,11 +75,9 @@ class ServedRun:
         self._guard, self._swap = Lock(), Lock()
         self._thread: Thread | None = None
         self._begin_failure = ""
-        self._look_again_at = np.inf
         self._about: tuple[Round | None, dict[str, Any]] = (None, {})
         self._is_closed = False
-        self._stand_in: Round | None = None
-        self._round = self._first_round()
+        self._served = self._first_round()
 
     @property
     def settings(self) -> Settings:
@@ -128,7 +127,7 @@ class ServedRun:
         """
         rng = np.random.default_rng()
         for _ in range(MAX_ROUNDS_MISSED):
-            present = self._round
+            present = self._served.round
             try:
                 return present.act(contexts, rng, key=key)
             except RoundOverError:
@@ -171,9 +170,10 @@ class ServedRun:
             if serving.alarm is not None:
                 found = connection.execute(sql.select(table).where(table.c.number == serving.alarm))
                 alarm = Alarm(**found.mappings().one())
-        if serving.round != self._round.number or time.monotonic() >= self._look_again_at:
+        held = self._served
+        if serving.round != held.round.number or time.monotonic() >= held.look_again_at:
             self._follow_round()
-        present = self._round
+        present = self._served.round
         if self._about[0] is not present:
             self._about = present, self._read(present)
         return RunState(
@@ -197,8 +197,8 @@ class ServedRun:
     @property
     def missing_policy(self) -> str:
         """Why the safe policy acts here in place of the round's policy; empty if it does not."""
-        present = self._round
-        return present.note if present is self._stand_in else ""
+        held = self._served
+        return held.round.note if held.stands_in else ""
 
     @property
     def is_beginning(self) -> bool:
@@ -243,7 +243,7 @@ class ServedRun:
         why, who = checked_reason("a round begins", reason), checked_actor(actor)
         with self._guard:
             if self._thread is not None:
-                if after != self._round.number:
+                if after != self._served.round.number:
                     raise NoSuchRoundError(f"round {after} is not the present one")
                 return after + 1
             require_losses(self.run)
@@ -300,8 +300,7 @@ class ServedRun:
         try:
             optimized = self._improve(self.run.training_rows())
             begun = self.run.begin(optimized, name=self._name)
-            with self._swap:
-                self._round, self._look_again_at = begun, np.inf
+            self._serve(ServedRound(begun))
         except Exception as error:  # whatever it is, the present round goes on
             self._begin_failure = f"{type(error).__name__}: {error}"
             if isinstance(error, LossesMissingError):
@@ -311,12 +310,12 @@ class ServedRun:
         finally:
             self._thread = None
 
-    def _first_round(self) -> Round:
+    def _first_round(self) -> ServedRound:
         with self.run._store.reading() as connection:
             number = read_serving(connection).round
         if not number:
             try:
-                return self.run.begin()
+                return ServedRound(self.run.begin())
             except RoundTakenError:
                 return self._open_round()
         return self._open_round()
@@ -324,19 +323,20 @@ class ServedRun:
     def _follow_round(self) -> None:
         """Act in the present round from now on."""
         if self._thread is None:
-            present = self._open_round()
-        else:  # the calibration has the run's lock, and will find that it is too late
-            with self.run._store.reading() as connection:
-                number = read_serving(connection).round
-            present = self._safe_round(number, "it began while this process calibrated")
-            self._look_again_at = 0.0
-        with self._swap:
-            if present.number > self._round.number or self._thread is None:
-                self._round = present
+            self._serve(self._open_round())
+            return
+        # The calibration has the run's lock, and has begun this round or will find it taken.
+        with self.run._store.reading() as connection:
+            number = read_serving(connection).round
+        self._serve(self._stand_in(number, "it began while this process calibrated", 0.0))
 
-    def _open_round(self) -> Round:
+    def _serve(self, found: ServedRound) -> None:
+        with self._swap:
+            if self._served.gives_way_to(found):
+                self._served = found
+
+    def _open_round(self) -> ServedRound:
         """The present round; one of the safe policy if that of the round is not available."""
-        self._look_again_at = np.inf
         try:
             present = self.run.round
         except StoreError:
@@ -346,23 +346,22 @@ class ServedRun:
                 number = read_serving(connection).round
             if self._round_number() != number:
                 log.error("the safe policy serves round %d: %s", number, error)
-            self._look_again_at = time.monotonic() + MISSING_POLICY_SECONDS
-            return self._safe_round(number, f"its policy is not available: {error}")
+            again = time.monotonic() + MISSING_POLICY_SECONDS
+            return self._stand_in(number, f"its policy is not available: {error}", again)
         assert present is not None  # the first one has begun
-        return present
+        return ServedRound(present)
 
     def _round_number(self) -> int:
-        present = getattr(self, "_round", None)
-        return 0 if present is None else present.number
+        held = getattr(self, "_served", None)
+        return 0 if held is None else held.round.number
 
-    def _safe_round(self, number: int, note: str) -> Round:
+    def _stand_in(self, number: int, note: str, look_again_at: float) -> ServedRound:
         """A round whose policy cannot act: the safe policy does, in its place."""
         made = Round(number, None, note, self.run, None)
         if self.settings.is_ramp:
             record = RampRecord(number, SAFE, number, None)
             made = RampRound(number, None, note, self.run, None, record)
-        self._stand_in = made
-        return made
+        return ServedRound(made, stands_in=True, look_again_at=look_again_at)
 
     def _read(self, present: Round) -> dict[str, Any]:
         """What is stored of a round, and what it promises."""

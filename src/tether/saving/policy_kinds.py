@@ -9,19 +9,18 @@ import numpy as np
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.policies.aligned_actions import ReorderedColumns
-from tether.policies.categorical import (
-    Categorical,
-    ClassifierLogits,
-    LogitFunction,
-    ProbabilityFunction,
-    check_normalized,
-)
+from tether.policies.categorical import Categorical, check_normalized
 from tether.policies.density_ratio import DensityRatio, EstimatedLogRatio, ZeroLogRatio
 from tether.policies.estimated_policy import EstimatedPolicy
 from tether.policies.function_policy import FunctionPolicy
 from tether.policies.gaussian import Gaussian
 from tether.policies.mixture import Mixture
 from tether.policies.pool import Pool
+from tether.policies.probability_functions import (
+    ClassifierLogits,
+    LogitFunction,
+    ProbabilityFunction,
+)
 from tether.policies.ratio_classifier import RatioClassifier
 from tether.policies.ratio_error import RatioError
 from tether.policies.sampler import FunctionSampler
@@ -82,11 +81,11 @@ def _classifier_logits(classifier: Any) -> ClassifierLogits:
     return ClassifierLogits(classifier)
 
 
-def _reordered_columns(function: Any, order: Any) -> ReorderedColumns:
+def _reordered_columns(policy: Any, order: Any) -> ReorderedColumns:
     places = np.asarray(order)
     if places.dtype.kind not in "iu" or sorted(places.tolist()) != list(range(places.size)):
         raise ValueError(f"order must name every column once, got {places.tolist()!r:.80}")
-    return ReorderedColumns(callable_value("function", function), tuple(places.tolist()))
+    return ReorderedColumns(instance("policy", policy, Categorical), tuple(places.tolist()))
 
 
 def _pool(log_probabilities: Any) -> Pool:
@@ -162,7 +161,7 @@ POLICY_KINDS = (
     Kind(
         "reordered_columns",
         lambda value: type(value) is ReorderedColumns,
-        lambda value: {"function": value.function, "order": np.asarray(value.order, np.int64)},
+        lambda value: {"policy": value.policy, "order": np.asarray(value.order, np.int64)},
         _reordered_columns,
     ),
     Kind(

@@ -36,9 +36,25 @@ def kind_of(arrow_type: pa.DataType) -> str:
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Several batches as one; none if they have no rows."""
-    found = [batch for batch in batches if batch.num_rows]
-    return found[:1] if len(found) < 2 else [pa.concat_batches(found)]
+    """Several batches as one; none if they have no rows.
+
+    Columns are joined one by one, so that no more than one of them is in memory twice.
+    """
+    schema: pa.Schema | None = None
+    parts: list[list[pa.Array]] = []
+    for batch in batches:
+        if batch.num_rows:
+            if schema is None:
+                schema, parts = batch.schema, [[] for _ in batch.columns]
+            for part, column in zip(parts, batch.columns, strict=True):
+                part.append(column)
+        del batch
+    if schema is None:
+        return []
+    columns: list[pa.Array] = []
+    while parts:
+        columns.append(pa.concat_arrays(parts.pop()))
+    return [pa.RecordBatch.from_arrays(columns[::-1], schema=schema)]
 
 
 def to_arrays(batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:

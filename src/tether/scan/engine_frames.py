@@ -6,7 +6,7 @@ Spark. With validation and ranges, a GROUP BY of the engine takes longer than th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,11 @@ from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, to_arrays
 
 ROWS_PER_ENGINE_BATCH = 1 << 18
-"""How many rows an engine hands over at once."""
+"""How many rows of an engine are asked for at once, where it can be told."""
+MOST_BYTES_AT_ONCE = 1 << 25
+"""How large a slice of a batch may be that has been decoded as a whole."""
+FEWEST_ROWS_ALONE = 1 << 16
+"""Batches with fewer rows are joined to others, as after a filter that few rows pass."""
 
 
 class FrameSource:
@@ -97,12 +101,31 @@ def stream(frame: nw.LazyFrame[Any]) -> Iterator[pa.RecordBatch]:
     if frame.implementation.is_duckdb():
         yield from native.to_arrow_reader(ROWS_PER_ENGINE_BATCH)
     elif frame.implementation.is_polars():
-        for part in native.collect_batches(
-            chunk_size=ROWS_PER_ENGINE_BATCH, maintain_order=True, engine="streaming"
-        ):
-            yield from part.to_arrow().to_batches()
+        # As Polars has decoded them: batches of a given size would be copied for that.
+        parts = native.collect_batches(maintain_order=True, engine="streaming")
+        yield from regrouped(batch for part in parts for batch in part.to_arrow().to_batches())
     else:
         yield from frame.collect().to_arrow().to_batches(ROWS_PER_ENGINE_BATCH)
+
+
+def regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Large batches in slices, and small ones together: neither copies more than small ones."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows < FEWEST_ROWS_ALONE:
+            held.append(batch)
+            rows += batch.num_rows
+            if rows >= FEWEST_ROWS_ALONE:
+                yield from joined(held)
+                held, rows = [], 0
+            continue
+        yield from joined(held)
+        held, rows = [], 0
+        at_once = max(MOST_BYTES_AT_ONCE * batch.num_rows // max(batch.nbytes, 1), 1)
+        for start in range(0, batch.num_rows, at_once):
+            yield batch.slice(start, at_once)
+    yield from joined(held)
 
 
 def whole_items(batches: Iterator[pa.RecordBatch], item: str) -> Iterator[pa.RecordBatch]:

@@ -237,7 +237,7 @@ def _finished(calls: Iterator[tuple[Any, tuple[Any, ...]]], step: progress.Step)
 def _resources() -> dict[str, float]:
     import ray
 
-    found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    found: dict[str, float] = ray.cluster_resources()
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tether.rounds.errors import NoStoreError
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service.gateway.tethered_run import open_tethered
 from tether.service.runs.open_run import open_run
@@ -16,6 +17,9 @@ def open_served(settings: ServiceSettings) -> Served:
     deadline = settings.limits.store_deadline
     if settings.tethered is not None:
         return open_tethered(settings.tethered, deadline=deadline)
-    return ServedRelease(
-        settings.store, **settings.release, deadline=deadline, spool=settings.spool
-    )
+    try:
+        return ServedRelease(
+            settings.store, **settings.release, deadline=deadline, spool=settings.spool
+        )
+    except NoStoreError as error:
+        raise NoStoreError(f"{error}: name release.guardrails to create one") from error

@@ -58,9 +58,13 @@ def run_service(settings: ServiceSettings) -> None:
 
 
 def listen_at(host: str, port: int) -> socket.socket:
-    """A socket that listens, before anything else begins: a service without a port is none."""
+    """A socket that listens, before anything else begins: a service without a port is none.
+
+    Connections have TCP_NODELAY from it. Without it, the second part of an answer on a kept
+    connection waits until the client acknowledges the first, for about 40 ms.
+    """
     try:
-        return socket.create_server((host, port), family=_family(host), backlog=ACCEPTED_AT_ONCE)
+        made = socket.create_server((host, port), family=_family(host), backlog=ACCEPTED_AT_ONCE)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ValueError(f"port {port} of {host} is in use (listen.port)") from None
@@ -69,6 +73,8 @@ def listen_at(host: str, port: int) -> socket.socket:
         raise ValueError(
             f"listen.host must be an address of this machine, got {host!r}: {error.strerror}"
         ) from None
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    return made
 
 
 def _serve(settings: ServiceSettings, sockets: list[socket.socket]) -> None:

@@ -131,7 +131,7 @@ def test_wrong_arguments(assigned, keys_file, tmp_path, monkeypatch, words, mess
     ("content", "message"),
     [
         ("user 1,,2", "rows 1 to 1: losses['complaint'][0] is 2.0"),
-        ("user 1,,x", "CSV conversion error to double"),
+        ("user 1,,x", "column 'complaint' must hold numbers, got 'x'"),
         ("user 1,both,0", "system must be one of"),
         ("nobody,,0", "keys 'nobody' were never assigned"),
         ("user 1,,0\nuser 1,,0", "keys must have each key once"),

@@ -108,6 +108,9 @@ def test_wrong_options_are_named_in_one_line_and_create_nothing(tmp_path, option
     [
         ("latency\n0.1\n", "must have one column 'complaint', got ['latency']"),
         ("complaint\n0\n2\n", "--old['complaint'] must be one loss in [0, 1] per key"),
+        ("complaint\n200\n503\n", "are these HTTP statuses? Write 1 for one that is a failure"),
+        ("complaint\n0\n98.5\n", "with values up to 98.5: are these percentages? 5 % is 0.05"),
+        ("complaint\nyes\nno\n", "write 1 for the word that means harm"),
         ("complaint\nno\n", "column 'complaint' must hold numbers"),
         ("complaint\n", "has no rows"),
         (
@@ -154,3 +157,11 @@ def test_a_password_is_not_shown():
     done = run("release", "start", "postgresql://u:s3cret@h:p/d", *GUARDRAIL)
     assert done.exit_code == 2
     assert "s3cret" not in done.output
+
+
+def test_a_promise_with_a_value_is_told_where_the_number_stands(tmp_path):
+    done = run("release", "start", tmp_path / "new.db", *GUARDRAIL, "--promise=0.02")
+    assert done.exit_code == 2
+    words = " ".join(done.output.replace("│", " ").split())
+    assert "--promise takes no value, got '--promise=0.02': the number stands in" in words
+    assert not (tmp_path / "new.db").exists()

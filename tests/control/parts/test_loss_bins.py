@@ -102,8 +102,34 @@ def test_rows_of_two_losses_have_the_table_that_any_rows_have(monkeypatch):
         found = bin_losses(constraint, ratio, loss)
         finite = ratio > -np.inf
         powers = loss_bins.Powers.of(constraint)
-        expected = loss_bins._any_amounts(constraint, powers, ratio[finite], loss[finite])
+        inside = ratio[finite]
+        blocks = loss_bins._Blocks.of(inside, (inside.min(), inside.max()), 2 * len(powers))
+        expected = loss_bins._any_amounts(constraint, powers, blocks, loss[finite])
         assert same(found, (expected, found[1]))
+
+
+def test_a_third_loss_is_found_wherever_it_stands():
+    constraint = CONSTRAINTS[0]
+    rows = 2 * loss_bins.ROWS_LOOKED_AT
+    loss = np.tile([0.0, constraint.bound], rows)
+    ratio = np.linspace(-1, 1, len(loss))
+    for place in (0, rows, len(loss) - 1):
+        third = loss.copy()
+        third[place] = constraint.bound / 3
+        one = slice(place, place + 1)
+        rest, _ = bin_losses(constraint, np.delete(ratio, place), np.delete(third, place))
+        table, _ = bin_losses(constraint, ratio[one], third[one])
+        assert same((rest.merge(table), 0), (bin_losses(constraint, ratio, third)[0], 0))
+
+
+def test_ranges_that_are_given_change_nothing():
+    rng = np.random.default_rng(4)
+    for constraint in CONSTRAINTS:
+        for kind in ("any", "two"):
+            ratio, loss = rows_of(rng, constraint, 500, kind)
+            ranges = (ratio.min(), ratio.max()), (loss.min(), loss.max())
+            expected = bin_losses(constraint, ratio, loss)
+            assert same(bin_losses(constraint, ratio, loss, *ranges), expected)
 
 
 @pytest.mark.parametrize("losses", [(0.0, 1.0), (0.0, 0.5, 1.0)])

@@ -8,6 +8,7 @@ import pytest
 import tether
 from tests.control.parts.worlds import in_pieces, stored_draws, table_columns
 from tests.scale import scaled
+from tether.control.families import LAST_LOG_BETA_OF_SAFE
 
 DIAGNOSTICS = (
     *("risk", "effective_sample_size", "max_weight", "robustness", "rows_beyond_draws"),
@@ -58,6 +59,12 @@ def test_beta_is_that_in_memory_within_six_passes(draws):
             found += np.isfinite(memory.log_beta)
         assert log.passes <= 6
     assert found
+
+
+def test_a_condition_that_fails_first_where_the_weights_jump_passes_below():
+    settings = {"alpha": 0.5, "test_weight": 1.0}
+    memory, parts, _ = both(np.random.default_rng(105), 12, 2, 2, **settings)
+    assert memory.log_beta == parts.log_beta == LAST_LOG_BETA_OF_SAFE
 
 
 @pytest.mark.parametrize("draws", [0, 3])

@@ -14,6 +14,7 @@ from tests.control.example_logs import (
     random_columns,
     without_row,
 )
+from tests.scale import scaled
 from tether.control.solvers import clip
 from tether.control.solvers.segments import Terms
 
@@ -23,7 +24,7 @@ from tether.control.solvers.segments import Terms
 def test_supremum_on_random_problems(mixed, spread):
     rng = np.random.default_rng(int(spread * 10))
     outcomes = set()
-    for trial in range(250):
+    for trial in range(scaled(100)):
         sizes = int(rng.integers(1, 25)), int(rng.integers(1, 12))
         made = random_columns(rng, *sizes, spread=spread, mix=mixed, ties=trial % 4 == 0)
         alpha = float(rng.choice([0.1, 0.2, 0.35, 0.6]))
@@ -35,7 +36,7 @@ def test_supremum_on_random_problems(mixed, spread):
 
 def test_supremum_on_a_fine_grid():
     rng = np.random.default_rng(7)
-    for _ in range(8):
+    for _ in range(scaled(3)):
         made = random_columns(rng, 30, 10)
         found = tether.calibrate(*log_and_proposals(made, False), alpha=0.3)
         assert_supremum(made, found, 0.3, "clip", points=100_000)
@@ -122,7 +123,7 @@ def test_rows_the_optimized_policy_never_takes_weigh_nothing():
 @pytest.mark.parametrize("spread", [0.5, 2.0, 30.0])
 def test_leaving_out_each_row_is_calibrating_without_it(mixed, spread):
     rng = np.random.default_rng(31)
-    for trial in range(40):
+    for trial in range(scaled(16)):
         made = random_columns(rng, int(rng.integers(2, 30)), 6, spread=spread, mix=mixed)
         if trial % 5 == 0:
             made["optimized"][rng.random(len(made["loss"])) < 0.3] = -np.inf

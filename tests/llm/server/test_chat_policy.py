@@ -133,6 +133,49 @@ def test_best_of_n_is_calibrated_on_a_log_without_probabilities():
     assert 0.25 < share < 0.4 + 3 * 0.5 / np.sqrt(2000)
 
 
+def test_a_saved_calibration_refuses_another_model_and_a_louder_scorer_of_its_name(tmp_path):
+    rng, contexts = np.random.default_rng(1), np.array([asked("x")] * 300)
+
+    def shortlist(server, scale=1.0, **options):
+        def score(messages, answers):
+            return [scale * "abc".index(each["content"]) for each in answers]
+
+        scorer = ChatScorer(score, name="letters-1")
+        return tether.Shortlist(policy_of(server, **options), scorer, size=4)
+
+    with ChatServer(letters) as server:
+        actions = shortlist(server).safe.sample(contexts, rng)
+        losses = np.array([each == "c" for each in contents(actions)], dtype=float)
+        log = shortlist(server).make_log(contexts, actions, losses, rng)
+        tether.calibrate(log, alpha=0.4).save(tmp_path / "found.json")
+        found = tether.Calibration.load(tmp_path / "found.json")
+        assert len(shortlist(server).tethered(found).sample(contexts, rng)) == 300
+        with pytest.raises(ValueError, match=r'drawn by chat \["small",{}\], .*"temperature":1.5'):
+            shortlist(server, settings={"temperature": 1.5}).tethered(found)
+        with pytest.raises(ValueError, match="picked otherwise than in the log"):
+            shortlist(server, scale=100.0).tethered(found).sample(contexts, rng)
+
+
+def test_a_server_that_repeats_one_answer_is_refused():
+    """It returns as many as were asked for, from a single draw."""
+    rng, contexts = np.random.default_rng(1), np.array([asked(f"x{k}") for k in range(100)])
+    scorer = ChatScorer(lambda messages, answers: [int(each["content"]) for each in answers])
+
+    def digits(request, rng):
+        return str(rng.integers(10**6))
+
+    class Repeating(ChatServer):
+        def answer(self, path, body):
+            status, made = super().answer(path, {**body, "n": 1})
+            return status, {**made, "choices": made["choices"] * body.get("n", 1)}
+
+    with Repeating(digits) as server:
+        shortlist = tether.Shortlist(policy_of(server), scorer, size=4, temperature=1e6)
+        actions = shortlist.safe.sample(contexts, rng)
+        with pytest.raises(ValueError, match="the server ignores n, caches its answers, or uses"):
+            shortlist.make_log(contexts, actions, np.zeros(100), rng)
+
+
 def test_one_answer_to_several_requests_is_an_error(monkeypatch):
     """A client that sends equal requests once would make draws of which none is fresh."""
     policy = ChatPolicy("http://localhost:1/v1", "a", max_n=1)
@@ -141,3 +184,10 @@ def test_one_answer_to_several_requests_is_an_error(monkeypatch):
     monkeypatch.setattr(policy.client, "post_all", lambda path, bodies, **_: [answer] * len(bodies))
     with pytest.raises(RuntimeError, match="must be fresh"):
         policy.sample(np.array([asked("x")] * 2), np.random.default_rng(0))
+
+
+def test_a_number_of_contexts_is_refused_in_words():
+    policy, rng = ChatPolicy("http://localhost:1/v1", "small"), np.random.default_rng(0)
+    for draw in (policy.sample, tether.Shortlist(policy, lambda contexts, each: each).draw):
+        with pytest.raises((TypeError, ValueError), match="contexts must be what tether"):
+            draw(3, rng)

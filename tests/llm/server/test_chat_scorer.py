@@ -9,6 +9,7 @@ from tests.llm.chat_server import ChatServer, asked
 from tether.llm import ChatScorer, ScoreServer, ServerError, answer_scorer
 from tether.llm.server.chat_messages import canonical_json
 from tether.policies import Picker
+from tether.policies.shortlist_rows import ShortlistRows
 from tether.rounds.policy_registry import fingerprint
 
 
@@ -67,6 +68,17 @@ def test_a_check_is_due_now_and_then(monkeypatch):
 def test_other_scores_are_refused(bad):
     with pytest.raises(ValueError, match=r"scorer returned|could not convert"):
         ChatScorer(lambda messages, answers: bad)(CONTEXTS, CANDIDATES)
+
+
+def test_a_plain_function_of_messages_is_told_to_be_wrapped():
+    answers = ['{"finish_reason":"stop","message":{"content":"a","role":"assistant"}}'] * 2
+    rows = ShortlistRows(np.array(["{}"]), np.array([answers], dtype=object))
+    picker = Picker(lambda messages, answers: [len(each["content"]) for each in answers], size=2)
+    with pytest.raises(ValueError, match=r"is wrapped, tether.llm.ChatScorer\(score\)"):
+        picker.scores(rows)
+    numbers = ShortlistRows(1, np.zeros((1, 2)))
+    with pytest.raises(ValueError, match=r"of shape \(1, 2\)$"):
+        picker.scores(numbers)
 
 
 def test_a_scorer_is_told_by_its_name():

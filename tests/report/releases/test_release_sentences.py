@@ -46,9 +46,11 @@ def test_the_terms_of_the_promise_are_explained():
     history = example("ramp")
     stated, explained = release_promise(history)
     terms = history.steps[-1].calibration.guardrails["complaint"]
-    assert stated == f"In step 6 the expected loss of a key is at most {terms.promise:.3g}."
-    assert f"alpha = 0.02, plus {terms.stability:.3g} for stability" in explained
-    assert "for existence" in explained
+    assert stated == (
+        f"In step 6 the expected loss (complaint) of a key is at most {terms.promise:.3g}."
+    )
+    assert f"alpha = 0.02, plus {terms.stability:.3g} for choosing the share" in explained
+    assert "(existence)" in explained
     stated, explained = release_promise(example("two_guardrails"))
     assert "is at most: complaint 0.05, refund 0.2." in stated
     assert explained.startswith("That of refund, which limits the share, is alpha")
@@ -57,8 +59,8 @@ def test_the_terms_of_the_promise_are_explained():
 def test_a_promise_with_confidence():
     stated, _ = release_promise(example("confident"))
     assert stated == (
-        "With probability at least 0.9, in this and all other steps the expected loss of a key is "
-        "at most 0.05."
+        "With probability at least 0.9, in this and all other steps the expected loss "
+        "(complaint) of a key is at most 0.05."
     )
 
 

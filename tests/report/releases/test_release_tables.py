@@ -3,6 +3,7 @@
 from tests.report.html_tree import parse
 from tests.report.releases.example_releases import example, rendered
 from tether.report.number_format import format_number
+from tether.report.releases.release_sentences import format_term
 
 
 def _section(name, part):
@@ -19,10 +20,10 @@ def test_every_step_has_its_keys_promise_window_and_reason(name):
         assert row[3:5] == [f"{step.new.rows:,}", f"{step.old.rows:,}"]
         assert row[-1] in (step.why, step.why.replace("\u202e", "\\u202e"))
         for cell, each in zip(row[5:-2], step.calibration.guardrails.values(), strict=True):
-            terms = (each.promise, each.alpha, each.stability, each.existence)
-            promise, *sum_of = map(format_number, terms)
+            promise, alpha = map(format_number, (each.promise, each.alpha))
+            sum_of = [alpha, *map(format_term, (each.stability, each.existence))]
             stated = f"≤ {promise} = {' + '.join(sum_of)}"
-            assert cell == ("none" if step.calibration.reason else stated)
+            assert cell == ("none" if step.share == 0 else stated)
 
 
 def test_alarms_and_what_people_did():

@@ -74,7 +74,10 @@ def test_begin_while_an_alarm_stands_leaves_everything_to_the_safe_policy_until_
     run, rng = started()
     run.halt("a test")
     round_ = run.begin(AlwaysTakes(1))
-    assert (round_.share, round_.note) == (0, "alarm 1 stands: the safe policy serves")
+    assert (round_.share, round_.note) == (
+        0,
+        "alarm 1 stood when the round began: the safe policy serves",
+    )
     assert run.advance().share == 0
     assert set(round_.act(50, rng).actions) == {0}
     run.resume("a test")

@@ -177,7 +177,10 @@ def test_the_share_is_0_while_an_alarm_stands_and_then_the_ramp_begins_anew():
     records.append(follow(settings, rows, records, begins=True))
     records.append(follow(settings, rows, records, alarm=1))
     assert records[-1].share == 0
-    assert records[-1].step.ramp_share.reason == "alarm 1 stands: the safe policy serves"
+    assert (
+        records[-1].step.ramp_share.reason
+        == "alarm 1 stood when the round began: the safe policy serves"
+    )
     again = follow(settings, rows, records, cleared=1)
     assert (again.share, again.step.ramp, again.first) == (records[1].share, 4, 2)
 

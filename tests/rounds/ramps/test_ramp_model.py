@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tether
 from tests.rounds.ramps.ramp_model import AlwaysTakes, RampModel
+from tests.scale import scaled
 from tether.release import Guardrail
 from tether.rounds.store_verification import find_all
 
@@ -140,7 +141,7 @@ class Pair:
         self.run.close()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scaled(20), deadline=None)
 @given(
     st.lists(st.sampled_from(CALLS), min_size=10, max_size=40),
     st.integers(0, 10**6),

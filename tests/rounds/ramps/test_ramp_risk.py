@@ -18,7 +18,7 @@ BY_NAME = {world.name: world for world in WORLDS}
 @pytest.mark.parametrize("name", ["few rows, greedy", "few rows, learned, against last"])
 def test_the_mean_risk_of_every_step_is_within_alpha(name):
     world = BY_NAME[name]
-    assert verdict(world, *simulate(world, scaled(15))).held
+    assert verdict(world, *simulate(world, scaled(10))).held
 
 
 @pytest.mark.slow

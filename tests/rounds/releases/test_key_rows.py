@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tether
-from tether.rounds.releases.key_rows import KEY_CHECKPOINT_PAGES, read_key_rows
+from tether.rounds.releases import key_rows
+from tether.rounds.releases.key_rows import read_key_rows
 from tether.rounds.store.queries import IDS_PER_QUERY
 
 ODD = ["'", '"', "\\", "\\x41", "{}", "{a,b}", "%s", "%", "a,b", "?", ":name", "NULL", "ü", "🦆"]
@@ -42,8 +43,26 @@ def test_postgresql_looks_keys_up_by_their_index(postgres_url):
     assert "Seq Scan" not in plan
 
 
-def test_the_log_of_a_file_collects_the_pages_of_many_batches(sqlite_url):
+def test_the_log_of_a_file_collects_the_pages_of_many_batches(sqlite_url, monkeypatch):
+    monkeypatch.setattr(key_rows, "USES_PER_LOOK", 1)
     with tether.Release(sqlite_url, {"harm": 0.1}) as release:
+
+        def pages():
+            with release._store.reading() as connection:
+                return connection.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar()
+
+        assert pages() == 1_000  # as long as the store is small
+        release.assign([f"key {k}" for k in range(20_000)])
         with release._store.reading() as connection:
-            pages = connection.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar()
-        assert pages == KEY_CHECKPOINT_PAGES
+            stored = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        assert pages() == 4 * stored > 1_000
+
+
+def test_the_log_of_a_small_file_stays_small(tmp_path):
+    """Each of many small transactions adds pages to it."""
+    path = tmp_path / "release.db"
+    with tether.Release(path, {"harm": 0.1}) as release:
+        for k in range(500):
+            release.assign(f"key {k}")
+        size = (tmp_path / "release.db-wal").stat().st_size
+    assert 2_000_000 < size < 1_500 * 4_120

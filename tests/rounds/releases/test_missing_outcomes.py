@@ -4,6 +4,7 @@ import pytest
 
 import tether
 from tests.cli.command_line import one_line, run
+from tests.service.running import running, settings
 from tether.release import ArmCounts, Guardrail, ramp_share
 from tether.rounds.releases.missing_outcomes import missing_outcomes
 
@@ -33,11 +34,14 @@ def test_a_step_says_how_many_outcomes_were_missing(path):
     rows = history.steps[1].new.rows
     assert history.steps[2].why == (
         f"{rows} rows of step 2, {rows} of them without an outcome (counted as 1); limited by "
-        f"complaint"
+        f"'complaint'"
     )
     assert "without" not in history.steps[1].why
     assert f"{rows} of the {rows} rows of the new system have no outcome" in history.missing
-    assert history.missing.endswith("it would be 100.000%")
+    assert history.missing.endswith(
+        "it would be 100.000%. If they are only late, begin a release with wait=1, in another "
+        "store: a step's rows are then used one step later"
+    )
     assert "have no outcome" in " ".join(str(history).split())
 
 
@@ -68,6 +72,7 @@ def test_missing_outcomes_of_the_old_system_are_named_too():
     assert share.share == 0
     assert "from 1,000 rows, 30 of them without an outcome (counted as 1)" in share.reason
     assert "30 of the 1,000 rows of the old system have no outcome" in missing_outcomes(share)
+    assert "wait" not in missing_outcomes(share)  # only rows of the new system wait
     some = ArmCounts(1000, 1.0, 5)
     share = ramp_share(
         {"loss": Guardrail(0.02)}, old={"loss": some}, new={"loss": ArmCounts(0, 0.0)}
@@ -75,6 +80,25 @@ def test_missing_outcomes_of_the_old_system_are_named_too():
     assert share.why("step 1", "no rows").endswith(
         "; 1,000 rows of the old, 5 of them without an outcome (counted as 1)"
     )
+
+
+def test_a_release_that_waits_already_is_told_to_wait_longer():
+    share = ramp_share(
+        {"loss": Guardrail(0.02)},
+        old={"loss": ArmCounts(2000, 20.0)},
+        new={"loss": ArmCounts(90, 0.0, 9)},
+    )
+    assert "with wait=3, in another store: a step's rows are then used 3 steps later" in (
+        missing_outcomes(share, wait=2)
+    )
+
+
+def test_the_service_names_wait_too(path):
+    with running(settings(path, release={"guardrails": None, "old": None, "salt": None})) as client:
+        (warning,) = client.get("/v1/status").json()["warnings"]
+        note = client.get("/v1/dashboard").json()["parts"]["state"]["note"]
+    assert "begin a release with wait=1" in warning
+    assert "begin a release with wait=1" in note
 
 
 def test_with_a_confidence_they_are_counted_among_all_rows():
@@ -86,5 +110,5 @@ def test_with_a_confidence_they_are_counted_among_all_rows():
     )
     assert share.why("step 1", "") == (
         "all rows so far, 40 of the new, 7 of them without an outcome (counted as 1); limited by "
-        "loss"
+        "'loss'"
     )

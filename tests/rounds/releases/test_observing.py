@@ -99,3 +99,20 @@ def test_masked_losses_are_refused():
         release.observe(KEYS[:2], {"harm": masked})
     with pytest.raises(ValueError, match=r"old\['harm'\] has 1 masked"):
         open_release(old={"harm": masked})
+
+
+def test_a_wrong_length_is_told_of_the_keys():
+    release = open_release()
+    release.assign(KEYS)
+    with pytest.raises(ValueError, match=r"^losses has 1 rows but keys has 2$"):
+        release.observe(KEYS[:2], [0.0])
+    with pytest.raises(ValueError, match=r"^losses\['harm'\] has 3 rows but keys has 2$"):
+        release.observe(KEYS[:2], {"harm": [0.0] * 3})
+
+
+def test_a_loss_that_is_not_known_is_not_reported_yet():
+    release = open_release()
+    release.assign(KEYS)
+    with pytest.raises(ValueError, match="do not report one yet that is not known") as caught:
+        release.observe(KEYS[:2], [0.0, np.nan])
+    assert "at random" not in str(caught.value)

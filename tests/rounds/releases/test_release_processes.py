@@ -9,7 +9,7 @@ from tests.rounds.postgres_server import name_of
 from tests.rounds.releases.release_jobs import BATCHES, KEYS, batch_keys, loss_of, open_release
 from tests.rounds.repeated_kills import kill_again_and_again
 from tests.rounds.worker_process import read_journal
-from tests.scale import scaled
+from tests.scale import SCALE, scaled
 from tether.release import is_new, positions
 from tether.rounds import verify_store
 
@@ -84,7 +84,7 @@ def kill_and_check(child_processes, folder, url, times, wait=lambda: None):
         child_processes,
         "ramp",
         lambda life: {"url": url, "journal": str(journal), "first": 60 * min(life, times - 1)},
-        rng.permutation(np.linspace(1, 300, times).astype(int)).tolist(),
+        rng.permutation(np.linspace(1, 300 if SCALE > 1 else 60, times).astype(int)).tolist(),
         lambda: _check(url, read_journal(journal)),
         wait,
     )  # at last what was killed is done again

@@ -19,6 +19,7 @@ from tests.rounds.store.forged_exports import (
     UNDETECTABLE_WITHOUT_A_SIGNATURE,
     Opened,
 )
+from tests.scale import scaled
 from tether.rounds import Controller, StoreError, export_run, import_run
 from tether.rounds.store import schema
 from tether.rounds.store.export_format import KINDS
@@ -123,7 +124,7 @@ def test_signatures_are_checked_with_a_key(exported, tmp_path):
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scaled(20), deadline=None)
 def test_any_changed_value_is_found(data, exported, tmp_path_factory):
     """One value somewhere, of any kind of row, replaced by another of its type."""
     opened = Opened.read(exported)
@@ -172,7 +173,7 @@ def _other(draw, value):
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 def test_a_damaged_file_is_refused_without_a_traceback(data, exported, tmp_path_factory):
     """Cut off at any place, or with bytes that were changed."""
     content = bytearray(exported.read_bytes())

@@ -3,6 +3,7 @@
 import re
 import time
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from tests.service.runs.running_run import collect, run_settings
 from tether.release import ArmCounts
 from tether.rounds import read_history, read_release
 from tether.service import ApiKeys, add_key
+from tether.service.dashboard import live_document
+from tether.service.dashboard.release_document import WatchedRelease
 
 LOG = {"complaint": ArmCounts(20_000, 20.0), "delay": ArmCounts(20_000, 200.0)}
 RELEASE = {"guardrails": {"complaint": 0.1, "delay": (0.2, 2.0)}, "old": LOG, "keys_per_step": 100}
@@ -80,9 +83,46 @@ def check_layout(driver, charts):
             if max(widths) <= pixels:
                 break
         assert len(widths) == 1 + charts
+        if pixels == 360:  # tables are stacked: nothing is cut at the right
+            cut = (
+                "[...document.querySelectorAll('.stack')].map((e) => e.scrollWidth - e.clientWidth)"
+            )
+            assert max(driver.execute_script(f"return {cut}")) <= 0
         checked, too_low = driver.execute_script(headless_browser.FIND_LOW_CONTRAST)
         assert checked > 100
         assert too_low == []
+
+
+def check_labels(driver):
+    """The label of what is tolerated is beside all means; intervals that go on have an arrow."""
+    *_, chart = driver.find_elements("css selector", "#guardrails .charts > figure svg")
+    found = driver.execute_script(
+        "const edges = (selector, side) => [...arguments[0].querySelectorAll(selector)].map("
+        "(each) => each.getBoundingClientRect()[side]);"
+        "return [edges('text.level', 'left'), edges('circle', 'right'), edges('.beyond', 'top')]",
+        chart,
+    )
+    labels, dots, arrows = found
+    assert min(labels) > max(dots)
+    assert len(arrows) > 0
+
+
+@pytest.mark.slow
+def test_the_page_is_loading_until_there_is_something_to_show(driver, tmp_path, monkeypatch):
+    is_read, look = Event(), WatchedRelease.look
+
+    def late(self):
+        is_read.wait(60)
+        return look(self)
+
+    monkeypatch.setattr(WatchedRelease, "look", late)
+    monkeypatch.setattr(live_document, "LATE_SECONDS", 60.0)
+    with running(settings(tmp_path / "release.db", release=RELEASE)) as client:
+        driver.get(f"{client.base_url}/")
+        until(driver, "connection", "^loading …$")
+        is_read.set()
+        until(driver, "connection", "^live$")
+        until(driver, "sentence", "in step 1")
 
 
 @pytest.mark.slow
@@ -113,8 +153,11 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         until(driver, "recent", re.escape(HOSTILE))
         image = driver.find_element("css selector", "#guardrails svg")
         assert image.get_attribute("role") == "img"
-        assert "the alarm level of the new system is 0.15" in image.get_attribute("aria-label")
+        assert "the alarm line of the new system is 0.15" in image.get_attribute("aria-label")
+        level = driver.find_element("css selector", "#guardrails svg text.alarm")
+        assert level.get_attribute("textContent") == "alarm level 0.15"  # the share is 1
         check_layout(driver, charts=5)
+        check_labels(driver)
         act_by_keyboard(driver, "resume")
         until(driver, "sentence", "in step 6")
         until(driver, "acts", f"anyone on this machineresume{re.escape(HOSTILE)}")
@@ -177,7 +220,7 @@ def test_a_run_goes_wrong_before_its_eyes(driver, tmp_path):
         until(driver, "guardrails", "It raised an alarm at loss")
         until(driver, "recent", r"round 2.*\[0\.0, 1\.0\].*loss 1")
         image = driver.find_element("css selector", "#guardrails svg")
-        assert "the alarm level of the round's policy is" in image.get_attribute("aria-label")
+        assert "the alarm line of the round's policy is" in image.get_attribute("aria-label")
         board = text(driver, "board")
         assert not re.search("system|step|keys", board, re.IGNORECASE)
         check_layout(driver, charts=3)

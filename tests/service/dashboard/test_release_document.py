@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.cli.command_line import one_line, run
 from tether.monitor import RiskMonitor
 from tether.release import ArmCounts
 from tether.report.releases.release_sentences import release_promise, release_state
@@ -54,7 +55,7 @@ def test_an_alarm_and_what_people_did_are_shown_latest_first():
         release.resume("fine", actor="bob")
         release.halt("again", actor="ann")
         shown = watched(release)
-    assert shown["level"]["value"] == 0 < shown["path"][-1]["level"]["value"]
+    assert shown["level"]["value"] == shown["path"][-1]["level"]["value"] == 0  # nobody had it
     assert shown["state"]["kind"] == "alarm"
     assert [each["cleared"] is None for each in shown["alarms"]] == [True, False]
     assert [each["act"] for each in shown["acts"]] == ["halt", "resume", "halt"]
@@ -89,3 +90,51 @@ def test_a_release_without_losses_can_be_shown():
         shown = watched(release)
     assert (shown["level"]["value"], shown["guardrails"][0]["old"]) == (0, None)
     assert shown["guardrails"][0]["monitor"] is None
+
+
+def alarm_before_any_key(path, **options):
+    """A release that a person halts when its second step has no keys yet, and resumes."""
+    old = {"complaint": ArmCounts(2000, 20.0)}
+    release = ServedRelease(path, {"complaint": 0.2}, old=old, salt=b"s", **options)
+    keys = [f"a {each}" for each in range(60)]
+    release.observe(keys, [0.0] * 60, system=release.assign(keys))
+    release.advance()
+    release.halt("a rumour", actor="ann")
+    release.assign([f"b {each}" for each in range(60)])
+    return release
+
+
+def test_a_step_in_which_nobody_had_the_new_system_has_no_share_and_no_promise(tmp_path):
+    path = tmp_path / "r.db"
+    with alarm_before_any_key(path) as release:
+        history = release.history()
+        first, step = history.steps
+        assert (first.stopped_by, step.stopped_by) == (None, 1)
+        assert history.share == step.share == 0 < step.calibration.share
+        assert step.promises == {"complaint": 1.0}
+        assert step.why.startswith("alarm 1 stood before any key had the new system; without it")
+        shown = one_line(run("status", path))
+        assert "2 0.000% 60 0 alarm 1 stood before any key" in shown
+        assert "2 none" in shown
+        assert watched(release)["path"][-1]["level"]["value"] == 0
+        release.resume("false", actor="bob")
+        release.advance()
+        later = release.history().steps
+    assert [each.stopped_by for each in later] == [None, 1, None]
+    assert [each.share > 0 for each in later] == [True, False, True]
+    assert later[0].why == first.why
+
+
+def test_a_share_that_an_alarm_ended_falls_within_its_step():
+    old = {"complaint": ArmCounts(2000, 20.0)}
+    with ServedRelease("sqlite://", {"complaint": 0.2}, old=old, salt=b"s") as release:
+        release.assign([f"a {each}" for each in range(60)])
+        release.halt("a rumour", actor="ann")
+        step = release.history().steps[0]
+        (point,) = watched(release)["path"]
+        assert step.share == step.calibration.share > 0
+        assert step.why.endswith("; the old system alone since alarm 1")
+        assert point["falls"]
+        release.resume("false", actor="bob")
+        release.advance()
+        assert [each["falls"] for each in watched(release)["path"]] == [True, False]

@@ -57,7 +57,7 @@ def deployed_risk(served, probabilities):
     sets = list(product(ANSWERS, repeat=SIZE))
     chance = np.array([np.prod([probabilities[ANSWERS.index(a)] for a in each]) for each in sets])
     candidates = np.array([[texts[a] for a in each] for each in sets], dtype=object)
-    policy, risk = served._round.policy, 0.0
+    policy, risk = served._served.round.policy, 0.0
     for question in QUESTIONS:
         picks = np.full((len(sets), SIZE), 1 / SIZE)
         if hasattr(policy, "pick"):
@@ -87,7 +87,7 @@ def repeat(path, seed, monkeypatch, rounds=2, changed=None):
         if changed is not None:
             world.probabilities = changed
         risks.append(deployed_risk(served, world.probabilities))
-        betas.append(served._round.beta)
+        betas.append(served._served.round.beta)
     served.close()
     return risks, betas
 
@@ -110,7 +110,7 @@ def test_the_risk_is_exact_where_it_is_known(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_deployed_risk_is_at_most_alpha(tmp_path, monkeypatch):
-    count = scaled(30)
+    count = scaled(12)
     mean, error, betas = measure(tmp_path, monkeypatch, count)
     assert (mean <= ALPHA + 3 * error).all(), (mean, error)
     assert (betas > 0).mean() > 0.8  # it does something

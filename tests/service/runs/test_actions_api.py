@@ -34,9 +34,9 @@ def test_the_example_runs_end_to_end(tmp_path):
         collect(client, rng)
         status = client.get("/v1/status").json()
         assert (status["round"], status["beta"], status["alarm"]) == (1, 0.0, None)
-        assert status["losses"]["loss"]["alpha"] == 0.15
+        assert status["losses"]["loss"]["tolerated"] == 0.15
         status = begin(client, 1)
-        assert float(status["beta"]) > 0
+        assert float(status["beta"]) > 0, status
         assert 0 < status["losses"]["loss"]["promise"] < 1
         answer = client.post("/v1/actions", json={"context": [0.0, 1.0], "idempotency_key": "a"})
         first = answer.json()

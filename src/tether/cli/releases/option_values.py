@@ -92,4 +92,6 @@ def _number(option: str, text: str, given: str) -> float:
         with suppress(ValueError):
             if text.endswith("%"):
                 hint = f": {text[:-1].strip()} % is {float(text[:-1]) / 100:g}"
+            elif option == "--loss":
+                hint = ": write 1 for the harm and 0 for a good outcome"
         raise ValueError(f"{option} {given!r:.80}: {text!r:.80} is not a number{hint}") from None

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from tether._core.text_hints import loss_hint
 from tether.cli.releases import option_values
 from tether.cli.releases.assign import KEY_COLUMN
 from tether.cli.releases.step_text import show_step
+from tether.cli.shown_warnings import warnings_kept
 from tether.cli.table_batches import read_batches
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
@@ -32,6 +35,21 @@ OPTIONS_OF_START = {
     "salt": "--salt",
 }
 """The arguments of `tether.Release` that are options here."""
+
+
+class StartCommand(TyperCommand):
+    """The command, which says how a promise is named where --promise is given a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        given = next((each for each in args if each.startswith("--promise=")), None)
+        if given is not None:
+            ctx.fail(
+                f"--promise takes no value, got {given!r:.80}: the number stands in --guardrail, "
+                f"as in --guardrail complaint={given.partition('=')[2]:.20} --promise, and "
+                f"--promise says that it is the whole promise and not alpha"
+            )
+        return super().parse_args(ctx, args)
 
 
 @report_errors
@@ -87,7 +105,8 @@ def start(
         list[str] | None,
         typer.Option(
             metavar="NAME=RISK",
-            help="The risk above which a monitor raises an alarm. (default: 1.5 times alpha)",
+            help="The risk above which a monitor raises an alarm. (default: 1.5 times what is "
+            "tolerated, and at most halfway from there to the bound)",
         ),
     ] = None,
     salt: Annotated[
@@ -122,7 +141,11 @@ def start(
         given["salt"] = option_values.salt(salt)
     given |= {"promise": promise, "confidence": confidence}
     given |= {"keys_per_step": keys_per_step, "wait": wait}
-    with option_values.naming_options(OPTIONS_OF_START), Release(store, limits, **given) as made:
+    with (
+        warnings_kept(),
+        option_values.naming_options(OPTIONS_OF_START),
+        Release(store, limits, **given) as made,
+    ):
         history = made.history()
     show_step(history, as_json=as_json)
     if closed_share_advice(history.steps[-1].calibration):
@@ -137,7 +160,8 @@ def _old_losses(path: Path, names: list[str], max_rows: int | None) -> dict[str,
                 f"--old {path} must have one column {name!r}, got {found.column_names[:20]}"
             )
         if found.arrays[name].dtype.kind not in "fiub":
-            raise ValueError(f"--old {path}: column {name!r} must hold numbers")
+            hint = loss_hint(found.arrays[name].tolist())
+            raise ValueError(f"--old {path}: column {name!r} must hold numbers{hint}")
     if KEY_COLUMN in found.column_names and KEY_COLUMN not in names:
         _refuse_repeated_keys(path)
     return found.arrays

@@ -29,6 +29,8 @@ ROWS_PER_TABLE = 1 << 15
 """How many rows are taken at once where a table of its own is made from them."""
 MOST_ADDED = 1 << 17
 """How many integers below 2^46 are added before their sum is split."""
+COUNT_DIGIT = 44
+"""The binary digit from which on rows are counted: above the sum of `MOST_ADDED` lower digits."""
 MOST_PLACES = 1 << 16
 """How many places a table may have for keys that do not occur, unless there are many rows."""
 LOWEST_POWER, HIGHEST_POWER = -2000, 2000
@@ -89,6 +91,51 @@ class Sums:
         self._halves[:, 0] += self._sum >> LOWER_DIGITS
         self._halves[:, 1] += self._sum & ((1 << LOWER_DIGITS) - 1)
         self._sum[:] = 0
+        self._added = 0
+
+
+class AmountSums:
+    """How many rows each place has, the sums of their amounts, and of integers below 2^46.
+
+    Amounts are integers below 2^54. Their lower digits are added together with the count, in one
+    integer.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._count = np.zeros(places, dtype=np.int64)
+        self._digits = np.zeros((places, 4), dtype=np.int64)
+        self._less, self._lower, self._upper = np.zeros((3, places), dtype=np.int64)
+        self._added = 0
+
+    def add(self, place: Integers, less: Floats, amount: Floats) -> None:
+        """Add at most `MOST_ADDED` values and amounts, rounded to integers in place."""
+        if self._added + len(less) > MOST_ADDED:
+            self._split()
+        np.add.at(self._less, place, np.rint(less, out=less).astype(np.int64))
+        units = np.rint(amount, out=amount).astype(np.int64)
+        np.add.at(self._upper, place, units >> LOWER_DIGITS)
+        units &= (1 << LOWER_DIGITS) - 1
+        units |= 1 << COUNT_DIGIT
+        np.add.at(self._lower, place, units)
+        self._added += len(less)
+
+    def finished(self) -> tuple[Integers, Integers, Integers]:
+        """The places that are used, their counts, and the digits of a table."""
+        self._split()
+        used = np.flatnonzero(self._count)
+        digits = self._digits[used]
+        digits[:, 2:] = digits[:, :2] - digits[:, 2:]
+        return used, self._count[used], carried(digits)
+
+    def _split(self) -> None:
+        low = (1 << LOWER_DIGITS) - 1
+        self._count += self._lower >> COUNT_DIGIT
+        self._digits[:, 0] += self._upper
+        self._digits[:, 1] += self._lower & ((1 << COUNT_DIGIT) - 1)
+        self._digits[:, 2] += self._less >> LOWER_DIGITS
+        self._digits[:, 3] += self._less & low
+        for each in (self._less, self._lower, self._upper):
+            each[:] = 0
         self._added = 0
 
 

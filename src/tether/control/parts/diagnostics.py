@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
-from tether.control.coverage import Coverage, coverage_of
+from tether.control.coverage import COVERED_OPTIMIZED, Coverage, coverage_of
 from tether.control.curve import Curve
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.families import Mix
@@ -270,6 +271,15 @@ class DiagnosticsInParts:
             counts = (survey.safe_rows, survey.rows - survey.safe_rows)
             draws = min(count for count in counts if count)
         return coverage_of(len(problem.log), weight, square, largest, draws)
+
+    def optimized_coverage(self) -> Coverage | None:
+        """The same of the optimized policy, where it is too small to be chance."""
+        log, sums = self.problem.log, self._scores[0]
+        if log.max_ratio is None or log.has_tables or log.columns.log_mix is not None:
+            return None
+        ratio, square = (float(each) for each in sums.sums.logs[:2])
+        found = coverage_of(sums.rows, ratio, square, math.log(log.max_ratio))
+        return None if found is None else found._replace(policy=COVERED_OPTIMIZED)
 
     def provenance(self) -> Provenance:
         """Which log, proposals, settings and version this came from."""

@@ -37,6 +37,13 @@ class Search:
     answer: float | None = None
     done: bool = False
 
+    @property
+    def crossing(self) -> float:
+        """The largest number up to which all is known to pass; inf if everything passes."""
+        if not self.done and self.pending:
+            return self.pending[0][0]
+        return np.inf if self.answer is None else self.answer
+
     def wanted(self) -> list[Interval]:
         """What the next pass must evaluate: intervals, and points as intervals without width."""
         if self.done:
@@ -77,7 +84,7 @@ class Search:
             if right - left > MIN_INTERVAL:
                 pending.append((left, right))
             elif fails and not pending:
-                self.bracket = (left, right)
+                self._enclose(left, right)
                 return
             elif fails:
                 pending.append((left, right))
@@ -107,4 +114,11 @@ class Search:
         located = narrower[1] - narrower[0] <= LOCATED * max(1.0, abs(narrower[0]))
         if located or narrower == self.bracket:
             self.answer, self.done = narrower[0], True
-        self.bracket = narrower
+        else:
+            self._enclose(*narrower)
+
+    def _enclose(self, left: float, right: float) -> None:
+        """The crossing is in a bracket; at its left end where there is no number between."""
+        self.bracket = (left, right)
+        if not self._root_points(left, right):
+            self.answer, self.done = left, True

@@ -15,6 +15,7 @@ import numpy as np
 from tether._core.first_passage import first_past
 from tether._core.types import Floats
 from tether.control.constraint import Constraint
+from tether.control.families import Mix
 from tether.control.parts.clip_solver import Band
 from tether.control.parts.log_sum import LOG_TWO
 from tether.control.parts.mix_solver import MixLines
@@ -88,20 +89,14 @@ class MixMoves(LeftOut):
         for each, lines in zip(self.constraints, self.lines, strict=True):
             amount = each.signed(part.loss[each.name])
             without = np.minimum(without, lines.without_each(ratio, amount, base))
-        at = np.clip(self.log_beta, *self.search_range)
-        own = np.clip(without, *self.search_range)
-        here, there = _log_mix(ratio, at), _log_mix(ratio, own)
+        here, there = (
+            Mix().log_density(np.zeros(len(ratio)), ratio, np.clip(beta, *self.search_range), 0.0)
+            for beta in (self.log_beta, without)
+        )
         larger, smaller = np.maximum(here, there), np.minimum(here, there)
         with np.errstate(divide="ignore", invalid="ignore"):
             change = larger + np.log(-np.expm1(smaller - larger))
         return base + np.where(larger > -np.inf, change, -np.inf)
-
-
-def _log_mix(ratio: Floats, log_beta: Floats | float) -> Floats:
-    """Log of (1 + β·ρ)/(1 + β)."""
-    if np.ndim(log_beta) == 0 and np.isinf(log_beta):
-        return ratio if log_beta > 0 else np.zeros(len(ratio))
-    return np.asarray(np.logaddexp(0.0, ratio + log_beta) - np.logaddexp(0.0, log_beta))
 
 
 def scaled_amounts(constraint: Constraint, part: LogPart, base: Floats, scale: int) -> Floats:

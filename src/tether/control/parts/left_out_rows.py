@@ -11,6 +11,7 @@ from tether.control.constraint import Constraint
 from tether.control.parts.log_sum import LogSums
 from tether.control.parts.rows import LogPart
 from tether.control.parts.weights import WeightsOfPart
+from tether.control.solvers.search import interpolate
 
 Level = tuple[Floats, Floats, Floats]
 """Points of log beta, and at each the logs of P and N over all rows."""
@@ -20,7 +21,9 @@ Level = tuple[Floats, Floats, Floats]
 class MoveRows:
     """Σw at beta, and Σ|w(β without the row) − w(β)|, as `search.leave_one_out` finds them.
 
-    The beta without a row is interpolated between the points of a grid, and so is its weight there.
+    The beta without a row is interpolated between the points of a grid, and so is its weight there,
+    with an error of either sign. No step of the grid is certified: a condition that fails and
+    passes again inside one is not seen here, though `search.leave_one_out` may see it.
     """
 
     weights: WeightsOfPart
@@ -68,8 +71,8 @@ def _crossings(amount: Floats, grid: Floats, log_p: Floats, log_n: Floats, rows:
         if k == 0:
             log_beta[crossed] = point
         else:
-            share = -previous[crossed] / (value[crossed] - previous[crossed])
-            log_beta[crossed] = grid[k - 1] + (point - grid[k - 1]) * share
+            left = float(grid[k - 1])
+            log_beta[crossed] = interpolate(left, point, previous[crossed], value[crossed])
         previous = value
     return np.where(np.isnan(log_beta), grid[-1], log_beta)
 

@@ -14,54 +14,79 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.constraint import Constraint
 from tether.control.parts.bin_sums import (
     EMPTY_TABLE,
     MOST_PLACES,
+    AmountSums,
     Sums,
     halves,
     less_than_one,
 )
 from tether.control.parts.ratio_bins import (
     BINS_PER_UNIT,
+    LARGEST_BINNED_RATIO,
     POWER_DIGITS,
     UNIT_DIGITS,
     BinTable,
     finite_ends,
     row_key,
 )
+from tether.control.parts.rows import Range, value_range
 
 ROWS_IN_CACHE = 1 << 14
 """How many rows are taken at once."""
+ROWS_LOOKED_AT = 1 << 8
+"""How many rows are looked at before all of them are, for a loss that is neither extreme."""
 LEAST_POWER = -127
 """The lowest power of 256 whose inverse is a float."""
 NO_LOGS = (-np.inf, -np.inf)
 
 
 def bin_losses(
-    constraint: Constraint, ratio: Floats, loss: Floats
+    constraint: Constraint,
+    ratio: Floats,
+    loss: Floats,
+    ratio_range: Range | None = None,
+    loss_range: Range | None = None,
 ) -> tuple[BinTable, tuple[float, float]]:
-    """The table of rows with finite ratios, and logs of the largest amounts of either sign."""
-    if ratio.min() == -np.inf:
+    """The table of rows with finite ratios, and logs of the largest amounts of either sign.
+
+    The smallest and the largest of all ratios and losses may be given, where they are known.
+    """
+    ratio_range = ratio_range or value_range(ratio)
+    loss_range = loss_range or value_range(loss)
+    if ratio_range[0] == -np.inf:
         finite = ratio > -np.inf
         ratio, loss = ratio[finite], loss[finite]
-    if not len(ratio):
-        return EMPTY_TABLE, NO_LOGS
+        if not len(ratio):
+            return EMPTY_TABLE, NO_LOGS
+        ratio_range, loss_range = value_range(ratio), value_range(loss)
     powers = Powers.of(constraint)
-    ends = np.array([loss.min(), loss.max()])
-    second = loss == ends[1]
+    ends = np.array(loss_range)
     amounts = constraint.signed(ends)
-    if np.count_nonzero(second) + np.count_nonzero(loss == ends[0]) >= len(loss):
+    if (second := _which_of_two(loss, loss_range)) is not None:
         kind, scaled = powers.kinds(amounts.copy())
         if kind[0] != kind[1] or ends[0] == ends[1]:
-            return _two_amounts(powers, ratio, second, kind, scaled), largest_logs(amounts)
+            blocks = _Blocks.of(ratio, ratio_range, 2)
+            return _two_amounts(powers, blocks, second, kind, scaled), largest_logs(amounts)
     # With factors that change elsewhere than at alpha, amounts do not grow with the loss.
     grows = constraint.ratio_error == 1 or constraint.split in (None, constraint.alpha)
     logs = largest_logs(amounts if grows else constraint.signed(loss))
-    return _any_amounts(constraint, powers, ratio, loss), logs
+    blocks = _Blocks.of(ratio, ratio_range, 2 * len(powers))
+    return _any_amounts(constraint, powers, blocks, loss), logs
+
+
+def _which_of_two(loss: Floats, ends: Range) -> Booleans | None:
+    """Which losses are the largest, if all others are the smallest; None otherwise."""
+    first = loss[:ROWS_LOOKED_AT]
+    if ((first != ends[0]) & (first != ends[1])).any():
+        return None
+    second = loss == ends[1]
+    both = np.count_nonzero(second) + np.count_nonzero(loss == ends[0])
+    return second if both >= len(loss) else None
 
 
 @dataclass(frozen=True)
@@ -83,15 +108,15 @@ class Powers:
         largest = max(constraint.bound - constraint.alpha, constraint.alpha)
         return cls(lowest, max(_power(largest * error), lowest))
 
-    def kinds(self, amount: Floats) -> tuple[NDArray[np.int16], Floats]:
+    def kinds(self, amount: Floats) -> tuple[Integers, Floats]:
         """Twice the power above the lowest, plus one if negative; and the size over its power.
 
         The sizes take the place of the amounts.
         """
-        kind = (amount < 0).astype(np.int16)
+        kind = (amount < 0).astype(np.int64)  # `take` is slow with shorter integers
         size = np.abs(amount, out=amount)
         for power in range(self.lowest + 1, self.highest + 1):
-            kind += (size >= 2.0 ** (POWER_DIGITS * power)) * np.int16(2)
+            kind += (size >= 2.0 ** (POWER_DIGITS * power)) * np.int64(2)
         size *= self._units.take(kind)
         return kind, size
 
@@ -122,9 +147,11 @@ class _Blocks:
     index: Integers | None
 
     @classmethod
-    def of(cls, ratio: Floats, places: int) -> _Blocks:
+    def of(cls, ratio: Floats, ratio_range: Range, places: int) -> _Blocks:
         """All bins between the first and the last, or those that occur if this is too many."""
-        low, high = (math.floor(end * BINS_PER_UNIT) for end in finite_ends(ratio))
+        if max(-ratio_range[0], ratio_range[1]) > LARGEST_BINNED_RATIO:
+            finite_ends(ratio)  # an error that names the ratio
+        low, high = (math.floor(end * BINS_PER_UNIT) for end in ratio_range)
         if places * (high - low + 1) <= max(MOST_PLACES, 8 * len(ratio)):
             return cls(ratio, np.arange(low, high + 1), None)
         number = np.floor(ratio * BINS_PER_UNIT).astype(np.int64)
@@ -147,11 +174,10 @@ class _Blocks:
 
 
 def _two_amounts(
-    powers: Powers, ratio: Floats, second: Booleans, kind: NDArray[np.int16], scaled: Floats
+    powers: Powers, blocks: _Blocks, second: Booleans, kind: Integers, scaled: Floats
 ) -> BinTable:
     """The table of rows that have one of two amounts: Σ|amount| is a count times the amount."""
     order = np.argsort(kind)  # so that keys come in order
-    blocks = _Blocks.of(ratio, 2)
     sums = Sums(2 * len(blocks.numbers))
     units = scaled * 2.0**UNIT_DIGITS
     for rows, place, less in blocks:
@@ -164,17 +190,15 @@ def _two_amounts(
     own = order[used & 1]
     if not scaled.all():
         used, own = used[scaled[own] > 0], own[scaled[own] > 0]
-    keys = powers.keys(blocks.numbers[used >> 1], kind[own].astype(np.int64))
+    keys = powers.keys(blocks.numbers[used >> 1], kind[own])
     amounts = np.stack(halves(scaled), axis=1).astype(np.int64)
     return sums.table(used, keys, sums.count[used, None] * amounts[own])
 
 
-def _any_amounts(constraint: Constraint, powers: Powers, ratio: Floats, loss: Floats) -> BinTable:
+def _any_amounts(constraint: Constraint, powers: Powers, blocks: _Blocks, loss: Floats) -> BinTable:
     """The table of rows with amounts of any size."""
     kinds = 2 * len(powers)
-    blocks = _Blocks.of(ratio, kinds)
-    cells = kinds * len(blocks.numbers)
-    sums, flat = Sums(cells), np.zeros((2, cells), dtype=np.int64)
+    sums = AmountSums(kinds * len(blocks.numbers))
     for rows, place, less in blocks:
         amount = constraint.signed(loss[rows])
         if not amount.all():
@@ -183,14 +207,12 @@ def _any_amounts(constraint: Constraint, powers: Powers, ratio: Floats, loss: Fl
         kind, scaled = powers.kinds(amount)
         place *= kinds
         place += kind
+        scaled *= 2.0**UNIT_DIGITS
         less *= scaled
-        less *= 2.0**UNIT_DIGITS
-        sums.add(place, less)
-        for total, half in zip(flat, halves(scaled), strict=True):
-            total += np.bincount(place, half, cells).astype(np.int64)
-    used = np.flatnonzero(sums.count)
+        sums.add(place, less, scaled)
+    used, counts, digits = sums.finished()
     keys = powers.keys(blocks.numbers[used // kinds], used % kinds)
-    return sums.table(used, keys, flat[:, used].T)
+    return BinTable(keys, counts, digits)
 
 
 def largest_logs(amount: Floats) -> tuple[float, float]:

@@ -19,6 +19,15 @@ TABLE_NAMES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 DRAW_NAMES = ("safe_draws", "optimized_draws")
 
 
+Range = tuple[float, float]
+"""The smallest and the largest of some values."""
+
+
+def value_range(values: Floats) -> Range:
+    """The range of some values, which is (inf, −inf) for none."""
+    return float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+
+
 class LogPart(Log):
     """Some rows of a log: what can only be told from all rows is not checked here."""
 
@@ -28,6 +37,16 @@ class LogPart(Log):
     def log_ratio(self) -> Floats:
         """The log ratio of every row, which several kernels need."""
         return self.log_optimized - self.log_safe
+
+    @cached_property
+    def ratio_range(self) -> Range:
+        """The range of the log ratios, −inf included."""
+        return value_range(self.log_ratio)
+
+    @cached_property
+    def loss_ranges(self) -> dict[str, Range]:
+        """The range of each loss."""
+        return {name: value_range(loss) for name, loss in self.loss.items()}
 
     def _refuse_probabilities(self) -> None:
         """A part may hold log-densities between 0 and 1 by chance."""

@@ -2,7 +2,8 @@
 
 Rows are hashed one by one, and their hashes added modulo 2^64, so that the digest of a log does not
 depend on the order of its rows. The smallest hashes tell how many distinct rows there are, exactly
-if they are few.
+if they are few. How often the rows with the smallest hashes occur tells of copies: hashes are
+spread evenly, so these rows are a sample of the distinct rows, each with all of its copies.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether.control.parts.log_sum import LogSums
 from tether.control.parts.ratio_bins import union
 from tether.control.parts.rows import TABLE_NAMES, LogPart, ProposalsPart
@@ -22,7 +23,36 @@ from tether.control.score_checks import SAME_SCORE_TOLERANCE
 Hashes = NDArray[np.uint64]
 KEPT_HASHES = 4096
 """How many of the smallest hashes are kept: so many distinct rows are counted exactly."""
+KEPT_TIMES = 16_384
+"""Of how many distinct rows it is counted how often they occur."""
 FIRST_SEED, SECOND_SEED = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+
+
+@dataclass(frozen=True)
+class CountedHashes:
+    """The smallest distinct hashes, in order, and how often each occurs in all rows."""
+
+    hashes: Hashes
+    times: Integers
+
+    @classmethod
+    def of(cls, hashes: Hashes) -> CountedHashes:
+        """Those of a part; of hashes that are spread evenly, few have to be sorted."""
+        most = KEPT_TIMES * 2
+        if len(hashes) > 2 * most:
+            near = hashes[hashes < np.uint64(int(most / len(hashes) * 2.0**64))]
+            found, times = np.unique(near, return_counts=True)
+            if len(found) >= KEPT_TIMES:
+                return cls(found[:KEPT_TIMES], times[:KEPT_TIMES])
+        found, times = np.unique(hashes, return_counts=True)
+        return cls(found[:KEPT_TIMES], times[:KEPT_TIMES])
+
+    def merge(self, other: CountedHashes) -> CountedHashes:
+        """Those of both. A hash among the smallest of all is so in each part that has it."""
+        found, place = np.unique(np.r_[self.hashes, other.hashes], return_inverse=True)
+        times = np.zeros(len(found), dtype=np.int64)
+        np.add.at(times, place, np.r_[self.times, other.times])
+        return CountedHashes(found[:KEPT_TIMES], times[:KEPT_TIMES])
 
 
 @dataclass(frozen=True)
@@ -40,6 +70,8 @@ class ScoreSums:
     """The same of the two columns of scores alone."""
     smallest: Hashes
     """The smallest distinct hashes of the two columns of scores."""
+    counted: CountedHashes
+    """The smallest distinct hashes of all columns, and how often each occurs."""
 
     def merge(self, other: ScoreSums) -> ScoreSums:
         """Those of both."""
@@ -51,6 +83,7 @@ class ScoreSums:
             ((self.total[0] + other.total[0]) % 2**64, (self.total[1] + other.total[1]) % 2**64),
             (self.scores_total + other.scores_total) % 2**64,
             union(self.smallest, other.smallest)[:KEPT_HASHES],
+            self.counted.merge(other.counted),
         )
 
     @property
@@ -116,6 +149,7 @@ def _summed(
         total=(int(whole[0].sum()), int(whole[1].sum())),
         scores_total=int(scores.sum()),
         smallest=_smallest(scores),
+        counted=CountedHashes.of(whole[0]),
     )
 
 

@@ -10,9 +10,10 @@ from tether._core import records
 from tether._core.digests import content_digest
 from tether._version import __version__
 from tether.control.parts.problem import ProblemInParts
-from tether.control.parts.score_sums import ScoreSums, SumDrawnScores, SumScores
-from tether.control.parts.survey import Range
+from tether.control.parts.rows import Range
+from tether.control.parts.score_sums import KEPT_TIMES, ScoreSums, SumDrawnScores, SumScores
 from tether.control.provenance import Provenance, plain_settings
+from tether.control.repeated_rows import copies_in_words, implausible_copies
 from tether.control.score_checks import (
     SAME_SCORE_TOLERANCE,
     compare_overlaps,
@@ -33,6 +34,8 @@ def score_warnings_in_parts(
 ) -> Iterator[str]:
     """Say it in words, as `score_warnings` does in memory."""
     survey = problem.log.survey
+    if not problem.log.contextual and (copies := _copies(log)) is not None:
+        yield copies
     names = ("log_safe", "log_optimized")
     for name, (low, high) in zip(names, survey.scores, strict=True):
         if 0 <= low < high <= 1:
@@ -90,6 +93,19 @@ def _mean_ratio(problem: ProblemInParts, log: ScoreSums) -> Iterator[str]:
         error = float(np.sqrt(max(square - mean**2, 0.0) / log.rows))
     possible = float(np.exp(logs[4])) if problem.log.has_tables else 1.0
     yield from mean_ratio_warnings(float(mean), error, log.rows, possible)
+
+
+def _copies(log: ScoreSums) -> str | None:
+    """Say that rows occur more than once where this is no coincidence; None where it may be.
+
+    Without contexts, since the column of contexts is not read, and contexts may come back by
+    design.
+    """
+    times = log.counted.times
+    if not implausible_copies(times):
+        return None
+    share = times[times > 1].sum() / times.sum()
+    return copies_in_words(share * log.rows, log.rows, about=len(times) == KEPT_TIMES)
 
 
 def possible_outside(log: ScoreSums) -> float:

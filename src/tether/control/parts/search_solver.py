@@ -16,12 +16,14 @@ from tether.control.parts.grid_search import MAX_SEARCH_PASSES, Interval, Search
 from tether.control.parts.interval_sums import Bounds, SumIntervals
 from tether.control.parts.left_out_rows import MoveRows
 from tether.control.parts.weights import WeightsOfPart
-from tether.control.solvers.search import LEAVE_ONE_OUT_POINTS, MAX_CROSSING_STEP
+from tether.control.solvers.search import LEAVE_ONE_OUT_POINTS
 
 if TYPE_CHECKING:
     from tether.control.parts.diagnostics import DiagnosticsInParts
     from tether.control.parts.problem import ProblemInParts
 
+LEFT_OUT_STEP = 0.25
+"""A crossing is interpolated in a step of log beta that is so long, or in one of `MOST_STEPS`."""
 MOST_STEPS = 256
 """The most steps of log beta in a pass that leaves out rows: each takes a number for each row."""
 
@@ -43,15 +45,15 @@ class SearchSolver:
 
     def largest(self) -> dict[str, float]:
         """Log of the largest beta that each constraint allows; −inf where it allows none."""
-        found = self._crossings([(number, None) for number in range(len(self.constraints))])
+        searches = self._searches([(number, None) for number in range(len(self.constraints))])
         lo, _ = self.problem.search_range()
         return {
-            each.name: np.inf if answer is None else -np.inf if answer == lo else answer
-            for each, answer in zip(self.constraints, found, strict=True)
+            each.name: -np.inf if search.value[lo] > 0 else search.crossing
+            for each, search in zip(self.constraints, searches, strict=True)
         }
 
-    def _crossings(self, targets: list[tuple[int, str | None]]) -> list[float | None]:
-        """The first crossing of each function from the safest beta on; None if all pass."""
+    def _searches(self, targets: list[tuple[int, str | None]]) -> list[Search]:
+        """Searches for the first crossing of each function from the safest beta on."""
         lo, hi = self.problem.search_range()
         at_one = [point for point in (LAST_LOG_BETA_OF_SAFE, 0.0) if lo < point < hi]
         points = [lo, *at_one, hi]
@@ -71,10 +73,7 @@ class SearchSolver:
                     search.take({each: value for each, value in pairs if each in own})
                 if search.done and search.answer is None and last:
                     self._extend(search, bounds, wanted, number, hi)
-        return [
-            search.answer if search.done or not search.pending else search.pending[0][0]
-            for search in searches
-        ]
+        return searches
 
     def _extend(
         self, search: Search, bounds: Bounds, wanted: list[Interval], number: int, hi: float
@@ -93,8 +92,8 @@ class SearchSolver:
         """Of each constraint, the earliest and the latest crossing without any one row."""
         _, hi = self.problem.search_range()
         numbers = range(len(self.constraints))
-        found = self._crossings([(k, side) for k in numbers for side in ("below", "above")])
-        ends = [hi if answer is None else answer for answer in found]
+        found = self._searches([(k, side) for k in numbers for side in ("below", "above")])
+        ends = [hi if search.crossing == np.inf else search.crossing for search in found]
         return [(ends[2 * k], max(ends[2 * k], ends[2 * k + 1])) for k in numbers]
 
     def stability(self, measured: DiagnosticsInParts) -> float:
@@ -118,6 +117,6 @@ class SearchSolver:
 def _grid(earliest: float, latest: float) -> Floats:
     """Points of one pass at which rows are left out: more where the crossings are far apart."""
     at_one = [t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if earliest < t < latest]
-    steps = int(min((latest - earliest) / MAX_CROSSING_STEP, MOST_STEPS)) + 1
+    steps = int(min((latest - earliest) / LEFT_OUT_STEP, MOST_STEPS)) + 1
     even = np.linspace(earliest, latest, max(LEAVE_ONE_OUT_POINTS, steps))
     return np.unique(np.append(even, at_one))

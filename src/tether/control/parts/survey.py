@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.parts.rows import LogPart, ProposalsPart
+from tether.control.parts.rows import LogPart, ProposalsPart, Range, value_range
 from tether.control.score_checks import MIN_ROWS_OF_PROBABILITIES, refuse_probabilities
 
-Range = tuple[float, float]
 NO_RANGE: Range = (np.inf, -np.inf)
 
 
@@ -45,14 +44,14 @@ class LogSurvey:
     def of(cls, part: LogPart) -> LogSurvey:
         """The survey of one part."""
         base = np.zeros(1) if part.log_mix is None else part.log_safe - part.log_mix
-        scores = _range(part.log_safe), _range(part.log_optimized)
+        scores = value_range(part.log_safe), value_range(part.log_optimized)
         zeros = scores[1][0] == -np.inf
         found = {
             "rows": len(part),
-            "largest_loss": tuple(float(loss.max()) for loss in part.loss.values()),
+            "largest_loss": tuple(high for _, high in part.loss_ranges.values()),
             "scores": scores,
-            "ratio": finite_range(part.log_ratio),
-            "log_base": _range(base),
+            "ratio": finite_range(part.log_ratio, part.ratio_range),
+            "log_base": value_range(base),
             "zeros": zeros,
         }
         listed = listed_scores(part)
@@ -129,10 +128,10 @@ class ProposalsSurvey:
         return cls(
             rows=len(part),
             safe_rows=int(part.from_safe.sum()),
-            scores=(_range(safe), _range(optimized)),
+            scores=(value_range(safe), value_range(optimized)),
             ratio=finite_range(ratio),
             largest_ratio=float(ratio.max(initial=-np.inf, where=possible)),
-            log_base=_range(base),
+            log_base=value_range(base),
             zeros=bool((np.isneginf(optimized) & possible).any()),
             outside=int((~possible).sum()),
             common=bool((np.minimum(safe, optimized) > -np.inf).any()),
@@ -171,9 +170,9 @@ def join(first: Range, second: Range) -> Range:
     return min(first[0], second[0]), max(first[1], second[1])
 
 
-def finite_range(values: Floats) -> Range:
-    """The range of the finite values."""
-    low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+def finite_range(values: Floats, all_values: Range | None = None) -> Range:
+    """The range of the finite values; that of all values may be given, where it is known."""
+    low, high = all_values or value_range(values)
     if np.isfinite(low) and np.isfinite(high):
         return low, high
     finite = np.isfinite(values)
@@ -181,10 +180,6 @@ def finite_range(values: Floats) -> Range:
         float(values.min(initial=np.inf, where=finite)),
         float(values.max(initial=-np.inf, where=finite)),
     )
-
-
-def _range(values: Floats) -> Range:
-    return float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
 
 
 def listed_scores(part: LogPart) -> tuple[Floats, Floats] | None:

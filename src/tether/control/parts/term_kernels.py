@@ -83,14 +83,17 @@ class BinRows:
     def of(self, part: LogPart) -> BinnedRows:
         """The tables of a part."""
         ratio, base = row_ratio(part, self.blend), row_base(part)
+        known = None if self.blend else part.ratio_range
         if self.zeros:
-            ratio = np.maximum(ratio, -LARGEST_BINNED_RATIO)
+            ratio, known = np.maximum(ratio, -LARGEST_BINNED_RATIO), None
         tables, largest = [], []
         for each in self.constraints:
             loss = part.loss[each.name]
-            check_bound(each, loss, several=len(part.loss) > 1)
+            losses = part.loss_ranges[each.name]
+            if losses[1] > each.bound:
+                check_bound(each, loss, several=len(part.loss) > 1)
             if base is None and self.bins.left is None:
-                table, logs = bin_losses(each, ratio, loss)
+                table, logs = bin_losses(each, ratio, loss, known, losses)
             else:
                 amount = each.signed(loss)
                 table, logs = (
@@ -104,10 +107,8 @@ class BinRows:
 
 def check_bound(constraint: Constraint, loss: Floats, *, several: bool) -> None:
     """Refuse losses above their bound."""
-    if loss.max() > constraint.bound:
-        key = f"[{constraint.name!r}]" if several else ""
-        accepted = f"a loss of at most bound = {constraint.bound:g}"
-        validate.reject(f"loss{key}", loss, loss > constraint.bound, accepted)
+    key = f"[{constraint.name!r}]" if several else ""
+    validate.reject_above_bound(f"loss{key}", loss, constraint.bound)
 
 
 def _largest(ratio: Floats, amount: Floats, base: Floats | None) -> tuple[float, float]:

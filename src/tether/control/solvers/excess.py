@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.types import Floats, Integers
+from tether.control.solvers.plain_budgeted_clip import PlainBudgetedClip
 from tether.control.solvers.plain_clip import PlainClip
+from tether.control.solvers.plain_sums import IntervalTotals, PlainSums
 from tether.control.solvers.weight_bounds import weight_bounds
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ class Excess:
         self.problem = problem
         self.amounts = constraint.signed(problem.log.loss[constraint.name])
         self.worst, self.log_worst = constraint.worst, float(np.log(constraint.worst))
-        self.plain = PlainClip.build(problem, self.amounts)
+        self.plain: PlainSums | None = PlainClip.build(problem, self.amounts)
+        if self.plain is None:
+            self.plain = PlainBudgetedClip.build(problem, self.amounts)
 
     @cached_property
     def above(self) -> Integers:
@@ -58,7 +62,9 @@ class Excess:
         `without` leaves out the heaviest row: "below" alpha or "above" it.
         """
         if self.plain is not None and self.plain.fits(left, right):
-            return self._plain_between(self.plain, left, right, without)
+            totals = self.plain.sums(left, right, heaviest=without is not None)
+            if totals is not None:
+                return self._plain_between(totals, without)
         low, high, test = weight_bounds(self.problem, left, right)
         log_positive = self.log_amounts[self.above] + high[self.above]
         log_negative = self.log_amounts[self.below] + low[self.below]
@@ -73,30 +79,31 @@ class Excess:
         # A condition without a row below alpha has not passed.
         return np.inf if log_n == -np.inf else log_p - log_n
 
-    def _plain_between(
-        self, plain: PlainClip, left: float, right: float, without: str | None
-    ) -> float:
+    def _plain_between(self, totals: IntervalTotals, without: str | None) -> float:
         """The same from plain sums."""
-        positive, negative, heaviest_above, heaviest_below, test = plain.sums(
-            left, right, heaviest=without is not None
-        )
-        with np.errstate(divide="ignore"):
-            log_p, log_n, *heaviest = np.log(
-                (positive + self.worst * test, negative, heaviest_above, heaviest_below)
-            ).tolist()
-        if without == "below" and heaviest[1] > -np.inf:
-            log_n = _log_less(log_n, heaviest[1])
-        if without == "above" and heaviest[0] > -np.inf:
-            log_p = _log_less(log_p, heaviest[0])
+        log_p = float(np.log(totals.positive + self.worst * totals.test))
+        log_n = float(np.log(totals.negative))
+        if without == "below" and totals.heaviest_below > 0:
+            log_n = _log_less(log_n, float(np.log(totals.heaviest_below)))
+        if without == "above" and totals.heaviest_above > 0:
+            log_p = _log_less(log_p, float(np.log(totals.heaviest_above)))
         return np.inf if log_n == -np.inf else log_p - log_n
 
-    def without_each(self, log_beta: float) -> Floats:
-        """P − N without each row in turn, up to a positive factor: positive where it fails."""
-        rows, test = self.problem.log_weights(log_beta)
-        log_p = _log_sum((self.log_amounts + rows)[self.above], self.log_worst + test)
-        log_n = _log_sum((self.log_amounts + rows)[self.below])
+    def without_each(self, left: float, right: float | None = None) -> Floats:
+        """P − N without each row in turn, up to a positive factor: positive where it fails.
+
+        With `right`, an upper bound on it while log beta moves from left to right.
+        """
+        if right is None:
+            rows, test = self.problem.log_weights(left)
+            low, high = rows, rows
+        else:
+            low, high, test = weight_bounds(self.problem, left, right)
+        own = self.log_amounts + np.where(self.amounts > 0, high, low)
+        log_p = _log_sum(own[self.above], self.log_worst + test)
+        log_n = _log_sum(own[self.below])
         top = max(log_p, log_n)
-        own = np.sign(self.amounts) * np.exp(self.log_amounts + rows - top)
+        own = np.sign(self.amounts) * np.exp(own - top)
         return np.asarray(np.exp(log_p - top) - np.exp(log_n - top) - own)
 
     def certain_failure(self, hi: float) -> float:

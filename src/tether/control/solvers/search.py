@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core.types import Floats
 from tether.control.families import LAST_LOG_BETA_OF_SAFE
-from tether.control.solvers.certified_search import first_crossing
+from tether.control.solvers.certified_search import MIN_INTERVAL, first_crossing
 from tether.control.solvers.excess import Excess
 from tether.control.solvers.weight_bounds import certified
 
@@ -21,8 +22,12 @@ UNCERTIFIED_POINTS = 257
 """How many ratios, and as many even steps, a search without known bounds starts with."""
 LEAVE_ONE_OUT_POINTS = 65
 """Even steps, and ratios, from the earliest to the latest crossing at which rows are left out."""
-MAX_CROSSING_STEP = 0.25
-"""A crossing is interpolated in a step of log beta that is at most so long."""
+LEAVE_ONE_OUT_STEPS = 512
+"""Steps between these crossings are divided until one of so many even ones would be as long."""
+MAX_CROSSING_STEP = 1 / 64
+"""Longer steps of log beta are divided, however far apart the crossings are."""
+MAX_LEAVE_ONE_OUT_STEPS = 5000
+"""The most steps that are examined before they are no longer divided."""
 
 
 def largest(problem: Problem, constraint: Constraint) -> float:
@@ -42,8 +47,10 @@ def largest(problem: Problem, constraint: Constraint) -> float:
 def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
     """Log of the largest beta without each row in turn.
 
-    First passages on a grid between the earliest and the latest crossing, halved where a row
-    crosses, and interpolated.
+    Between the earliest and the latest crossing, steps of log beta are certified for all rows at
+    once, or divided. In steps that are not divided further a crossing is interpolated, which may be
+    off by a part of the step in either direction; a failure that begins and ends inside one is not
+    seen, as in the search for beta itself.
     """
     excess = Excess(problem, constraint)
     lo, hi = problem.search_range()
@@ -59,26 +66,45 @@ def leave_one_out(problem: Problem, constraint: Constraint) -> Floats:
     at_one = [t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if earliest < t < latest]
     even = np.linspace(earliest, latest, LEAVE_ONE_OUT_POINTS)
     ratios = _ratios_between(problem, earliest, latest)
-    ahead = np.unique(np.concatenate((even, ratios, at_one)))[::-1].tolist()
+    grid = np.unique(np.concatenate((even, ratios, at_one))).tolist()
+    shortest = np.clip((latest - earliest) / LEAVE_ONE_OUT_STEPS, MIN_INTERVAL, MAX_CROSSING_STEP)
+    examined = 0
     log_beta = np.full(len(problem.log), np.nan)
-    left = ahead.pop()
-    previous = excess.without_each(left)
-    log_beta[previous > 0] = -np.inf if earliest == lo else earliest
-    while ahead:
-        value = excess.without_each(ahead[-1])
-        crossed = np.isnan(log_beta) & (value > 0)
-        if crossed.any() and ahead[-1] - left > MAX_CROSSING_STEP:
-            ahead.append((left + ahead[-1]) / 2)
+    known = grid[0], excess.without_each(grid[0])
+    log_beta[known[1] > 0] = -np.inf if earliest == lo else earliest
+    pending = list(pairwise(grid))[::-1]
+    while pending and np.isnan(log_beta).any():
+        left, right = pending.pop()
+        examined += 1
+        if right - left > shortest and examined <= MAX_LEAVE_ONE_OUT_STEPS:
+            if (np.isnan(log_beta) & (excess.without_each(left, right) > 0)).any():
+                middle = (left + right) / 2
+                pending += [(middle, right), (left, middle)]
             continue
-        share = -previous[crossed] / (value[crossed] - previous[crossed])
-        log_beta[crossed] = left + (ahead[-1] - left) * share
-        left, previous = ahead.pop(), value
+        value = excess.without_each(right)
+        crossed = np.isnan(log_beta) & (value > 0)
+        if crossed.any():
+            previous = known[1] if known[0] == left else excess.without_each(left)
+            # Without the certificate of the step before, its end might fail already.
+            before = np.minimum(previous[crossed], 0.0)
+            log_beta[crossed] = interpolate(left, right, before, value[crossed])
+        known = right, value
     return np.where(np.isnan(log_beta), np.inf if latest == hi else latest, log_beta)
+
+
+def interpolate(left: float, right: float, at_left: Floats, at_right: Floats) -> Floats | float:
+    """Where functions cross zero between a passing and a failing point, if they are lines there.
+
+    Just below β = 1 they are not: weights jump, and the last passing point is the left one.
+    """
+    if left == LAST_LOG_BETA_OF_SAFE:
+        return left
+    return left + (right - left) * (-at_left / (at_right - at_left))
 
 
 def _ratios_between(problem: Problem, lo: float, hi: float) -> Floats:
     """Quantiles of the rows' log ratios in a wide interval, in which the condition may turn."""
-    if hi - lo <= MAX_CROSSING_STEP * LEAVE_ONE_OUT_POINTS:
+    if hi - lo <= MIN_INTERVAL * LEAVE_ONE_OUT_POINTS:
         return np.empty(0)
     ratio = problem.log_ratio
     ratio = np.sort(ratio[(ratio > lo) & (ratio < hi)])

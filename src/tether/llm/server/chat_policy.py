@@ -134,7 +134,13 @@ class ChatPolicy:
         """
         validate.generator("rng", rng)
         places: dict[str, list[int]] = {}
-        texts = np.asarray(as_contexts(contexts)).tolist()
+        checked = as_contexts(contexts)
+        if isinstance(checked, int):
+            raise TypeError(
+                f"contexts must be what tether.llm.chat_context makes of requests, one for each "
+                f"answer, got {contexts!r:.80}: a chat model answers something"
+            )
+        texts = np.asarray(checked).tolist()
         for place, text in enumerate(texts):
             places.setdefault(text, []).append(place)
         actions = np.empty(len(texts), dtype=object)

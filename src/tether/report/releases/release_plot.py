@@ -50,7 +50,7 @@ def plot_release(history: ReleaseHistory, axes: Axes | None = None) -> Figure:
 def _draw_share(history: ReleaseHistory, axes: Axes) -> None:
     numbers = [step.number for step in history.steps]
     axes.plot(numbers, [step.share for step in history.steps], "o-", color=PASSING_COLOR)
-    for number in sorted({alarm.round for alarm in history.alarms}):
+    for number in (step.number for step in history.steps if step.stopped_by is not None):
         axes.axvline(number, color=PLOT_ABOVE_ALPHA_COLOR, linewidth=1.2, dashes=(1, 2))
     axes.set_ylim(-0.03, 1.08)
     set_steps(axes, numbers)

@@ -10,6 +10,9 @@ from tether.report.sentences import RunState, as_sentence
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
 
+NEGLIGIBLE_TERM = 1e-9
+"""A term of a promise below this is written as 0."""
+
 
 def release_state(history: ReleaseHistory) -> RunState:
     """Describe the present state: the share of the new system, and why."""
@@ -25,7 +28,7 @@ def release_state(history: ReleaseHistory) -> RunState:
         )
     if history.is_resumed:
         since = f"since an alarm ended step {step.number}"
-        if step.share == 0:
+        if step.calibration.share == 0:
             since = f"in step {step.number}, which began under an alarm"
         return RunState(
             "safe",
@@ -53,31 +56,39 @@ def release_promise(history: ReleaseHistory) -> tuple[str, str]:
             "The old system answers with its own risk.",
         )
     promises, guardrails = step.calibration.promises, step.calibration.guardrails
-    stated = " is at most " + format_number(promises[step.calibration.binding])
+    binding = step.calibration.binding
+    stated = f"the expected loss ({binding}) of a key is at most {format_number(promises[binding])}"
     if len(promises) > 1:
         each = ", ".join(f"{name} {format_number(promises[name])}" for name in history.limits)
-        stated = f" is at most: {each}"
+        stated = f"the expected loss of a key is at most: {each}"
     holds = (
         "It is about all keys of the step, whichever system answers them, and holds under the "
         "assumptions below."
     )
     if history.confidence is not None:
         return (
-            f"With probability at least {history.confidence:g}, in this and all other steps the "
-            f"expected loss of a key{stated}.",
+            f"With probability at least {history.confidence:g}, in this and all other steps "
+            f"{stated}.",
             f"The probability is over releases. {holds}",
         )
-    binding = step.calibration.binding
     terms = guardrails[binding]
     this = "This" if len(promises) == 1 else f"That of {binding}, which limits the share,"
     return (
-        f"In step {step.number} the expected loss of a key{stated}.",
-        f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} "
-        f"for stability, which is the most that choosing the share on these rows can add, plus "
-        f"{format_number(terms.existence)} for existence, which covers logs on which the old "
-        f"system alone does not pass. The promise is an average over releases, those included in "
-        f"which the new system gets no keys. {holds}",
+        f"In step {step.number} {stated}.",
+        f"{this} is alpha = {format_number(terms.alpha)}, plus {format_term(terms.stability)} "
+        f"for choosing the share on these rows (stability), plus {format_term(terms.existence)} "
+        f"for releases whose old system alone does not pass (existence). The promise is an average "
+        f"over releases, those included in which the new system gets no keys. {holds}",
     )
+
+
+def format_term(term: float) -> str:
+    """Write what a promise adds to alpha; 0 where that is too small to matter anywhere.
+
+    >>> format_term(4.55e-53), format_term(0.00021)
+    ('0', '0.00021')
+    """
+    return format_number(0.0 if abs(term) < NEGLIGIBLE_TERM else term)
 
 
 def format_share(share: float) -> str:

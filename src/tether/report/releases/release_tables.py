@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from tether.report.html_elements import Content, Markup, element, join
 from tether.report.html_tables import data_table
 from tether.report.number_format import format_number, format_time
-from tether.report.releases.release_sentences import format_share, of_guardrail, window_text
+from tether.report.releases.release_sentences import (
+    format_share,
+    format_term,
+    of_guardrail,
+    window_text,
+)
 from tether.report.text_sections import alarms_table
 
 if TYPE_CHECKING:
@@ -67,14 +72,14 @@ def alarms_and_acts(history: ReleaseHistory) -> Markup:
 
 def _promise(step: StepRecord, name: str) -> Content:
     """The promise and its terms; lines break between these, not within."""
-    if step.calibration.reason:
+    if step.share == 0:
         return "none"
     terms = step.calibration.guardrails[name]
     parts = [
         f"≤ {format_number(terms.promise)}",
         f"= {format_number(terms.alpha)}",
-        f"+ {format_number(terms.stability)}",
-        f"+ {format_number(terms.existence)}",
+        f"+ {format_term(terms.stability)}",
+        f"+ {format_term(terms.existence)}",
     ]
     spans = [element("span", part, class_="unbroken") for part in parts]
     return Markup(" ".join(spans))

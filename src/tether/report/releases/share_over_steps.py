@@ -36,7 +36,7 @@ def share_chart(history: ReleaseHistory) -> Chart:
     """The share that every step began with, and the alarms that ended some of them."""
     numbers = [step.number for step in history.steps]
     shares = [step.share for step in history.steps]
-    alarms = sorted({alarm.round for alarm in history.alarms})
+    alarms = [step.number for step in history.steps if step.stopped_by is not None]
     stopped = f"; alarms in steps {', '.join(map(str, alarms))}" if alarms else ""
 
     def draw(name: str, width: float, height: float, label: str) -> Markup:
@@ -57,8 +57,8 @@ def share_chart(history: ReleaseHistory) -> Chart:
     return Chart(
         "share",
         "Share of the new system per step",
-        "The share of the keys that each step began with. A ring is a share of 0. A dotted line is "
-        "an alarm: from then on the old system answers all keys of its step.",
+        "The share of the keys in each step, until an alarm if there was one. A ring is a share of "
+        "0. A dotted line is an alarm: from then on the old system answers all keys of the step.",
         f"Share of the new system over {len(shares)} steps, latest {format_share(shares[-1])}, "
         f"largest {format_share(max(shares))}{stopped}.",
         draw,

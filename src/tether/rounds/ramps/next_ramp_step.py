@@ -24,6 +24,7 @@ from tether.rounds.ramps.policy_rows import PolicyRows, RowGroup
 from tether.rounds.ramps.ramp_record import RampRecord
 from tether.rounds.releases.next_step import follow_ramp
 from tether.rounds.releases.step import Seen
+from tether.rounds.round_start import alarm_note
 from tether.rounds.settings import Settings
 
 WHOLE_SHARE = 1.0
@@ -64,7 +65,7 @@ def next_ramp_step(
         _RampRows(settings, rows, records, reference, ramp, first),
         step,
         number=number,
-        stops=None if alarm is None else f"alarm {alarm} stands: the safe policy serves",
+        stops=None if alarm is None else alarm_note(alarm),
         cleared=cleared,
         seen=seen,
         begun=begun,

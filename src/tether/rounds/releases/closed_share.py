@@ -19,12 +19,13 @@ def closed_share_advice(found: RampShare) -> str:
     if mean is not None and mean > each.guardrail.bound / 2:
         return (
             f"the mean of the old losses is {mean:.3g}, of at most {each.guardrail.bound:g}: are "
-            f"losses inverted? The harm has the larger loss. If so, begin in another store"
+            f"losses inverted? The harm has the larger loss. This release cannot go on: begin in "
+            f"another store"
         )
     if mean is not None and mean >= tolerated:
         return (
             f"the mean of the old losses is {mean:.3g} itself, so that more rows alone will hardly "
-            f"help: tolerate more, in another store"
+            f"help, and this release cannot go on: tolerate more, in another store"
         )
     if found.confidence is not None:
         return "more rows of the old system are needed; those of this release count too"

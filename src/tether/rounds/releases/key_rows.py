@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -17,8 +19,14 @@ OLD, NEW = "old", "new"
 """The two systems, as `assign` names them."""
 MAX_RELEASE_KEY_BYTES = 500
 """How long a key may be."""
-KEY_CACHE_KIB, KEY_CHECKPOINT_PAGES = 32_768, 20_000
-"""How much of an SQLite store a connection keeps in memory, and how much its log collects."""
+KEY_CACHE_KIB = 32_768
+"""How much of an SQLite store a connection keeps in memory."""
+CHECKPOINT_PAGES = (1_000, 20_000)
+"""How many pages the log of an SQLite store collects at least and at most before it is copied."""
+LOG_PER_STORE = 4
+"""In between, it may be so many times as large as the store."""
+USES_PER_LOOK = 64
+"""How often a connection is used between two looks at the size of the store."""
 KEY_CODECS = RowCodecs(Codec(TEXT_ROWS), Codec(TEXT_ROWS))
 """How keys and systems are stored: as contexts and actions that are text."""
 
@@ -54,10 +62,11 @@ def create_key_index(connection: sql.Connection) -> None:
 
 
 def tune_for_keys(store: Store) -> None:
-    """Let the log of an SQLite file collect the pages of many batches before they are copied.
+    """Let the log of a large SQLite file collect the pages of many batches before they are copied.
 
     Keys come in no order, so that each row changes another page of their index. With the default, a
-    thousand pages, a batch of a thousand keys would be copied into the file at every commit.
+    thousand pages, a batch of a thousand keys would be copied into a large file at every commit. A
+    small file keeps the default, or its log would be many times as large as itself.
     """
     if store.file is None:
         return
@@ -65,10 +74,28 @@ def tune_for_keys(store: Store) -> None:
 
     def tune(connection: Any, _: Any) -> None:
         connection.execute(f"PRAGMA cache_size = -{KEY_CACHE_KIB}").fetchall()
-        connection.execute(f"PRAGMA wal_autocheckpoint = {KEY_CHECKPOINT_PAGES}").fetchall()
+
+    def look(connection: Any, record: Any, _: Any) -> None:
+        uses = record.info["tether_uses"] = record.info.get("tether_uses", -1) + 1
+        if uses % USES_PER_LOOK:
+            return
+        with suppress(sqlite3.Error):  # the transaction that follows says what is wrong
+            pages = checkpoint_pages(connection.execute("PRAGMA page_count").fetchone()[0])
+            connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").fetchall()
 
     sql.event.listen(engine, "connect", tune)
+    sql.event.listen(engine, "checkout", look)
     engine.dispose()  # the connections so far have the defaults
+
+
+def checkpoint_pages(stored: int) -> int:
+    """How many pages the log may collect beside a store of so many pages.
+
+    >>> checkpoint_pages(230), checkpoint_pages(2_000), checkpoint_pages(1_000_000)
+    (1000, 8000, 20000)
+    """
+    least, most = CHECKPOINT_PAGES
+    return min(most, max(least, LOG_PER_STORE * stored))
 
 
 def key_content(key: Key) -> bytes:

@@ -7,14 +7,15 @@ from tether.release.ramp_calibration import ramp_share
 from tether.release.ramp_result import RampShare
 
 
-def missing_outcomes(share: RampShare) -> str:
+def missing_outcomes(share: RampShare, *, wait: int = 0) -> str:
     """Which outcomes are missing, and what the share would be if they were harmless, in words.
 
-    Empty where none is missing, and where the share would be the same.
+    Empty where none is missing, and where the share would be the same. `wait` is that of the
+    release; a longer one is named where outcomes of the new system are missing.
     """
     said = [
         f"{arm.pending:,} of the {arm.rows:,} rows of the {system} system have no outcome for "
-        f"{name} and count as {each.guardrail.bound:g} each"
+        f"{name!r} and count as {each.guardrail.bound:g} each"
         for name, each in share.guardrails.items()
         for system, arm in (("new", each.new), ("old", each.old))
         if arm.pending
@@ -29,10 +30,20 @@ def missing_outcomes(share: RampShare) -> str:
     )
     if harmless.share <= share.share:
         return ""
+    later = ""
+    if any(each.new.pending for each in share.guardrails.values()):
+        later = (
+            f". If they are only late, begin a release with wait={wait + 1}, in another store: a "
+            f"step's rows are then used {_steps(wait + 1)} later"
+        )
     return (
         f"when the share was computed, {'; '.join(said)}. If each of them were 0, it would be "
-        f"{harmless.share:.3%}"
+        f"{harmless.share:.3%}{later}"
     )
+
+
+def _steps(count: int) -> str:
+    return "one step" if count == 1 else f"{count} steps"
 
 
 def _all_known(arm: ArmCounts) -> ArmCounts:

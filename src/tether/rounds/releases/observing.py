@@ -82,9 +82,10 @@ def observe_keys(
     may_lack = np.array([may_lack_rows and by == OLD for by in systems])
     _refuse_unknown(contents, systems, has_row | may_lack)
     named = _named(losses, limits)
+    for name, values in named.items():
+        argument = f"losses[{name!r}]" if isinstance(losses, Mapping) else "losses"
+        same_length(argument, values, "keys", len(contents))
     if not has_row.all():
-        for name, values in named.items():
-            same_length(f"losses[{name!r}]", values, "keys", len(contents))
         named = {name: values[has_row] for name, values in named.items()}
     without_row = int((~has_row).sum())
     if not has_row.any():

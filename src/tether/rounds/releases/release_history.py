@@ -12,7 +12,11 @@ from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
 from tether.rounds.limits import Limit
+from tether.rounds.releases.closed_share import closed_share_advice
+from tether.rounds.releases.exceeded_risk import exceeded_risk
+from tether.rounds.releases.inverted_losses import inverted_losses
 from tether.rounds.releases.missing_outcomes import missing_outcomes
+from tether.rounds.releases.pooled_losses import pooled_losses
 from tether.rounds.releases.release_summary import describe_release, steps_columns
 from tether.rounds.releases.stalled_share import stalled_share
 from tether.rounds.releases.step import why_share
@@ -60,6 +64,9 @@ class StepRecord:
         The old system in this step.
     new : SystemRecord
         The new system in this step.
+    stopped_by : int, optional
+        The first alarm that stood in this step, from which on the old system answered; None if none
+        did.
     """
 
     number: int
@@ -70,16 +77,37 @@ class StepRecord:
     cleared: int
     old: SystemRecord
     new: SystemRecord
+    stopped_by: int | None = None
 
     @property
     def share(self) -> float:
-        """The new system's share of the keys when the step began."""
-        return self.calibration.share
+        """The new system's share of the keys, until an alarm if there was one.
+
+        It is 0 where the alarm stood before any key had the new system.
+        """
+        is_unused = self.stopped_by is not None and self.new.rows == 0
+        return 0.0 if is_unused else self.calibration.share
+
+    @property
+    def promises(self) -> Mapping[str, float]:
+        """What is promised of each guardrail; the bound of the loss where nothing is."""
+        if self.share > 0:
+            return self.calibration.promises
+        found = self.calibration.guardrails
+        return {name: each.guardrail.bound for name, each in found.items()}
 
     @property
     def why(self) -> str:
         """What decided the share, in words."""
-        return why_share(self.calibration, self.window, self.number)
+        decided = why_share(self.calibration, self.window, self.number)
+        if self.stopped_by is None or self.calibration.share == 0:
+            return decided
+        if self.share > 0:
+            return f"{decided}; the old system alone since alarm {self.stopped_by}"
+        return (
+            f"alarm {self.stopped_by} stood before any key had the new system; without it the "
+            f"share were {self.calibration.share:.3%}: {decided}"
+        )
 
 
 @dataclass(frozen=True)
@@ -139,7 +167,39 @@ class ReleaseHistory(Described):
     @property
     def missing(self) -> str:
         """Which missing outcomes keep the share of the present step down; empty if none do."""
-        return "" if self.alarm else missing_outcomes(self.steps[-1].calibration)
+        if self.alarm:
+            return ""
+        return missing_outcomes(self.steps[-1].calibration, wait=self.wait)
+
+    @property
+    def inverted(self) -> str:
+        """Whether the outcomes look inverted, as a question in words; empty if they do not."""
+        losses = {"old": self.old_losses, "new": self.new_losses}
+        return inverted_losses(losses, self.limits)
+
+    @property
+    def exceeded(self) -> str:
+        """Whether the new system is clearly above what is tolerated; empty if it is not."""
+        return "" if self.share == 0 else exceeded_risk(self.new_losses, self.limits)
+
+    @property
+    def closed(self) -> str:
+        """What to do where the old system alone does not pass; empty if it does."""
+        return closed_share_advice(self.steps[-1].calibration)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Everything that keeps the share down or looks wrong, each in words."""
+        found = (self.inverted, self.exceeded, self.closed, self.missing, self.stalled)
+        return tuple(each for each in found if each)
+
+    @property
+    def new_losses(self) -> Mapping[str, Estimate]:
+        """The new system's mean losses over the steps of the present ramp, by guardrail."""
+        ramp = self.steps[-1].ramp
+        return pooled_losses(
+            (step.new.losses for step in self.steps if step.ramp == ramp), self.limits
+        )
 
     @property
     def alarm(self) -> Alarm | None:

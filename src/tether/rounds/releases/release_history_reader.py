@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +107,28 @@ class ReleaseReader:
             length=_length(settings),
             wait=settings.wait,
             share=0.0 if is_stopped else last.share,
-            steps=tuple(self._record(step, losses) for step in self._steps),
+            steps=tuple(
+                self._record(step, losses, stopped_by)
+                for step, stopped_by in zip(self._steps, self._first_alarms(), strict=True)
+            ),
             old_losses=self._mean_losses(losses, None),
             alarms=tuple(alarm_record(row, audit) for row in self._alarms),
             audit=audit,
             unstored=count_unstored(connection),
         )
 
-    def _record(self, step: Step, losses: LossesSeen) -> StepRecord:
+    def _first_alarms(self) -> Iterator[int | None]:
+        """The first alarm that stood in each step, if any did.
+
+        While one stands a step does not end, unless it collects rows of the old system. So the
+        alarms of a step are those that were cleared at its end and not at its beginning.
+        """
+        last = self._alarms[-1]["number"] if self._alarms else 0
+        cleared = [*(step.cleared for step in self._steps), last]
+        for before, after in pairwise(cleared):
+            yield before + 1 if after > before else None
+
+    def _record(self, step: Step, losses: LossesSeen, stopped_by: int | None) -> StepRecord:
         number = step.number
         return StepRecord(
             number=number,
@@ -126,6 +141,7 @@ class ReleaseReader:
                 self._rows[Arm(number, False)], self._mean_losses(losses, number, OLD_SUMS)
             ),
             new=SystemRecord(self._rows[Arm(number, True)], self._mean_losses(losses, number)),
+            stopped_by=stopped_by,
         )
 
     def _count_rows(self, connection: sql.Connection, losses: LossesSeen) -> None:

@@ -11,11 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.plain_arrays import plain_array
+from tether._core.shown import shown
+from tether._core.text_hints import loss_hint
+from tether._core.types import Floats
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.release.arm_counts import ArmCounts
 from tether.release.assignment import LONGEST_SALT
 from tether.release.guardrail import Guardrail
 from tether.rounds.limits import Limit, check_names, default_alarm_risk
 from tether.rounds.releases.described_settings import compared_settings
+from tether.rounds.releases.repeated_losses import repeated_losses
 from tether.rounds.run_settings import RELEASE_KIND, RunSettings
 
 GuardrailLike = float | tuple[float, float] | Guardrail
@@ -121,7 +128,13 @@ def counts_of_log(log: Log, limits: Mapping[str, Limit]) -> dict[str, dict[str, 
             if name not in limits:
                 raise ValueError(f"old must have losses for {sorted(limits)}, got {name!r}")
             validate.reject_masked(f"old[{name!r}]", losses)
-            values = np.asarray(losses, dtype=np.float64)
+            values = plain_array(losses)
+            if values.dtype.kind not in "fiub":
+                raise TypeError(
+                    f"old[{name!r}] must hold numbers, got {shown(losses)}"
+                    f"{loss_hint(values.reshape(-1).tolist())}"
+                )
+            values = values.astype(np.float64)
             if values.ndim == 0:
                 raise ValueError(
                     f"old[{name!r}] must have one loss for each key, or be ArmCounts(rows, total), "
@@ -130,12 +143,35 @@ def counts_of_log(log: Log, limits: Mapping[str, Limit]) -> dict[str, dict[str, 
             known = values[~np.isnan(values)]
             bound = limits[name].bound
             if values.ndim != 1 or (known < 0).any() or (known > bound).any():
+                hint = _hint_of_outside(known) if bound == 1 and values.ndim == 1 else ""
                 raise ValueError(
-                    f"old[{name!r}] must be one loss in [0, {bound:g}] per key, got {losses!r:.80}"
+                    f"old[{name!r}] must be one loss in [0, {bound:g}] per key, got "
+                    f"{shown(losses)}{hint}"
+                )
+            if (found := repeated_losses(values)) is not None:
+                warn_user(
+                    f"old[{name!r}] must have one loss for each key, and its {len(values):,} rows "
+                    f"are {found[0]:,} rows {found[1]:,} times: leave the repeats out",
+                    AssumptionWarning,
                 )
             each = ArmCounts(len(values), float(known.sum()), len(values) - len(known))
         counts[name] = {"rows": each.rows, "total": float(each.total), "pending": each.pending}
     return counts
+
+
+def _hint_of_outside(known: Floats) -> str:
+    """What losses may be that are not from 0 to 1; empty if they look like nothing known."""
+    if known.min() >= 100 and known.max() < 600 and (known == np.floor(known)).all():
+        return (
+            f" with values up to {known.max():g}: are these HTTP statuses? Write 1 for one that is "
+            f"a failure, such as 500 and above, and 0 for any other"
+        )
+    if known.min() >= 0 and known.max() <= 100:
+        return (
+            f" with values up to {known.max():g}: are these percentages? 5 % is 0.05. Or state the "
+            f"largest possible loss beside what is tolerated"
+        )
+    return ""
 
 
 def step_length(

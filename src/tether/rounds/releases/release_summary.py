@@ -23,12 +23,10 @@ def describe_release(history: ReleaseHistory) -> Description:
     if history.share == 0:
         headline = f"step {step.number}: the old system answers all keys"
         facts[0] = ("promise", "none applies: the new system answers no keys")
-    warnings: tuple[str, ...] = ()
+    warnings = history.warnings
     if alarm is not None:
         headline, tone = f"{headline} since an alarm", "stop"
-        warnings = (f"alarm of the {alarm.monitor} monitor: {alarm.message}",)
-    else:
-        warnings = tuple(each for each in (history.missing, history.stalled) if each)
+        warnings = (f"alarm of the {alarm.monitor} monitor: {alarm.message}", *warnings)
     tolerated = "; ".join(
         f"{name}: {history.target} {each.alpha:g}, of losses up to {each.bound:g}"
         for name, each in history.limits.items()
@@ -61,7 +59,7 @@ def _shown_steps(history: ReleaseHistory) -> Columns:
     """One row per step and guardrail, narrow enough for a page or a terminal."""
     rows: list[dict[str, Any]] = []
     for step in history.steps:
-        for name, promise in step.calibration.promises.items():
+        for name, promise in step.promises.items():
             row: dict[str, Any] = {
                 "step": step.number,
                 "share": step.share,
@@ -83,7 +81,7 @@ def steps_columns(history: ReleaseHistory) -> Columns:
     """One row per step; several guardrails have one column each."""
     rows: list[dict[str, Any]] = []
     for step in history.steps:
-        promises = step.calibration.promises
+        promises = step.promises
         row: dict[str, Any] = {
             "step": step.number,
             "begun": step.begun,

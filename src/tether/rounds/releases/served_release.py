@@ -20,6 +20,7 @@ from tether.rounds.history_reader import mean_losses
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.losses_seen import OLD_SUMS, LossesSeen
 from tether.rounds.releases.beginning import ByHand
+from tether.rounds.releases.followed_history import FollowedHistory
 from tether.rounds.releases.key_rows import NEW, OLD, Key
 from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.release import Release
@@ -170,6 +171,7 @@ class ServedRelease(Release):
         self.due = Event()
         self._when_due = self.due.set
         super().__init__(*arguments, **options, fallback=OLD)
+        self._followed = FollowedHistory(self._store, self.settings)
         self.unstored: UnstoredAnswers | None = None
         if spool is not None:
             try:
@@ -275,6 +277,16 @@ class ServedRelease(Release):
                 OLD: mean_losses(losses.sums(number, OLD_SUMS)),
                 NEW: mean_losses(losses.sums(number)),
             }
+
+    def warnings(self) -> tuple[str, ...]:
+        """Read everything that keeps the share down or looks wrong.
+
+        Returns
+        -------
+        tuple of str
+            What `ReleaseHistory.warnings` says; a call after the first reads what is new.
+        """
+        return self._followed.read().warnings
 
     def follow(self) -> ReleaseState:
         """Begin a step that is due, read what holds now, and list answers without the store.

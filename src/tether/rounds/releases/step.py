@@ -17,6 +17,9 @@ from tether.rounds.releases.release_settings import ReleaseSettings
 Seen = dict[int, tuple[int, int]]
 """The last action and the last observation of each lane."""
 
+WITHOUT_ROWS = "so small that even a new system that always fails stays within what is tolerated"
+"""Why a share is what it is where nothing is known of the new system."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -217,7 +220,7 @@ def why_share(share: RampShare, window: int, number: int) -> str:
         return "this step collects rows of the old system; the new one has no keys yet"
     if share.reason == NO_OLD_ROWS and share.confidence is None:
         return f"{share.reason}: only those of the first step count, and it had none; begin anew"
-    return share.why(f"step {window}", "what even the worst new system could not hurt")
+    return share.why(f"step {window}", WITHOUT_ROWS)
 
 
 def moment() -> datetime:

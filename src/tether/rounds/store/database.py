@@ -19,7 +19,7 @@ from sqlalchemy import exc
 
 from tether._core import validate
 from tether._core.redact import redact_message, redact_url
-from tether.rounds.errors import ClosedError, StoreError
+from tether.rounds.errors import ClosedError, NoStoreError, StoreError
 from tether.rounds.store import postgres_locks, schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within
 from tether.rounds.store.engine import is_in_memory, make_engine
@@ -140,7 +140,7 @@ class Store:
                 check_opened(connection)
         if version is None:
             if not create:
-                raise StoreError(f"{self.name} holds no run of tether")
+                raise NoStoreError(f"{self.name} holds no run of tether")
             locks = postgres_locks.WRITING_ALONE
             with self._store_errors("open"), self._transaction(locks) as (connection, _):
                 schema.prepare(connection, find_version(connection))

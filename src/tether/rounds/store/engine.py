@@ -12,7 +12,7 @@ import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
 from tether._core.redact import is_well_formed, redact_url
-from tether.rounds.errors import StoreError
+from tether.rounds.errors import NoStoreError, StoreError
 from tether.rounds.store import sqlite_deadline
 from tether.rounds.store.store_files import store_text
 
@@ -73,7 +73,7 @@ def _make_postgresql(url: sql.URL, deadline: float) -> sql.Engine:
 def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     in_memory = url.database in (None, "", ":memory:")
     if not in_memory and not create and not Path(str(url.database)).is_file():
-        raise StoreError(f"there is no store {url.database}")
+        raise NoStoreError(f"there is no store {url.database}")
     if not in_memory and create:
         folder = Path(str(url.database)).parent
         if not folder.is_dir():

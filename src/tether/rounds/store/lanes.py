@@ -86,15 +86,19 @@ def lane_values(lane: Lane) -> dict[str, Any]:
 
 def write_lane(connection: sql.Connection, lane: Lane) -> None:
     """Store how far a lane has come."""
-    table, values = schema.lanes, lane_values(lane)
+    values = lane_values(lane)
     if lane.is_stored:
-        connection.execute(table.update().where(table.c.lane == lane.lane).values(**values))
+        number = values.pop("lane")
+        connection.execute(_UPDATE, values | {"number": number})
     else:
-        connection.execute(table.insert().values(**values))
+        connection.execute(schema.lanes.insert(), values)
         lane.is_stored = True
 
 
 _LANES = sql.select(schema.lanes).order_by(schema.lanes.c.lane)
 _LANE = sql.select(schema.lanes).where(
+    schema.lanes.c.lane == sql.bindparam("number", type_=sql.Integer)
+)
+_UPDATE = schema.lanes.update().where(
     schema.lanes.c.lane == sql.bindparam("number", type_=sql.Integer)
 )

@@ -127,18 +127,27 @@ class Writer:
 
     def record(self, table: sql.Table, row: dict[str, Any]) -> None:
         """Add a row to a small table, known by its first column: a number, or text."""
+        self.records(table, [row])
+
+    def records(self, table: sql.Table, rows: list[dict[str, Any]]) -> None:
+        """Add rows to a small table, all with the same columns; each has an entry of its own."""
         assert self.exclusive, "a record needs a transaction without any other writer"
-        _check_types(table, row)
-        self.connection.execute(table.insert().values(**row))
-        digest = chain.digest_record({column.name: row.get(column.name) for column in table.c})
-        key = row[next(iter(table.primary_key)).name]
-        covered = {"note": key} if isinstance(key, str) else {"first": key, "last": key}
-        self._append_to_control(record_kind(table), digest, **covered)
+        if not rows:
+            return
+        for row in rows:
+            _check_types(table, row)
+        self.connection.execute(table.insert(), rows)
+        lanes = read_lanes(self.connection)
+        control = lanes.pop(CONTROL_LANE, Lane(CONTROL_LANE))
+        heads = {str(each.lane): [each.last_entry, each.head.hex()] for each in lanes.values()}
+        common = {"kind": record_kind(table), "heads": json.dumps(heads)}
+        self._append(control, [common | _covered(table, row) for row in rows])
 
     def settings(self, entries: dict[str, str]) -> None:
         """Add settings, by name, as JSON."""
-        for name, value in entries.items():
-            self.record(schema.settings, {"name": name, "value": value})
+        self.records(
+            schema.settings, [{"name": name, "value": value} for name, value in entries.items()]
+        )
 
     def score_pieces(self, pieces: Iterable[dict[str, Any]]) -> None:
         """Add pieces of scores, as `score_pieces.piece_rows` makes them."""
@@ -178,16 +187,6 @@ class Writer:
         """How far the own lane has come; a new one has nothing yet."""
         return self.lanes.setdefault(self._own_lane, Lane(self._own_lane))
 
-    def _append_to_control(self, kind: str, digest: bytes, **fields: Any) -> None:
-        lanes = read_lanes(self.connection)
-        heads = {
-            str(each.lane): [each.last_entry, each.head.hex()]
-            for each in lanes.values()
-            if each.lane != CONTROL_LANE
-        }
-        entry = {"kind": kind, "digest": digest, "heads": json.dumps(heads), **fields}
-        self._append(read_lane(self.connection, CONTROL_LANE), [entry])
-
     def _append(self, reached: Lane, entries: list[dict[str, Any]]) -> None:
         """Add entries to a lane, and store how far it has come."""
         rows = [self._linked(reached, entry) for entry in entries]
@@ -208,6 +207,14 @@ class Writer:
 def record_kind(table: sql.Table) -> str:
     """The kind of the entries that cover rows of a small table."""
     return table.name.removeprefix("tether_")
+
+
+def _covered(table: sql.Table, row: dict[str, Any]) -> dict[str, Any]:
+    """What the entry of a record says of it: its key and its digest."""
+    digest = chain.digest_record({column.name: row.get(column.name) for column in table.c})
+    key = row[next(iter(table.primary_key)).name]
+    covered = {"note": key} if isinstance(key, str) else {"first": key, "last": key}
+    return {"digest": digest, **covered}
 
 
 def _check_types(table: sql.Table, row: dict[str, Any]) -> None:

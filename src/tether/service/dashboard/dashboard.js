@@ -58,6 +58,7 @@ function take({ as_of: asOf, parts }) {
   offset = Date.parse(asOf) - Date.now();
   Object.assign(all, parts);
   if (parts.you) you = parts.you;
+  if ($("connection").dataset.state !== "live") setConnection("live", "live");
   if (!("state" in all)) {
     setProblem("The store has not answered yet: nothing can be shown.");
     return;
@@ -124,7 +125,7 @@ async function connect() {
         wait = FIRST_WAIT;
         $("sign-in").hidden = true;
         setProblem("");
-        setConnection("live", "live");
+        setConnection("waiting", "loading …");
         await follow(response, control);
       } else if (response.status === 429) problem = "Too many requests: the page tries again by itself.";
       else problem = `The service refuses: ${await messageOf(response)}. The page tries again by itself.`;

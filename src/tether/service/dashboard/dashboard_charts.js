@@ -36,13 +36,13 @@ function spread(positions, distance) {
 /**
  * Draw into an <svg>. `chart` has the ranges `x` and `top`, the labels of the axes, `format` for
  * the numbers of the y axis or its `rungs` (heights with texts), `levels` (horizontal lines with a
- * label) and `marks`.
+ * label), `room` for these labels at the right of all marks, and `marks`.
  */
 export function draw(svg, chart) {
   const width = Math.max(240, Math.round(svg.parentElement.clientWidth)), height = width < 480 ? 210 : 250;
   const [first, last] = chart.x;
   const right = width - RIGHT, bottom = height - BOTTOM;
-  const x = (value) => LEFT + ((value - first) / (last - first || 1)) * (right - LEFT);
+  const x = (value) => LEFT + ((value - first) / (last - first || 1)) * (right - (chart.room ?? 0) - LEFT);
   const y = (value) => bottom - (Math.min(Math.max(value, 0), chart.top) / chart.top) * (bottom - TOP);
   const drawn = [];
   const rungs = chart.rungs ?? ticks(0, chart.top, 4).map((value) => [value, chart.format(value)]);
@@ -56,7 +56,7 @@ export function draw(svg, chart) {
   }
   drawn.push(shape("line", { class: "axis", x1: LEFT, x2: right, y1: bottom, y2: bottom }));
   drawn.push(shape("text", { x: right, y: height - 4, "text-anchor": "end" }, chart.xLabel));
-  for (const mark of chart.marks) drawn.push(...MARKS[mark.kind](mark, x, y));
+  for (const mark of chart.marks) drawn.push(...MARKS[mark.kind](mark, x, y, chart.top));
   const levels = chart.levels.filter((level) => level.value <= chart.top);
   const heights = spread(levels.map((level) => y(level.value) - 6), 15);
   levels.forEach((level, k) => {
@@ -80,6 +80,8 @@ const MARKS = {
   dots: ({ points, name }, x, y) => points.map(([a, b]) => (
     shape("circle", { class: name, cx: x(a), cy: y(b), r: points.length > 60 ? 2 : 4 }))),
   upright: ({ at, name }, x, y) => [shape("line", { class: name, x1: x(at), x2: x(at), y1: y(0), y2: y(Infinity) })],
-  bars: ({ ranges, name }, x, y) => ranges.map(([a, low, high]) => (
-    shape("line", { class: name, x1: x(a), x2: x(a), y1: y(low), y2: y(high) }))),
+  bars: ({ ranges, name }, x, y, top) => ranges.flatMap(([a, low, high]) => [
+    shape("line", { class: name, x1: x(a), x2: x(a), y1: y(low), y2: y(high) }),
+    ...(high > top ? [shape("path", { class: `${name} beyond`, d: `M${x(a) - 4} ${TOP + 5}L${x(a)} ${TOP}L${x(a) + 4} ${TOP + 5}` })] : []), // an arrow: it goes on
+  ]),
 };

@@ -33,15 +33,18 @@ const duration = (seconds) => {
   return `${Math.floor(seconds / size)} ${name}${rest ? ` ${rest} ${next[1]}` : ""}`;
 };
 
-/** A table in a region that can be scrolled with the keys. */
-function table(caption, headings, wide) {
+/** A table in a region that can be scrolled with the keys; on a phone a "stack" has a line for each cell. */
+function table(caption, headings, wide, name = "scroll") {
   const head = element("thead", {}, element("tr", {}, ...headings.map((each) => element("th", { scope: "col" }, each))));
   const body = element("tbody");
   const made = element("table", {}, element("caption", { class: "visually-hidden" }, caption), head, body);
-  const region = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+  const region = element("div", { class: name, tabindex: "0", role: "region", "aria-label": caption }, made);
   const fill = (rows, names = []) => body.replaceChildren(...rows.map((cells, k) => {
     const row = element("tr", names[k] ? { class: names[k] } : {});
-    row.append(...cells.map((cell, column) => element("td", column === wide ? { class: "wide" } : cell instanceof HTMLTimeElement ? { class: "time" } : {}, cell)));
+    row.append(...cells.map((cell, column) => {
+      const kind = column === wide ? { class: "wide" } : cell instanceof HTMLTimeElement ? { class: "time" } : {};
+      return element("td", { "data-heading": headings[column], ...kind }, cell);
+    }));
     return row;
   }));
   return { region, fill };
@@ -49,7 +52,7 @@ function table(caption, headings, wide) {
 
 /** A table that says so when there is nothing in it. */
 function section(id, caption, headings, wide, empty) {
-  const made = table(caption, headings, wide), none = element("p", { class: "quiet" }, empty);
+  const made = table(caption, headings, wide, "scroll stack"), none = element("p", { class: "quiet" }, empty);
   $(id).replaceChildren(none, made.region);
   return (rows, names) => {
     none.hidden = rows.length > 0;
@@ -101,10 +104,17 @@ function showWords(all) {
 
 function showPath(all) {
   const { path: steps, level: now, number: present, left_out: leftOut, axis } = all;
-  const points = [], last = steps.at(-1), fell = last.level.text !== now.text;
-  for (const step of steps) points.push([step.number, step.level.height], [step.number + (fell && step === last ? 0.5 : 1), step.level.height]);
-  const marks = [{ kind: "line", points }];
-  if (fell) marks.push({ kind: "line", name: "fall", points: [[last.number + 0.5, last.level.height], [last.number + 0.5, now.height], [last.number + 1, now.height]] });
+  const last = steps.at(-1), fell = last.level.text !== now.text, marks = [];
+  let points = [];
+  for (const step of steps) {
+    const at = step.number, height = step.level.height, isLast = step === last;
+    if (!step.falls && !(isLast && fell)) { points.push([at, height], [at + 1, height]); continue; }
+    const after = isLast ? now.height : 0;
+    marks.push({ kind: "line", points: [...points, [at, height], [at + 0.5, height]] });
+    marks.push({ kind: "line", name: "fall", points: [[at + 0.5, height], [at + 0.5, after], [at + 1, after]] });
+    points = [];
+  }
+  marks.push({ kind: "line", points });
   const most = steps.reduce((one, other) => (other.level.height > one.level.height ? other : one)).level;
   const said = `${words.unit_title} ${present}: ${now.text} now${fell ? `, ${last.level.text} when it began` : ""}.`;
   path.explain(`${said}${words.path_note ? ` ${words.path_note}` : ""}${leftOut ? ` The first ${plural(leftOut, words.unit)} are left out.` : ""}`);
@@ -113,7 +123,7 @@ function showPath(all) {
     description: `${plural(steps.length, words.unit)}, at most ${most.text}. ${said}`,
     x: [steps[0].number, last.number + 1], shift: 0.5, xLabel: words.unit, levels: [], marks,
     ...(axis.length ? { top: 1, rungs: axis } : { top: Math.min(1, Math.max(1.15 * most.height, 0.001)), format: percent }),
-  }, [...steps].reverse().map((step) => [step.number, time(step.begun), step.level.text, step.why]));
+  }, [...steps].reverse().map((step) => [step.number, time(step.begun), step.falls ? `${step.level.text}, then 0 %` : step.level.text, step.why]));
 }
 
 /** One guardrail: its numbers and two charts, made once and then only changed. */
@@ -146,14 +156,15 @@ class GuardrailView {
     this.nothing.textContent = monitor ? `The monitor has not seen a loss of ${words.monitored} yet.` : rail.without_monitor;
     if (!points.length) return;
     const [seen, mean, lower, upper] = points.at(-1);
-    const evidence = `${number(monitor.evidence)} so far; ${number(monitor.needed)} raises an alarm`;
-    const state = monitor.alarm_at === null ? `Evidence of a violation: ${evidence}.` : `It raised an alarm at loss ${monitor.alarm_at.toLocaleString("en")}.`;
-    this.monitor.explain(`${words.monitor_text} ${state}`);
+    const evidence = `${number(monitor.evidence)} so far; it begins at 1, grows with losses above the line, and ${number(monitor.needed)} raises an alarm`;
+    const line = monitor.level === rail.alarm_risk ? `alarm level ${number(monitor.level)}` : `alarm line of ${words.monitored} ${number(monitor.level)}`;
+    const state = monitor.alarm_at === null ? `Evidence that the risk is above it: ${evidence}.` : `It raised an alarm at loss ${monitor.alarm_at.toLocaleString("en")}.`;
+    this.monitor.explain(`${words.monitor_text} The dashed line is the risk of ${words.monitored} at which an alarm is due${monitor.level === rail.alarm_risk ? "" : ", the alarm level divided by the share"}. ${state}`);
     this.monitor.show({
       title: `Monitor of ${rail.name}`,
-      description: `After ${plural(seen, "loss", "losses")} the mean is ${number(mean)}, its expectation between ${number(lower)} and ${number(upper)}; the alarm level of ${words.monitored} is ${number(monitor.level)}. ${state}`,
+      description: `After ${plural(seen, "loss", "losses")} the mean is ${number(mean)}, its expectation between ${number(lower)} and ${number(upper)}; the alarm line of ${words.monitored} is ${number(monitor.level)}. ${state}`,
       x: [0, seen], top: Math.min(rail.bound, Math.max(2 * monitor.level, 1.2 * mean)), xLabel: `losses of ${words.monitored}`, format: (value) => number(value, 2),
-      levels: [{ kind: "alarm", value: monitor.level, label: `alarm level ${number(monitor.level)}` }],
+      levels: [{ kind: "alarm", value: monitor.level, label: line }],
       marks: [
         { kind: "band", lower: points.map(([n, , low]) => [n, low]), upper: points.map(([n, , , high]) => [n, high]) },
         { kind: "line", points: points.map(([n, value]) => [n, value]) },
@@ -174,7 +185,7 @@ class GuardrailView {
     this.means.show({
       title: `Mean ${rail.name} ${words.means_of}`,
       description: `${plural(known.length, words.unit)}; ${target} is ${number(rail.alpha)}. ${words.unit_title} ${last.number}: ${[say("new"), say("old")].filter(Boolean).join(", ")}.`,
-      x: [known[0].number - 0.5, last.number + 0.5], xLabel: words.unit, format: (value) => number(value, 2),
+      x: [known[0].number - 0.5, last.number + 0.5], xLabel: words.unit, format: (value) => number(value, 2), room: 100,
       top: Math.min(1.02 * rail.bound, Math.max(3 * rail.alpha, ...[...old, ...fresh].map(([, mean]) => 1.15 * mean))),
       levels: [{ kind: "level", value: rail.alpha, label: `${target} ${number(rail.alpha)}` }],
       marks: [bars(old, "bar old"), bars(fresh, "bar"), { kind: "dots", name: "ring", points: old }, { kind: "dots", name: "dot", points: fresh }],

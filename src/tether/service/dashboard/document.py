@@ -31,7 +31,7 @@ class Sentences:
 
 @dataclass(frozen=True)
 class State:
-    """How it is now: a word for the color ("running", "safe", "alarm"), and sentences.
+    """How it is now: a word for the color ("running", "held", "safe", "alarm"), and sentences.
 
     `note` says why nothing moves, if that is so.
     """
@@ -71,12 +71,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Point:
-    """One step: what was in force when it began, and why."""
+    """One step: what was in force when it began, and why.
+
+    `falls` if an alarm ended that before the step was over.
+    """
 
     number: int
     begun: str
     level: Level
     why: str
+    falls: bool = False
 
 
 @dataclass(frozen=True)

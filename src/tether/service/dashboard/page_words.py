@@ -118,7 +118,7 @@ RELEASE_WORDS = PageWords(
     monitored="the new system",
     means_title="Both systems, step by step",
     means_text="Dots are the new system, rings the old one, each with a 95 % interval that is "
-    "valid at all times.",
+    "valid at all times; with an arrow where it goes beyond the chart.",
     means_of="of both systems by step",
     recent_title="Recent decisions",
     recent_text="Keys that a system answered for the first time, latest first.",
@@ -151,7 +151,8 @@ RUN_WORDS = PageWords(
     monitored="the round's policy",
     means_title="Realized risk, round by round",
     means_text="Dots are rounds with an optimized policy, rings rounds of the safe policy alone, "
-    "each with a 95 % interval that is valid at all times.",
+    "each with a 95 % interval that is valid at all times; with an arrow where it goes beyond the "
+    "chart.",
     means_of="of what was served by round",
     recent_title="Recent actions",
     recent_text="Latest first; contexts and actions are shortened.",
@@ -177,6 +178,7 @@ RAMP_WORDS = replace(
     monitor_text="The mean loss of the optimized policy and its confidence sequence.",
     monitored="the optimized policy",
     means_text="Dots are rounds with an optimized policy, over the actions of both policies; rings "
-    "are rounds of the safe policy alone. Each has a 95 % interval that is valid at all times.",
+    "are rounds of the safe policy alone. Each has a 95 % interval that is valid at all times, "
+    "with an arrow where it goes beyond the chart.",
 )
 """The words of a run whose rounds have a share."""

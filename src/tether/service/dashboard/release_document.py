@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from tether.report.releases.release_assumptions import release_assumptions
 from tether.report.releases.release_sentences import release_promise, release_state
-from tether.rounds.releases.release_history import ReleaseHistory
+from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.release_watch import ReleaseView
 from tether.rounds.releases.served_release import ServedRelease
@@ -49,7 +49,7 @@ class WatchedRelease:
 
 def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -> Document:
     """Everything that is shown of a release."""
-    history, state = view.history, release_state(view.history)
+    history = view.history
     shown = history.steps[-STEPS_SHOWN:]
     return Document(
         title=title,
@@ -59,10 +59,10 @@ def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -
         target=history.target,
         number=view.step.number,
         level=share_level(history.share),
-        state=State(state.kind, state.heading, state.sentence, state.details, _note(history)),
+        state=_state(history),
         promise=Sentences(*release_promise(history)),
         progress=_progress(view, settings),
-        path=[Point(each.number, each.begun, share_level(each.share), each.why) for each in shown],
+        path=[_point(step) for step in shown],
         axis=(),
         left_out=len(history.steps) - len(shown),
         guardrails=[_guardrail(view, name) for name in history.limits],
@@ -71,6 +71,11 @@ def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -
         recent=[asdict(each) for each in view.recent],
         assumptions=[asdict(each) for each in release_assumptions(history)],
     )
+
+
+def _point(step: StepRecord) -> Point:
+    falls = step.stopped_by is not None and step.share > 0
+    return Point(step.number, step.begun, share_level(step.share), step.why, falls)
 
 
 def _progress(view: ReleaseView, settings: ReleaseSettings) -> Progress:
@@ -91,10 +96,23 @@ def _by_hand(settings: ReleaseSettings) -> bool:
     return is_endless or settings.confidence is not None
 
 
+def _state(history: ReleaseHistory) -> State:
+    """How it is now; a release that runs with a warning looks different from one without."""
+    found, note = release_state(history), _note(history)
+    if note and found.kind == "running":
+        return State("held", f"{found.heading}, held back", found.sentence, found.details, note)
+    return State(found.kind, found.heading, found.sentence, found.details, note)
+
+
 def _note(history: ReleaseHistory) -> str:
     missing = history.missing and f"Missing outcomes: {history.missing}."
     stalled = history.stalled and f"The share does not grow: {history.stalled}."
-    return " ".join(each for each in (missing, stalled) if each)
+    others = [
+        f"{told[0].upper()}{told[1:]}."
+        for told in (history.inverted, history.exceeded, history.closed)
+        if told
+    ]
+    return " ".join(each for each in (*others, missing, stalled) if each)
 
 
 def _guardrail(view: ReleaseView, name: str) -> Guardrail:

@@ -6,6 +6,7 @@ is not stored again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -36,6 +37,7 @@ from tether.service.request_body import (
     refuse_others,
 )
 from tether.service.service import Service
+from tether.service.shown_loss import shown_loss
 
 SYSTEMS = ("old", "new")
 OUTCOME_FIELDS = ("key", "system", "losses")
@@ -48,6 +50,7 @@ class JsonApi:
 
     def __init__(self, service: Service) -> None:
         self._service, self._limits = service, service.settings.limits
+        self._told: list[str] = []
         guardrails = service.release.settings.limits
         service.metrics.outcomes({(each, name): 0 for each in SYSTEMS for name in guardrails})
 
@@ -154,7 +157,7 @@ class JsonApi:
         ramp = state.step.ramp_share
         promises = ramp.promises if state.share > 0 else {}  # else the old system alone answers
         guardrails = {
-            name: asdict(limit)
+            name: {"tolerated": limit.alpha, "bound": limit.bound, "alarm_risk": limit.alarm_risk}
             | {"promise": promises.get(name)}
             | {"missing_outcomes": {each: state.counted[each, name].pending for each in SYSTEMS}}
             for name, limit in settings.limits.items()
@@ -164,13 +167,14 @@ class JsonApi:
             {
                 "flag": self._service.settings.flag,
                 "state": state.told(settings),
+                "warnings": await self._warnings(),
                 "share": state.share,
                 "step": {
                     "number": state.step.number,
                     "begun": state.step.begun,
                     "ends": None if ends is None else ends.isoformat(),
                     "keys": state.keys,
-                    "share": state.step.share,
+                    "computed_share": state.step.share,
                     "why": state.step.why,
                 },
                 "alarm": None if state.alarm is None else asdict(state.alarm),
@@ -182,6 +186,13 @@ class JsonApi:
                 "version": __version__,
             }
         )
+
+    async def _warnings(self) -> list[str]:
+        """What keeps the share down or looks wrong; without the store, what was known last."""
+        if self._service.is_store_available:
+            with suppress(ApiError):  # the store is lost just now
+                self._told = list(await self._service.call(self._service.release.warnings))
+        return self._told
 
     def _items(self, body: dict[str, Any], name: str) -> list[Any]:
         items, most = body[name], self._limits.items_per_request
@@ -210,8 +221,8 @@ class JsonApi:
             if not is_number or not 0 <= loss <= known[name].bound:
                 raise ApiError(
                     400,
-                    f"loss {name!r} of {where} must be from 0 to {known[name].bound:g}, got "
-                    f"{loss!r:.80}",
+                    f"loss {name!r} of {where} must be a number from 0 to {known[name].bound:g}, "
+                    f"got {shown_loss(loss, known[name].bound)}",
                 )
         return key, system, {name: float(loss) for name, loss in losses.items()}
 

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tether.rounds.releases.closed_share import closed_share_advice
 from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
 from tether.service.endpoint import Endpoint
@@ -32,7 +33,10 @@ CLOSED_STATUS = 412
 
 
 class Gate:
-    """The gate, which is open while no alarm stands and the share is what is asked for."""
+    """The gate, which is open while no alarm stands and the share is what is asked for.
+
+    Without a share to ask for it is closed too where the old system alone does not pass.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -88,13 +92,14 @@ class Gate:
         if not self._service.is_store_available:
             raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
         release = self._service.release
-        state, losses = await self._service.call(  # not what held before
-            lambda: (release.state(), release.present_losses())
+        state, losses, warnings = await self._service.call(  # not what held before
+            lambda: (release.state(), release.present_losses(), release.warnings())
         )
-        reason = why_closed(state, weight)
+        advice = closed_share_advice(state.step.ramp_share)
+        reason = why_closed(state, weight, f"no share passes: {state.step.why}" if advice else "")
         return {
             "pass": reason is None,
-            "reason": reason or why_open(state, weight),
+            "reason": "; ".join([reason or why_open(state, weight), *warnings]),
             "share": state.share,
             "step": state.step.number,
             "alarm": None if state.alarm is None else state.alarm.number,
@@ -109,14 +114,17 @@ class Gate:
         }
 
 
-def why_closed(state: ReleaseState, weight: float | None) -> str | None:
-    """Why another tool may not go on to a weight, in percent; None if it may."""
+def why_closed(state: ReleaseState, weight: float | None, closed: str = "") -> str | None:
+    """Why another tool may not go on to a weight, in percent; None if it may.
+
+    `closed` says why no share passes, if none does.
+    """
     if state.alarm is not None:
         alarm = f"alarm {state.alarm.number} stands ({state.alarm.monitor}): {state.alarm.message}"
         return alarm if weight is None else f"{alarm}; {_compared(state, weight, 'asked for')}"
     if weight is not None and state.share < weight / 100:
         return _compared(state, weight, "less than")
-    return None
+    return closed or None if weight is None else None
 
 
 def why_open(state: ReleaseState, weight: float | None) -> str:

@@ -19,6 +19,7 @@ from tether.service.json_schemas import (
 )
 from tether.service.request_body import read_object, refuse_others
 from tether.service.service import Service
+from tether.service.shown_loss import shown_loss
 
 RUN_OUTCOME_FIELDS = ("id", "loss", "losses", "reward")
 """What the outcome of an action consists of."""
@@ -104,7 +105,9 @@ class OutcomesApi:
             bound = self._losses[name].bound
             if not _is_number(loss) or not 0 <= loss <= bound:
                 raise ApiError(
-                    400, f"loss {name!r} of {where} must be from 0 to {bound:g}, got {loss!r:.80}"
+                    400,
+                    f"loss {name!r} of {where} must be a number from 0 to {bound:g}, got "
+                    f"{shown_loss(loss, bound)}",
                 )
         values = {name: float(loss) for name, loss in named.items()}
         if "reward" in given:

@@ -38,7 +38,12 @@ class RunStatus:
         if not isinstance(state, RunState):
             raise ApiError(503, "the store has not answered yet")
         losses = {
-            name: asdict(limit) | {"promise": _shown(state.promises.get(name))}
+            name: {
+                "tolerated": limit.alpha,
+                "bound": limit.bound,
+                "alarm_risk": limit.alarm_risk,
+                "promise": _shown(state.promises.get(name)),
+            }
             for name, limit in settings.limits.items()
         }
         return JSONResponse(

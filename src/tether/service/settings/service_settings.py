@@ -172,6 +172,8 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
     given = Path(path)
     try:
         content = tomllib.loads(given.read_bytes().decode())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no settings file {given}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{given} is not a TOML file: {error}") from None
     try:

@@ -1,0 +1,75 @@
+"""Whether a threshold keeps as much of new claims as of the calibration.
+
+The promise is for new items that are like those of the calibration. Then both shares differ by
+chance alone: with m claims per item, which may be kept or dropped together, the variance of a share
+among N claims is at most about m·p·(1 − p) / N. A score on another scale, of another model or
+turned round keeps clearly more or less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.types import Booleans
+from tether.risk.selection import POOL_NAME, Selection
+
+MIN_CLAIMS_COMPARED = 50
+"""Fewer claims than this are not compared."""
+UNLIKELY_STANDARD_ERRORS = 5.0
+"""How many standard errors both shares must differ by."""
+MAX_NAMED_DOUBTS = 5
+"""Of how many groups it is told."""
+
+KeptCounts = dict[str, tuple[int, int]]
+"""How many claims were looked at and kept, by group; by "" where there are no groups."""
+
+
+def count_kept(selection: Selection, kept: Booleans, groups: object = None) -> KeptCounts:
+    """Count the claims of each group that has a useful promise."""
+    if not selection.groups or not len(kept):
+        return {"": (len(kept), int(kept.sum()))}
+    labels = np.asarray(validate.labels("groups", groups, len(kept))).astype(np.str_)
+    names, group = np.unique(labels, return_inverse=True)
+    found: KeptCounts = {}
+    for k, name in enumerate(names.tolist()):
+        part = POOL_NAME if name in selection.pooled_groups else name
+        if selection.groups[part].useful:
+            seen, before = kept[group == k], found.get(part, (0, 0))
+            found[part] = (before[0] + len(seen), before[1] + int(seen.sum()))
+    return found
+
+
+def add_counts(one: KeptCounts, other: KeptCounts) -> KeptCounts:
+    """Both together."""
+    return {
+        name: (
+            one.get(name, (0, 0))[0] + other.get(name, (0, 0))[0],
+            one.get(name, (0, 0))[1] + other.get(name, (0, 0))[1],
+        )
+        for name in {**one, **other}
+    }
+
+
+def kept_doubts(selection: Selection, counts: KeptCounts) -> list[str]:
+    """Say where the share that is kept differs from that of the calibration by more than chance."""
+    doubts = []
+    for name, (read, kept) in counts.items():
+        part = selection.groups[name] if name else selection
+        known = part.kept
+        if known is None or not part.useful or not known.items:
+            continue
+        if min(read, known.total) < MIN_CLAIMS_COMPARED:
+            continue
+        share = (kept + known.kept + 1) / (read + known.total + 2)
+        per_item = known.total / known.items
+        error = np.sqrt(per_item * share * (1 - share) * (1 / read + 1 / known.total))
+        if abs(kept / read - known.share) > UNLIKELY_STANDARD_ERRORS * error:
+            doubts.append(
+                f"{name + ': ' if name else ''}{kept / read:.1%} of {read:,} {known.unit} are kept "
+                f"here, and {known.share:.1%} in the calibration, which is more than chance "
+                "explains: are these scores of the same model and on the same scale, and are the "
+                "items of the same kind? The promise is for such items only"
+            )
+    more = len(doubts) - MAX_NAMED_DOUBTS
+    return doubts if more <= 0 else [*doubts[:MAX_NAMED_DOUBTS], f"and in {more} more groups"]

@@ -1,0 +1,56 @@
+"""Tables whose columns carry the names of actions are matched by name."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tether._core.labelled_tables import by_action, labels_of
+
+VALUES = {"email": [0.1, 0.2], "none": [0.3, 0.3], "push": [0.6, 0.5]}
+WANTED = np.array([[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_columns_of_a_frame_are_put_in_the_order_of_the_actions(frame):
+    found = by_action("table", frame(VALUES), np.array(["push", "none", "email"]))
+    np.testing.assert_array_equal(found, WANTED)
+
+
+def test_a_series_is_matched_by_its_index():
+    row = pd.Series([0.1, 0.3, 0.6], index=["email", "none", "push"])
+    np.testing.assert_array_equal(by_action("row", row, ["push", "none", "email"]), [0.6, 0.3, 0.1])
+
+
+def test_numbers_are_matched_by_their_value():
+    frame = pd.DataFrame([[0.1, 0.9]], columns=[2, 1])
+    np.testing.assert_array_equal(by_action("table", frame, np.array([1, 2])), [[0.9, 0.1]])
+    text = pl.DataFrame({"2": [0.1], "1": [0.9]})
+    np.testing.assert_array_equal(by_action("table", text, np.array([1, 2])), [[0.9, 0.1]])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [[0.1, 0.9]],
+        np.array([[0.1, 0.9]]),
+        pd.DataFrame([[0.1, 0.9]]),
+        pl.DataFrame([[0.1], [0.9]]),
+        pd.Series([0.1, 0.9]),
+    ],
+    ids=["list", "array", "pandas", "polars", "series"],
+)
+def test_a_table_without_names_is_left_as_it_is(table):
+    assert labels_of(table) is None
+    assert by_action("table", table, np.array(["push", "none"])) is table
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [["p_email", "p_push"], ["email", "email"], [("a", "email"), ("a", "push")], ["email", 3]],
+)
+def test_other_names_are_an_error_that_shows_both(columns):
+    frame = pd.DataFrame([[0.1, 0.9]], columns=columns)
+    with pytest.raises(ValueError, match=r"table has the columns .*'email', 'push'.*to_numpy"):
+        by_action("table", frame, np.array(["email", "push"]))

@@ -1,0 +1,180 @@
+"""The share of false claims among all that are shown, as an expected loss."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tether
+from tests.risk import brute_force
+from tests.scale import scaled
+from tether.risk.claim_losses import claim_loss, needed_shown
+
+MOST = 8
+ITEMS = st.lists(
+    st.lists(st.tuples(brute_force.SCORES, st.booleans()), max_size=MOST), min_size=1, max_size=30
+).filter(any)
+GRID = st.lists(brute_force.SCORES, min_size=1, max_size=5, unique=True).map(sorted)
+
+
+def exact_loss(item, threshold, share, most=MOST):
+    kept = [true for score, true in item if score >= threshold]
+    return share + (kept.count(False) - share * len(kept)) / most
+
+
+def as_claims(items):
+    flat = [claim for item in items for claim in item]
+    offsets = np.cumsum([0, *map(len, items)])
+    return tether.Claims([s for s, _ in flat], [t for _, t in flat], offsets)
+
+
+@settings(max_examples=scaled(100), deadline=None)
+@given(items=ITEMS, grid=GRID, share=st.fractions("1/20", "19/20", max_denominator=20))
+@pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+def test_the_walk_of_gcrc_is_that_of_exact_fractions(items, grid, share):
+    loss = tether.FalseAmongShown(float(share), most_claims=MOST)
+    rows = [[exact_loss(item, t, share) for t in grid[::-1]] for item in items]
+    swept = tether.risk.sweep(as_claims(items), grid, loss=loss)
+    sums = [float(sum(column)) for column in zip(*rows, strict=True)]
+    assert swept.sums == pytest.approx(sums)
+    found = tether.gcrc(as_claims(items), grid, loss=loss, promise=float(share))
+    if found.exists:
+        index = grid[::-1].index(found.threshold)
+        assert found.risk == pytest.approx(float(brute_force.conservative(rows, index)))
+        assert found.risk <= found.promise + 1e-12 <= float(share) + 2e-12
+        safer = range(index + 1)
+        assert all(brute_force.conservative(rows, j) <= share for j in safer)
+    for rows_at in zip(*rows, strict=True):  # the mean is at most the share, and so is the ratio
+        assert all(0 <= value <= 1 for value in rows_at)
+    for column, t in enumerate(grid[::-1]):
+        kept = [true for item in items for score, true in item if score >= t]
+        mean = Fraction(sum(row[column] for row in rows)) / len(rows)
+        assert (mean <= share) == (kept.count(False) <= share * len(kept))
+        if mean <= share:  # what the promise says in words
+            assert kept.count(False) <= mean * len(kept)
+
+
+@pytest.mark.parametrize("supported", [[1, 1, 0, 1], [0, 0], [1] * MOST, [0] * MOST])
+def test_the_fast_loss_is_the_function_of_labels_and_kept(supported):
+    loss = tether.FalseAmongShown(0.1, most_claims=MOST)
+    labels = np.array(supported, dtype=bool)
+    kept = np.tri(len(labels), dtype=bool)
+    fast = claim_loss(loss)
+    assert fast.after(labels[None])[0].tolist() == [loss(labels, each) for each in kept]
+    assert fast.before(labels[None]).tolist() == [loss(labels, np.zeros_like(labels))] == [0.1]
+    false = np.count_nonzero(~labels)
+    assert loss(labels, kept[-1]) == pytest.approx(0.1 + (false - 0.1 * len(labels)) / MOST)
+
+
+def test_so_many_claims_must_be_shown_before_the_safest_threshold_can_pass():
+    """One claim per item, all true: at 0.1 and 8 claims, 72 must be shown."""
+    assert needed_shown(0.1, 8) == 72
+    loss = tether.FalseAmongShown(0.1, most_claims=8)
+    found = {}
+    for shown in (71, 72, 73):
+        scores = np.where(np.arange(400) < shown, 0.9, 0.1)
+        claims = tether.Claims(scores, np.ones(400), np.arange(0, 401, 4))
+        swept = tether.risk.sweep(claims, [0.5], loss=loss)
+        found[shown] = swept.risks()[0] <= 0.1 + 1e-12
+        if shown == 71:
+            text = tether.gcrc(claims, [0.5], loss=loss, promise=0.1).warnings[-1]
+            assert "shows 71 claims, 0 of them false" in text
+            assert "= 72, however few are false" in text
+    assert found == {71: False, 72: True, 73: True}
+
+
+def world(rng, n_items):
+    """Answers of up to four claims, of which hard ones are shorter; scores know the truth."""
+    sizes = rng.integers(1, 5, n_items)
+    easy = np.repeat(rng.random(n_items) < 0.6, sizes)
+    true = rng.random(sizes.sum()) < np.where(easy, 0.97, 0.5)
+    scores = np.clip(0.3 * true + 0.3 * easy + 0.4 * rng.random(len(true)), 0, 1)
+    return tether.Claims(scores, true, np.append(0, np.cumsum(sizes)))
+
+
+def weak_scores(rng, n_items):
+    """Answers whose claims are right or wrong together, and scores that tell little."""
+    sizes = rng.integers(1, 5, n_items)
+    good = np.repeat(rng.random(n_items), sizes)
+    scores = rng.random(sizes.sum())
+    true = rng.random(len(scores)) < 0.62 + 0.36 * scores**2 + 0.25 * (good - 0.5)
+    return tether.Claims(scores, true, np.append(0, np.cumsum(sizes)))
+
+
+@pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+def test_the_share_that_is_shown_false_stays_below_the_promise_and_without_care_does_not():
+    """False claims minus the share of those shown, per answer, expected at what is served."""
+    rng, share, grid = np.random.default_rng(0), 0.2, np.linspace(0, 0.6, 13)
+    loss, large = tether.FalseAmongShown(share, most_claims=4), weak_scores(rng, 100_000)
+    excess = {}
+    for threshold in grid:
+        kept = large.scores >= threshold
+        excess[threshold] = ((kept & ~large.supported).sum() - share * kept.sum()) / large.n_items
+    careful, careless = [], []
+    for _ in range(scaled(400)):
+        swept = tether.risk.sweep(weak_scores(rng, 40), grid, loss=loss)
+        found = tether.gcrc(swept, promise=share)
+        careful.append(excess[found.threshold] if found.useful else 0.0)
+        passing = np.flatnonzero(swept.risks(conservative=False) <= share)
+        careless.append(excess[grid[::-1][passing[-1]]] if len(passing) else 0.0)
+    assert np.mean(careful) <= 3 * np.std(careful) / len(careful) ** 0.5
+    assert np.mean(careless) > 3 * np.std(careless) / len(careless) ** 0.5
+    assert np.count_nonzero(careful) > 0.1 * len(careful)
+
+
+def test_what_it_needs_is_asked_for():
+    claims = world(np.random.default_rng(0), 200)
+    loss = tether.FalseAmongShown(0.1, most_claims=4)
+    with pytest.raises(ValueError, match=r"thresholds are needed .* = 36 claims must be shown"):
+        tether.gcrc(claims, promise=0.1, loss=loss)
+    for options in ({"alpha": 0.1}, {"promise": 0.2}):
+        with pytest.raises(ValueError, match=r"pass promise=0\.1, and neither another number"):
+            tether.gcrc(claims, [0.5, 0.6], loss=loss, **options)
+    with pytest.raises(ValueError, match="most_claims = 3, but an item has 4 claims"):
+        tether.gcrc(claims, [0.5], promise=0.1, loss=tether.FalseAmongShown(0.1, most_claims=3))
+    for share, most in ((0.0, 4), (1.0, 4), (10, 4), (0.1, 0)):
+        with pytest.raises(ValueError, match="must be"):
+            tether.FalseAmongShown(share, most)
+
+
+def test_the_result_counts_what_is_shown_false_and_says_so_in_words():
+    claims = world(np.random.default_rng(0), 2000)
+    loss = tether.FalseAmongShown(0.1, most_claims=4)
+    groups = np.where(np.arange(2000) % 3, "a", "b")
+    grid = np.linspace(0.2, 0.7, 11)
+    for found in (
+        tether.gcrc(claims, grid, promise=0.1, loss=loss),
+        tether.gcrc(claims, grid, promise=0.1, loss=loss, groups=groups),
+    ):
+        assert found.useful
+        by_claim = np.repeat(groups, np.diff(claims.offsets)) if found.groups else None
+        kept = tether.filter_claims(found, claims.scores, groups=by_claim)
+        false = int((kept & ~claims.supported).sum())
+        text = " ".join(str(found).split())
+        assert f"{false:,} of the {kept.sum():,} claims shown are false" in text
+        assert "as a share of the expected number of all claims shown" in text
+        assert "an item that shows nothing" not in text
+        assert found.settings == {"share": 0.1, "most_claims": 4}
+        assert tether.Selection.from_dict(found.to_dict()).to_dict() == found.to_dict()
+    assert found.groups["a"].statement.startswith("expected number of false claims shown, as a ")
+
+
+def test_claims_in_parts_give_the_same(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    claims = world(np.random.default_rng(1), 600)
+    items = np.repeat(np.arange(600), np.diff(claims.offsets))
+    table = pandas.DataFrame({"s": claims.scores, "t": claims.supported, "i": items})
+    for name, (first, stop) in enumerate(pairwise((0, 200, 450, 600))):
+        table[(items >= first) & (items < stop)].to_parquet(tmp_path / f"{name}.parquet")
+    loss, grid = tether.FalseAmongShown(0.1, most_claims=4), np.linspace(0.2, 0.7, 11)
+    scanned = tether.Claims.scan(tmp_path, scores="s", supported="t", items="i")
+    with pytest.raises(ValueError, match="thresholds are needed"):
+        tether.gcrc(scanned, promise=0.1, loss=loss)
+    inside = tether.gcrc(claims, grid, promise=0.1, loss=loss)
+    parts = tether.gcrc(scanned, grid, promise=0.1, loss=loss)
+    assert inside.useful
+    assert (parts.threshold, parts.settings) == (inside.threshold, inside.settings)
+    assert parts.promise == pytest.approx(inside.promise)

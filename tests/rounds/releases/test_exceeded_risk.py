@@ -1,0 +1,72 @@
+"""A new system that is bad from the start raises no alarm, and everything that shows it says so."""
+
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+from tests.service.running import running, settings
+from tether.release import ArmCounts
+
+SAID = "is above what is tolerated (0.03): its share will not grow to 100 %. Consider to halt it"
+OLD = {"failed": ArmCounts(2000, 20.0)}
+
+
+def released(path, rate, steps=6):
+    """A release whose new system fails at a rate, at evenly spaced keys."""
+    with tether.Release(path, {"failed": 0.03}, promise=True, old=OLD, salt=b"bad") as release:
+        count = 0
+        for number in range(steps):
+            if number:
+                release.advance()
+            for key in (f"{number}/{k}" for k in range(500)):
+                system = release.assign(key)
+                failed = False
+                if system == "new":
+                    count += 1
+                    failed = int(count * rate) > int((count - 1) * rate)
+                release.observe(key, {"failed": float(failed)}, system=system)
+        return release.history()
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bad") / "release.db"
+    return path, released(path, 0.2)
+
+
+def test_a_new_system_above_what_is_tolerated_is_named(bad):
+    history = bad[1]
+    assert history.alarm is None
+    assert 0 < history.share < 0.5
+    assert SAID in history.exceeded
+    assert history.exceeded.startswith("the new system's mean 'failed' (0.")
+    assert SAID in " ".join(history.summary().split())
+    assert history.inverted == ""
+
+
+def test_the_command_line_says_so(bad):
+    assert SAID in one_line(run("status", bad[0]))
+    assert SAID in one_line(run("release", "status", bad[0], "--json"))
+
+
+def test_the_service_says_so(bad):
+    with running(
+        settings(bad[0], release={"guardrails": None, "old": None, "salt": None})
+    ) as client:
+        status, gate = client.get("/v1/status").json(), client.get("/v1/gate").json()
+        shown = client.get("/v1/dashboard").json()["parts"]["state"]
+    (warning,) = status["warnings"]
+    assert SAID in warning
+    assert gate["pass"] is True
+    assert gate["reason"] == f"no alarm stands; {warning}"
+    assert SAID in shown["note"]
+    assert (shown["kind"], shown["heading"]) == ("held", "Running, held back")
+
+
+def test_a_good_one_and_one_that_is_halted_are_not(bad, tmp_path):
+    good = released(tmp_path / "good.db", 0.01, steps=3)
+    assert good.warnings == ()
+    with tether.Release(bad[0]) as release:
+        release.halt("it is bad", actor="ann")
+        assert release.history().exceeded == ""
+        release.resume("go on", actor="ann")

@@ -1,0 +1,60 @@
+"""Losses that are in a log several times."""
+
+import numpy as np
+import pytest
+
+import tether
+from tests.cli.command_line import one_line, run
+from tether.rounds.releases.repeated_losses import repeated_losses
+
+ONCE = (np.random.default_rng(1).random(2000) < 0.012).astype(float)
+
+
+@pytest.mark.parametrize("repeat", [np.tile, np.repeat])
+@pytest.mark.parametrize("times", [2, 10])
+def test_a_log_that_is_there_several_times_is_warned_of(repeat, times):
+    assert repeated_losses(repeat(ONCE, times)) == (2000, times)
+    with pytest.warns(
+        tether.AssumptionWarning, match=f"rows are 2,000 rows {times} times: leave the repeats"
+    ):
+        tether.Release("sqlite://", {"failed": 0.03}, old={"failed": repeat(ONCE, times)}).close()
+
+
+def test_missing_losses_are_equal_to_each_other():
+    some = np.where(np.arange(2000) % 7 == 0, np.nan, ONCE)
+    assert repeated_losses(np.tile(some, 3)) == (2000, 3)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        np.zeros(5000),
+        np.ones(12),
+        ONCE,
+        np.array([0.0, 1.0] * 3),
+        np.array([0.0]),
+        np.array([]),
+        np.repeat([0.0, 1.0], [1980, 20]),
+        np.repeat([0.0, np.nan], [1990, 10]),
+        np.tile(np.repeat([0.0, 1.0], [99, 1]), 10),
+        np.append(np.tile(ONCE, 2), 0.0),
+    ],
+)
+def test_what_may_be_chance_is_not(losses):
+    assert repeated_losses(losses) is None
+
+
+def test_short_logs_are_hardly_ever_refused_by_chance():
+    generator = np.random.default_rng(2)
+    found = [repeated_losses((generator.random(12) < 0.5) * 1.0) for _ in range(5000)]
+    assert not any(found)
+
+
+@pytest.mark.filterwarnings("default::tether.AssumptionWarning")
+def test_the_command_line_warns_in_one_line(tmp_path):
+    log = tmp_path / "old.csv"
+    log.write_text("\n".join(["failed", *map(str, np.tile(ONCE, 10)), ""]))
+    done = run("release", "start", tmp_path / "r.db", "--guardrail", "failed=0.03", "--old", log)
+    assert done.exit_code == 0
+    assert "warning: old['failed'] must have one loss for each key" in one_line(done)
+    assert ".py:" not in done.output
