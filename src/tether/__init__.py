@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         rounds,
         sampling,
         saving,
+        scan,
         service,
         verification,
     )
@@ -151,27 +152,15 @@ __all__ = [
     "sampling",
     "save_policy",
     "saving",
+    "scan",
     "serve",
     "service",
     "verification",
 ]
 
 _ROOMS = (
-    *(
-        "aiming",
-        "bo",
-        "control",
-        "learn",
-        "llm",
-        "monitor",
-        "policies",
-        "release",
-        "report",
-        "risk",
-        "rounds",
-        "sampling",
-    ),
-    *("saving", "service", "verification"),
+    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release", "report"),
+    *("risk", "rounds", "sampling", "saving", "scan", "service", "verification"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
