@@ -1,5 +1,6 @@
 """Statements and locks of SQLite end at the deadline."""
 
+import sqlite3
 import threading
 import time
 from contextlib import contextmanager
@@ -139,3 +140,38 @@ def test_an_error_other_than_a_lock_ends_the_wait_at_once(tmp_path):
     assert isinstance(error, exc.DatabaseError), error
     assert "file is not a database" in str(error)
     engine.dispose()
+
+
+@pytest.fixture
+def being_made(tmp_path):
+    """A new file without a write-ahead log that another process is writing to, and its writer."""
+    path = tmp_path / "new.db"
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("CREATE TABLE rows (number BIGINT)").close()
+    writer.execute("BEGIN IMMEDIATE").close()
+    yield path, writer
+    writer.close()
+
+
+def test_the_write_ahead_log_waits_for_a_process_that_makes_the_store(being_made, monkeypatch):
+    path, writer = being_made
+
+    def uniform(low, _):  # what is slept: the writer ends while it is waited for
+        if writer.in_transaction:
+            writer.execute("COMMIT").close()
+        return low
+
+    monkeypatch.setattr(sqlite_deadline.random, "uniform", uniform)
+    opened = sqlite3.connect(path)
+    with deadline.within(PATIENCE_SECONDS):
+        sqlite_deadline.use_wal(opened, None)
+    assert opened.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    opened.close()
+
+
+def test_the_write_ahead_log_is_not_waited_for_beyond_the_deadline(being_made):
+    path, _ = being_made
+    opened = sqlite3.connect(path)
+    with deadline.within(0.05), pytest.raises(sqlite3.OperationalError, match="locked"):
+        sqlite_deadline.use_wal(opened, None)
+    opened.close()

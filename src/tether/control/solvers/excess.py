@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.types import Floats, Integers
+from tether.control.densities import BudgetedDensities
 from tether.control.solvers.plain_budgeted_clip import PlainBudgetedClip
 from tether.control.solvers.plain_clip import PlainClip
 from tether.control.solvers.plain_sums import IntervalTotals, PlainSums
@@ -32,9 +33,9 @@ class Excess:
         self.problem = problem
         self.amounts = constraint.signed(problem.log.loss[constraint.name])
         self.worst, self.log_worst = constraint.worst, float(np.log(constraint.worst))
-        self.plain: PlainSums | None = PlainClip.build(problem, self.amounts)
-        if self.plain is None:
-            self.plain = PlainBudgetedClip.build(problem, self.amounts)
+        with_draws = isinstance(problem.densities, BudgetedDensities)
+        kind = PlainBudgetedClip if with_draws else PlainClip
+        self.plain: PlainSums | None = kind.build(problem, self.amounts)
 
     @cached_property
     def above(self) -> Integers:

@@ -88,7 +88,7 @@ def _make_sqlite(url: sql.URL, create: bool, deadline: float) -> sql.Engine:
     sqlite_deadline.install(engine)
     sql.event.listen(engine, "connect", _set_up_sqlite)
     if create:  # a reader leaves another program's database as it is
-        sql.event.listen(engine, "connect", _use_wal)
+        sql.event.listen(engine, "connect", sqlite_deadline.use_wal)
     if not in_memory:
         _open_engines.add(engine)
     return engine
@@ -112,7 +112,3 @@ if hasattr(os, "register_at_fork"):
 def _set_up_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin in `sqlite_deadline`
     connection.execute("PRAGMA synchronous=FULL").fetchall()
-
-
-def _use_wal(connection: Any, _: Any) -> None:
-    connection.execute("PRAGMA journal_mode=WAL").fetchall()

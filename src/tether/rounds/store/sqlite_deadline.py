@@ -40,24 +40,41 @@ def _begin(connection: sql.Connection) -> None:
     """Begin a transaction; one that writes waits for the other writers until the deadline."""
     writes = connection.get_execution_options().get(WRITES_OPTION, False)
     driver: Any = connection.connection.driver_connection
-    limit = min(deadline.remaining(), MAX_BUSY_SECONDS)
+    end = _end_of_waiting()
     if writes:
-        end = time.monotonic() + limit
-        driver.execute("PRAGMA busy_timeout=0").close()
-        while time.monotonic() < end and _is_busy(driver):
-            time.sleep(random.uniform(*LOCK_POLL_SECONDS))
-        limit = max(0.0, end - time.monotonic())
+        _run_when_free(driver, "BEGIN IMMEDIATE", end)
+    limit = max(0.0, end - time.monotonic())
     driver.execute(f"PRAGMA busy_timeout={int(1000 * limit)}").close()
     if not driver.in_transaction:  # or to have the error that was met
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _is_busy(driver: sqlite3.Connection) -> bool:
-    """Try to begin; whether another writer has the lock."""
-    try:
-        driver.execute("BEGIN IMMEDIATE").close()
-    except sqlite3.Error as error:
-        return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+def use_wal(driver: Any, _: Any) -> None:
+    """Let readers go on while another process writes; wait for the others until the deadline.
+
+    SQLite itself does not wait here: of several processes that change the mode of a new file at
+    once, all but one are told that it is locked.
+    """
+    if not _run_when_free(driver, "PRAGMA journal_mode=WAL", _end_of_waiting()):
+        driver.execute("PRAGMA journal_mode=WAL").fetchall()
+
+
+def _end_of_waiting() -> float:
+    return time.monotonic() + min(deadline.remaining(), MAX_BUSY_SECONDS)
+
+
+def _run_when_free(driver: sqlite3.Connection, statement: str, end: float) -> bool:
+    """Try a statement until no other process holds its lock; whether it ran in time."""
+    driver.execute("PRAGMA busy_timeout=0").close()
+    while time.monotonic() < end:
+        try:
+            driver.execute(statement).fetchall()
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                return False
+        else:
+            return True
+        time.sleep(random.uniform(*LOCK_POLL_SECONDS))
     return False
 
 
