@@ -1,5 +1,6 @@
 """A new system that is bad from the start raises no alarm, and everything that shows it says so."""
 
+import numpy as np
 import pytest
 
 import tether
@@ -18,13 +19,13 @@ def released(path, rate, steps=6):
         for number in range(steps):
             if number:
                 release.advance()
-            for key in (f"{number}/{k}" for k in range(500)):
-                system = release.assign(key)
-                failed = False
-                if system == "new":
-                    count += 1
-                    failed = int(count * rate) > int((count - 1) * rate)
-                release.observe(key, {"failed": float(failed)}, system=system)
+            keys = [f"{number}/{k}" for k in range(500)]
+            systems = release.assign(keys)
+            new = np.array(systems) == "new"
+            numbers = count + np.cumsum(new)
+            failed = new & (np.floor(numbers * rate) > np.floor((numbers - 1) * rate))
+            release.observe(keys, {"failed": failed.astype(float)}, system=systems)
+            count = int(numbers[-1])
         return release.history()
 
 
