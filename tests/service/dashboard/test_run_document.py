@@ -127,7 +127,10 @@ def test_a_ramp_has_shares_and_its_own_words():
     run.resume("a test", actor="ann")
     shown = watched(run)
     assert shown["level"]["text"] == "0 %"
-    assert "begins anew with the next action" in shown["state"]["note"]
+    assert shown["state"]["heading"] == "Ramp begins anew"
+    assert shown["state"]["sentence"] == "Round 2 is over."
+    assert "the next action begins another one" in shown["state"]["details"]
+    assert "No promise" in shown["promise"]["sentence"]
     run.act(1)
     assert watched(run)["number"] == 3
     run.close()
