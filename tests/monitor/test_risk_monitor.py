@@ -141,7 +141,7 @@ def test_an_alarm_stays():
     at = first.alarm_at
     assert (later.lowest_at, later.evidence_from) == (0, 1)
     assert str(later).startswith(
-        f"ALARM at loss {at}: the evidence grew from loss 1 on, over {at} losses, that they are "
+        f"ALARM at loss {at}: the evidence grew from loss 1 on, over {at} losses: "
         f"too high for alpha 0.1 (p "
     )
     assert str(later).endswith("The mean of all 5005 losses, from the first on, is 0.000999")
@@ -160,7 +160,7 @@ def test_the_evidence_of_an_alarm_grows_from_about_where_the_risk_rose():
 
 def test_one_loss_that_raises_an_alarm_is_told_in_the_singular():
     status = RiskMonitor(0.001, false_alarm_probability=0.5).update([1.0])
-    told = "ALARM at loss 1: the evidence grew from loss 1 on, over 1 loss, that"
+    told = "ALARM at loss 1: the evidence grew from loss 1 on, over 1 loss: too high for"
     assert str(status).startswith(told)
     assert status.to_dict()["evidence_from"] == 1
 

@@ -81,7 +81,7 @@ class RiskStatus(MonitorStatus):
         """
         if self.alarm:  # the interval is of all losses, and may well contain the level
             return (
-                f"{self.evidence('loss', 'losses')}, that they are too high for {level} (p "
+                f"{self.evidence('loss', 'losses')}: too high for {level} (p "
                 f"{self.p_value:.2g}; {self.false_alarm_probability:g} raises an alarm). The mean "
                 f"of all {self.seen} losses, from the first on, is {self.mean:.4g}"
             )

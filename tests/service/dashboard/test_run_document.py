@@ -92,7 +92,8 @@ def test_an_alarm_stands_and_is_cleared():
     assert "Round 2 began with its optimized policy." in shown["state"]["details"]
     assert shown["level"]["text"] == "0" != shown["path"][-1]["level"]["text"]
     assert shown["guardrails"][0]["promise"] is None
-    assert shown["guardrails"][0]["monitor"]["alarm_at"] is not None
+    monitor = shown["guardrails"][0]["monitor"]
+    assert 1 <= monitor["evidence_from"] <= monitor["alarm_at"]
     assert shown["alarms"][0]["cleared"] is None
     assert {each["name"]: each["is_open"] for each in shown["offers"]} == {
         "halt": False,
