@@ -35,17 +35,23 @@ WINDOW_SIZE = 1000, 1760
 DEADLINE = 60.0
 """How many seconds anything may take."""
 OLD_RISK, GOOD_RISK, BAD_RISK = 0.01, 0.008, 0.3
+KEYS_PER_CALL, KEYS_PER_STEP = 100, 400
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[httpx2.Client]:
-    """A client of a service with one guardrail and steps of 400 keys."""
+    """A client of a service with one guardrail and steps of 400 keys.
+
+    A step ends with its last decision, before the outcome of that can be reported: so rows count a
+    step later, or the picture would depend on which of the two comes first.
+    """
     settings = ServiceSettings(
         store=str(folder / "release.db"),
         release={
             "guardrails": {"complaint": 0.04},
             "old": {"complaint": ArmCounts(20_000, 20_000 * OLD_RISK)},
-            "keys_per_step": 400,
+            "keys_per_step": KEYS_PER_STEP,
+            "wait": 1,
             "salt": b"a picture",
         },
         flag="checkout",
@@ -90,6 +96,20 @@ def send(client: httpx2.Client, keys: list[str], new_risk: float, rng: random.Ra
     client.post("/v1/outcomes", json={"outcomes": outcomes}).raise_for_status()
 
 
+def send_calls(client: httpx2.Client, calls: range, new_risk: float, rng: random.Random) -> None:
+    """Send calls of different keys; after the last one of a step wait for the next step."""
+
+    def is_in_step(number: int) -> bool:
+        return client.get("/v1/status").json()["step"]["number"] == number
+
+    for call in calls:
+        first = KEYS_PER_CALL * call
+        send(client, [f"user {first + each}" for each in range(KEYS_PER_CALL)], new_risk, rng)
+        done, rest = divmod(first + KEYS_PER_CALL, KEYS_PER_STEP)
+        if not rest:
+            wait_for(lambda step=1 + done: is_in_step(step))
+
+
 def take_screenshot(driver: WebDriver, scheme: str) -> Image.Image:
     """Take a screenshot in the color scheme "light" or "dark"."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -105,12 +125,10 @@ def watch(driver: WebDriver, client: httpx2.Client) -> list[Image.Image]:
 
     rng = random.Random(7)
     driver.get(f"{client.base_url}/")
-    for part in range(26):
-        send(client, [f"user {100 * part + each}" for each in range(100)], GOOD_RISK, rng)
+    send_calls(client, range(26), GOOD_RISK, rng)
     wait_for(lambda: said("step") == "7" and said("progress-note").startswith("200 keys"))
     screenshots = [take_screenshot(driver, "light")]
-    for part in range(26, 30):
-        send(client, [f"user {100 * part + each}" for each in range(100)], BAD_RISK, rng)
+    send_calls(client, range(26, 27), BAD_RISK, rng)
     wait_for(lambda: said("heading") == "Active alarm")
     return [*screenshots, take_screenshot(driver, "dark")]
 

@@ -22,7 +22,8 @@ LOSSES = st.lists(st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), min_s
 def close(status: RiskStatus, expected: RiskStatus) -> None:
     status, expected = status.to_dict(), expected.to_dict()
     assert status.keys() == expected.keys()
-    assert status.pop("alarm_at") == expected.pop("alarm_at")
+    for name in ("alarm_at", "evidence_from", "lowest_at"):
+        assert status.pop(name) == expected.pop(name)
     for name, value in status.items():
         assert value == pytest.approx(expected[name], rel=1e-9, abs=1e-10), name
 
@@ -137,8 +138,31 @@ def test_an_alarm_stays():
     later = monitor.update([0.0] * 5000)
     assert later.alarm_at == first.alarm_at
     assert later.p_value <= 0.05 < math.exp(-later.log_wealth)
-    assert str(later).startswith(f"ALARM at loss {first.alarm_at}: from some loss on they are too")
+    at = first.alarm_at
+    assert (later.lowest_at, later.evidence_from) == (0, 1)
+    assert str(later).startswith(
+        f"ALARM at loss {at}: the evidence grew from loss 1 on, over {at} losses: "
+        f"too high for alpha 0.1 (p "
+    )
     assert str(later).endswith("The mean of all 5005 losses, from the first on, is 0.000999")
+
+
+def test_the_evidence_of_an_alarm_grows_from_about_where_the_risk_rose():
+    """Over 40 streams: the median error is small, and none begins after the alarm."""
+    rng, errors = np.random.default_rng(5), []
+    for _ in range(40):
+        losses = np.concatenate([rng.random(500) < 0.05, rng.random(500) < 0.4])
+        status = RiskMonitor(0.1).update(losses)
+        assert 1 <= status.evidence_from <= status.alarm_at
+        errors.append(abs(status.evidence_from - 501))
+    assert np.median(errors) < 10
+
+
+def test_one_loss_that_raises_an_alarm_is_told_in_the_singular():
+    status = RiskMonitor(0.001, false_alarm_probability=0.5).update([1.0])
+    told = "ALARM at loss 1: the evidence grew from loss 1 on, over 1 loss: too high for"
+    assert str(status).startswith(told)
+    assert status.to_dict()["evidence_from"] == 1
 
 
 def test_an_alarm_after_a_change_claims_nothing_that_its_own_interval_contradicts():

@@ -106,7 +106,9 @@ def test_each_kind_of_shift_is_found_late(name, change):
     assert not monitor.update(rng.normal(size=2000)).alarm
     status = monitor.update(change(rng.normal(size=300)))
     assert status.alarm, name
-    assert str(status).startswith(f"ALARM at score {status.alarm_at}: after 2300 scores")
+    assert str(status).startswith(f"ALARM at score {status.alarm_at}: the evidence grew from score")
+    assert "; after 2300 scores the p-value of no shift is" in str(status)
+    assert 1900 < status.evidence_from <= 2000 + (status.alarm_at - 2000) // 2
 
 
 def test_invalid_settings_are_refused():

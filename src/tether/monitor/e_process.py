@@ -15,10 +15,13 @@ from tether._core.types import Floats
 from tether.monitor.betting import Wealth
 
 E_PROCESS_KIND = "e-process"
-_SAVED_NAMES = ("seen", "log_bets", "log_wealth", "log_peak", "alarm_at")
+_SAVED_NAMES = ("seen", "log_bets", "log_wealth", "log_peak", "alarm_at", "log_lowest", "lowest_at")
 MAX_STEPS_SEEN = 2**53
 """The most steps that a saved process may have seen: beyond it floats cannot count."""
 _WEALTH_TOLERANCE = 1e-9
+LOWEST_TOLERANCE = 1e-9
+"""How far the log of the wealth may be above its minimum and count as being at it: rounding must
+not decide between two equal minima."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class MonitorStatus:
         Log of the largest wealth so far.
     alarm_at : int or None
         The observation that raised the alarm, counted from 1; None if there is no alarm.
+    lowest_at : int
+        After how many observations the wealth was at its minimum, for the last time before the
+        alarm; 0 is the start.
     false_alarm_probability : float
         The probability with which an alarm may ever be raised while the null hypothesis holds.
     """
@@ -43,12 +49,46 @@ class MonitorStatus:
     log_wealth: float
     log_peak: float
     alarm_at: int | None
+    lowest_at: int
     false_alarm_probability: float
 
     @property
     def alarm(self) -> bool:
         """Whether an alarm was raised, now or earlier."""
         return self.alarm_at is not None
+
+    @property
+    def evidence_from(self) -> int | None:
+        """The observation from which the evidence of the alarm grew; None if there is no alarm.
+
+        The first after the last minimum of the wealth before the alarm. An estimate of when the
+        null hypothesis began to fail; the alarm is valid whether or not it is right.
+        """
+        return None if self.alarm_at is None else self.lowest_at + 1
+
+    def evidence(self, observation: str, plural: str) -> str:
+        """Say from when to when the evidence of an alarm grew, in words.
+
+        Parameters
+        ----------
+        observation : str
+            What is observed, such as "loss".
+        plural : str
+            Several of them, such as "losses".
+
+        Returns
+        -------
+        str
+            The words; they do not depend on what is observed after the alarm.
+        """
+        if self.alarm_at is None:
+            return ""
+        count = self.alarm_at - self.lowest_at
+        many = f"1 {observation}" if count == 1 else f"{count} {plural}"
+        return (
+            f"ALARM at {observation} {self.alarm_at}: the evidence grew from {observation} "
+            f"{self.evidence_from} on, over {many}"
+        )
 
     @property
     def p_value(self) -> float:
@@ -61,9 +101,11 @@ class MonitorStatus:
         Returns
         -------
         dict
-            All fields by name, and the alarm and p-value.
+            All fields by name, whether there is an alarm, from when its evidence grew, and the
+            p-value.
         """
-        return asdict(self) | {"alarm": self.alarm, "p_value": self.p_value}
+        derived = ("alarm", "evidence_from", "p_value")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
 
 
 @dataclass(frozen=True)
@@ -73,6 +115,10 @@ class EProcess:
     Ville's inequality: under the null hypothesis the probability that the wealth *ever* reaches
     1/p is at most p. So the first time it does, with p the false alarm probability, is an alarm,
     which may be checked at every step. An alarm is never withdrawn.
+
+    `log_lowest` is the log of the smallest wealth before the alarm, the start included, and
+    `lowest_at` the last step after which the wealth was the smallest so far: the evidence of an
+    alarm grew from the next one on.
     """
 
     false_alarm_probability: float
@@ -80,6 +126,8 @@ class EProcess:
     log_wealth: float = 0.0
     log_peak: float = 0.0
     alarm_at: int | None = None
+    log_lowest: float = 0.0
+    lowest_at: int = 0
 
     @property
     def log_alarm_level(self) -> float:
@@ -94,7 +142,23 @@ class EProcess:
         if alarm_at is None and len(crossings):
             alarm_at = self.wealth.seen + int(crossings[0]) + 1
         peak = max(self.log_peak, float(path.max()))
-        return EProcess(self.false_alarm_probability, wealth, float(path[-1]), peak, alarm_at)
+        lowest, lowest_at = self.log_lowest, self.lowest_at
+        before = path[: crossings[0]] if len(crossings) else path
+        if self.alarm_at is None and len(before):
+            minima = np.minimum.accumulate(np.minimum(before, lowest))
+            is_lowest = np.flatnonzero(before <= minima + LOWEST_TOLERANCE)
+            if len(is_lowest):
+                lowest_at = self.wealth.seen + int(is_lowest[-1]) + 1
+            lowest = float(minima[-1])
+        return EProcess(
+            self.false_alarm_probability,
+            wealth,
+            float(path[-1]),
+            peak,
+            alarm_at,
+            lowest,
+            lowest_at,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
@@ -106,6 +170,8 @@ class EProcess:
                 "log_wealth": self.log_wealth,
                 "log_peak": self.log_peak,
                 "alarm_at": self.alarm_at,
+                "log_lowest": self.log_lowest,
+                "lowest_at": self.lowest_at,
             }
         )
         return plain
@@ -125,16 +191,21 @@ class EProcess:
             alarm_at = saved["alarm_at"]
             if alarm_at is not None:
                 alarm_at = saved_count("alarm_at", alarm_at, 1, seen)
-            log_wealth, log_peak = (
+            log_wealth, log_peak, log_lowest = (
                 validate.number(name, saved[name], above=-math.inf, below=math.inf)
-                for name in ("log_wealth", "log_peak")
+                for name in ("log_wealth", "log_peak", "log_lowest")
             )
-        self = cls(false_alarm_probability, Wealth(seen, log_bets), log_wealth, log_peak, alarm_at)
+            latest = seen if alarm_at is None else alarm_at - 1
+            lowest_at = saved_count("lowest_at", saved["lowest_at"], 0, latest)
+        wealth = Wealth(seen, log_bets)
+        self = cls(
+            false_alarm_probability, wealth, log_wealth, log_peak, alarm_at, log_lowest, lowest_at
+        )
         self._check_consistent()
         return self
 
     def _check_consistent(self) -> None:
-        """Refuse a wealth, a peak or an alarm that contradicts the others."""
+        """Refuse a wealth, a peak, a minimum or an alarm that contradicts the others."""
         held = self.wealth.log_total
         if not math.isclose(held, self.log_wealth, rel_tol=_WEALTH_TOLERANCE, abs_tol=1e-9):
             raise ValueError(f"log_wealth is {self.log_wealth!r}, but log_bets amount to {held!r}")
@@ -142,6 +213,11 @@ class EProcess:
             raise ValueError(
                 f"log_peak must be at least 0 and at least log_wealth = {self.log_wealth!r}, got "
                 f"{self.log_peak!r}"
+            )
+        if self.log_lowest > 0 or (self.alarm_at is None and self.log_lowest > self.log_wealth):
+            raise ValueError(
+                f"log_lowest must be at most 0, and at most log_wealth = {self.log_wealth!r} "
+                f"before an alarm, got {self.log_lowest!r}"
             )
         if (self.alarm_at is not None) != (self.log_peak >= self.log_alarm_level):
             raise ValueError(

@@ -45,6 +45,9 @@ class RiskStatus(MonitorStatus):
         Log of the largest wealth so far.
     alarm_at : int or None
         The loss that raised the alarm, counted from 1; None if there is no alarm.
+    lowest_at : int
+        After how many losses the wealth was at its minimum, for the last time before the alarm; 0
+        is the start. The evidence of an alarm grew from the next loss on, see `evidence_from`.
     false_alarm_probability : float
         The probability with which an alarm may ever be raised while the risk is at most alpha.
     alpha : float
@@ -78,9 +81,9 @@ class RiskStatus(MonitorStatus):
         """
         if self.alarm:  # the interval is of all losses, and may well contain the level
             return (
-                f"ALARM at loss {self.alarm_at}: from some loss on they are too high for {level} "
-                f"(p {self.p_value:.2g}; {self.false_alarm_probability:g} raises an alarm). The "
-                f"mean of all {self.seen} losses, from the first on, is {self.mean:.4g}"
+                f"{self.evidence('loss', 'losses')}: too high for {level} (p "
+                f"{self.p_value:.2g}; {self.false_alarm_probability:g} raises an alarm). The mean "
+                f"of all {self.seen} losses, from the first on, is {self.mean:.4g}"
             )
         return (
             f"no alarm: after {self.seen} losses the mean is {self.mean:.4g}, mean risk in "
@@ -117,8 +120,9 @@ class RiskMonitor(records.Saved):
     >>> monitor = RiskMonitor(alpha=0.1)
     >>> print(monitor.update([0, 0, 1, 0, 0, 0, 0, 0, 0, 0] * 20))
     no alarm: after 200 losses the mean is 0.1, mean risk in [0.00661, 0.193] (alpha 0.1, p 0.79)
-    >>> monitor.update([1, 0, 0, 1, 0] * 20).alarm_at
-    236
+    >>> status = monitor.update([1, 0, 0, 1, 0] * 20)
+    >>> status.alarm_at, status.evidence_from
+    (236, 193)
     """
 
     _kind: ClassVar[str] = "risk monitor"
@@ -199,6 +203,7 @@ class RiskMonitor(records.Saved):
             log_wealth=e_process.log_wealth,
             log_peak=e_process.log_peak,
             alarm_at=e_process.alarm_at,
+            lowest_at=e_process.lowest_at,
             false_alarm_probability=self.false_alarm_probability,
         )
 

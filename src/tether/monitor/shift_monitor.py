@@ -57,13 +57,16 @@ class ShiftStatus(MonitorStatus):
         Log of the largest wealth so far.
     alarm_at : int or None
         The score that raised the alarm, counted from 1; None if there is no alarm.
+    lowest_at : int
+        After how many scores the wealth was at its minimum, for the last time before the alarm; 0
+        is the start. The evidence of an alarm grew from the next score on, see `evidence_from`.
     false_alarm_probability : float
         The probability with which an alarm may ever be raised while there is no shift.
     """
 
     def __str__(self) -> str:
-        state = f"ALARM at score {self.alarm_at}" if self.alarm else "no alarm"
-        return f"{state}: after {self.seen} scores the p-value of no shift is {self.p_value:.2g}"
+        told = f"after {self.seen} scores the p-value of no shift is {self.p_value:.2g}"
+        return f"{self.evidence('score', 'scores')}; {told}" if self.alarm else f"no alarm: {told}"
 
 
 class ShiftMonitor(records.Saved):
@@ -165,6 +168,7 @@ class ShiftMonitor(records.Saved):
             log_wealth=self._e_process.log_wealth,
             log_peak=self._e_process.log_peak,
             alarm_at=self._e_process.alarm_at,
+            lowest_at=self._e_process.lowest_at,
             false_alarm_probability=self.false_alarm_probability,
         )
 

@@ -53,6 +53,9 @@ def run_state(history: History) -> RunState:
     if last.retired:
         sentence = f"Round {last.number} uses the safe policy only."
         return RunState("safe", "Safe policy only", sentence, "Its own policy was retired.")
+    if last.over:
+        sentence = f"Round {last.number} is over."
+        return RunState("safe", "Ramp begins anew", sentence, as_sentence(last.note))
     if history.is_ramp and last.share > 0:
         return ramp_state(last)
     if last.calibration is None or not last.calibration.exists:
@@ -105,7 +108,7 @@ def ramp_promise_sentences(last: RoundRecord | None, target: str) -> tuple[str, 
 def run_promise(history: History) -> tuple[str, str]:
     """State what a run promises now, and explain where the number comes from."""
     last = history.rounds[-1] if history.rounds else None
-    if history.alarm is not None or (last is not None and last.retired):
+    if history.alarm is not None or (last is not None and (last.retired or last.over)):
         last = None
     if history.is_ramp:
         return ramp_promise_sentences(last, history.target)

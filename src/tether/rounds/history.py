@@ -168,6 +168,9 @@ class RoundRecord(Described):
         Their mean losses, by loss.
     aim : AimRecord, optional
         How the round aimed, and what its policy is predicted to lose; None if it did not aim.
+    over : bool, default False
+        In a ramp, whether an alarm was cleared since the present round began: the next action
+        begins another one.
     """
 
     number: int
@@ -192,6 +195,7 @@ class RoundRecord(Described):
     policy_rows: int = 0
     policy_losses: Mapping[str, Estimate] = field(default_factory=dict)
     aim: AimRecord | None = None
+    over: bool = False
 
     @property
     def pending(self) -> int:
@@ -220,7 +224,7 @@ class RoundRecord(Described):
     def why(self) -> str:
         """What decided the share in a ramp, in words."""
         share = self.ramp_share
-        if share is None or share.reason:
+        if share is None or share.reason or self.over:
             return self.note
         decided = share.why(
             f"round {self.window}",

@@ -17,6 +17,7 @@ from tether.control.calibration import Calibration
 from tether.monitor import RiskMonitor
 from tether.rounds.aims.aim_record import AimRecord
 from tether.rounds.aims.stored_aim import read_aim
+from tether.rounds.cleared_alarms import RAMP_OVER, last_cleared, present_note
 from tether.rounds.errors import StoreError, as_tampering
 from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
 from tether.rounds.kept_sums import RewardSums, Sums
@@ -152,7 +153,7 @@ class RunReader:
             against=settings.against,
             missing=settings.missing,
             calibration_share=settings.calibration_share,
-            rounds=tuple(self._record(each, losses, retired) for each in self._rounds),
+            rounds=self._records(losses, retired, last_cleared(audit)),
             alarms=tuple(alarm_record(row, audit) for row in self._alarms),
             safe_losses=safe.losses,
             safe_reward=safe.reward,
@@ -163,6 +164,19 @@ class RunReader:
             actions_per_step=settings.actions_per_step,
             aims=settings.aim is not None,
         )
+
+    def _records(
+        self, losses: LossesSeen, retired: set[int | None], cleared: int
+    ) -> tuple[RoundRecord, ...]:
+        """The rounds; the present one with what cleared alarms mean for it."""
+        found = [self._record(each, losses, retired) for each in self._rounds]
+        if found:
+            ramp = self._rounds[-1].ramp
+            if ramp is None:
+                found[-1] = replace(found[-1], note=present_note(found[-1].note, cleared))
+            elif ramp.step is not None and ramp.step.cleared < cleared:
+                found[-1] = replace(found[-1], over=True, note=RAMP_OVER)
+        return tuple(found)
 
     def _record(
         self, stored: StoredRound, losses: LossesSeen, retired: set[int | None]

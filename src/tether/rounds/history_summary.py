@@ -152,6 +152,8 @@ def _promises(record: RoundRecord) -> Mapping[str, float]:
 
 
 def _tone(record: RoundRecord) -> str:
+    if record.over:
+        return "caution"
     found = record.ramp_share or record.calibration
     if found is None:
         return "stop" if record.policy is not None else "caution"
@@ -162,6 +164,8 @@ def _tone(record: RoundRecord) -> str:
 
 
 def _served(record: RoundRecord) -> str:
+    if record.over:
+        return record.note
     if record.ramp_share is not None and record.share > 0:
         return f"{record.policy} takes a share of {record.share:.4g} of the actions"
     if record.calibration is not None and record.calibration.exists:

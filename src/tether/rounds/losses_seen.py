@@ -28,6 +28,10 @@ SEEN, SAFE_SUMS, OLD_SUMS, POLICY_SUMS = "seen", "safe", "old", "policy"
 of the old system in each step of a release, and those of a round's own policy in a ramp."""
 
 
+RISK = "risk"
+"""The name of the monitors of losses."""
+
+
 @dataclass(frozen=True)
 class Raised:
     """An alarm that a monitor raises."""
@@ -217,9 +221,8 @@ class LossesSeen:
                 self._changed.add(f"round {by}")
                 status = sums.risk.update(part["loss"][mine])
                 if status.alarm:
-                    of = "" if name == ONLY_LOSS else f"{name}: "
                     told = status.told(self._level(name, status.alpha))
-                    return Raised(int(part["round"][mine][-1]), "risk", f"{of}{told}")
+                    return Raised(int(part["round"][mine][-1]), RISK, of_loss(name, told))
         return None
 
     def _level(self, name: str, watched: float) -> str:
@@ -271,6 +274,11 @@ class LossesSeen:
             if of_loss.mean is None:
                 of_loss.mean = RiskMonitor(limit.alpha, limit.bound, INTERVAL_ERROR_PROBABILITY)
             of_loss.mean.update(losses)
+
+
+def of_loss(name: str, told: str) -> str:
+    """What is told of a loss, with its name where there are several."""
+    return told if name == ONLY_LOSS else f"{name}: {told}"
 
 
 def is_own(columns: dict[str, NDArray[Any]]) -> NDArray[np.bool_]:

@@ -33,24 +33,28 @@ Numbers = dict[int, int]
 """A number for each lane."""
 
 
-class _Event(NamedTuple):
-    """A change of what the monitors do, and the last entry of each lane before it."""
+class Event(NamedTuple):
+    """A change of what the monitors do, and the last entry of each lane before it.
+
+    `alarm` is the number of the alarm that it is; None if it is something else.
+    """
 
     watch: bool
     restart: bool
     is_sign_of_life: bool
     entries: Numbers
+    alarm: int | None = None
 
 
 def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
     """Store the state that the monitors have after all rows of a run without any state."""
     losses, contexts = LossesSeen(connection, settings), ContextsSeen(settings)
     lanes = read_lanes(connection)
-    end = _Event(True, False, False, {n: lane.last_entry for n, lane in lanes.items() if n >= 0})
+    end = Event(True, False, False, {n: lane.last_entry for n, lane in lanes.items() if n >= 0})
     watch, last_sign = True, None
     scored = sql.select(schema.actions.c.id).where(schema.actions.c.context_score.is_not(None))
     has_scores = connection.execute(scored.limit(1)).first() is not None
-    for event in (*_events(connection, settings), end):
+    for event in (*monitor_events(connection, settings), end):
         for to in _steps(connection, losses, event.entries):
             losses.update(watch=watch, to=to)
         losses.save()
@@ -71,17 +75,19 @@ def recompute_kept(connection: sql.Connection, settings: RunSettings) -> None:
 
 def find_restart(connection: sql.Connection, kind: str = ACTIONS) -> Numbers | None:
     """The last row of each lane when the monitors last began anew; None if they never did."""
-    restarts = [event for event in _events(connection) if event.restart]
+    restarts = [event for event in monitor_events(connection) if event.restart]
     return last_rows(connection, kind, restarts[-1].entries) if restarts else None
 
 
 def find_last_sign(connection: sql.Connection, settings: RunSettings) -> Numbers | None:
     """The last entry of each lane at the last round or resumption; None if there is none."""
-    signs = [event for event in _events(connection, settings) if event.is_sign_of_life]
+    signs = [event for event in monitor_events(connection, settings) if event.is_sign_of_life]
     return signs[-1].entries if signs else None
 
 
-def _events(connection: sql.Connection, settings: RunSettings | None = None) -> Iterator[_Event]:
+def monitor_events(
+    connection: sql.Connection, settings: RunSettings | None = None
+) -> Iterator[Event]:
     """Rounds, alarms and resumptions in order.
 
     Silence counts anew from the beginning of a round, but in a ramp only from the first: the others
@@ -105,7 +111,8 @@ def _events(connection: sql.Connection, settings: RunSettings | None = None) -> 
         entries = {lane: last for lane, last in reached.items() if lane >= 0}
         begins = kind == kinds[0] and (settings is None or not settings.is_ramp or number == 1)
         signs = resumes or begins
-        yield _Event(last_alarm <= last_cleared, resumes, signs, entries)
+        alarm = number if kind == kinds[1] else None
+        yield Event(last_alarm <= last_cleared, resumes, signs, entries, alarm)
 
 
 def resumptions(connection: sql.Connection) -> Numbers:
@@ -153,7 +160,7 @@ def last_rows(connection: sql.Connection, kind: str, entries: Numbers) -> Number
     return found
 
 
-def _restore_silence(connection: sql.Connection, settings: RunSettings, sign: _Event) -> None:
+def _restore_silence(connection: sql.Connection, settings: RunSettings, sign: Event) -> None:
     """Continue to count actions without a loss; the time without one begins anew.
 
     They count from the last of these losses, or the beginning of the round. Actions of other lanes

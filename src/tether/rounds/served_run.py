@@ -17,6 +17,7 @@ import sqlalchemy as sql
 
 from tether._core.types import Contexts
 from tether.rounds.begin_conditions import missing_in_words, require_losses
+from tether.rounds.cleared_alarms import RAMP_OVER, present_note
 from tether.rounds.controller import Controller
 from tether.rounds.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
 from tether.rounds.history import Alarm
@@ -176,9 +177,10 @@ class ServedRun:
         present = self._served.round
         if self._about[0] is not present:
             self._about = present, self._read(present)
+        about = self._about[1]
         return RunState(
             present.number,
-            **self._about[1],
+            **about | {"note": _note(present, about["note"], serving.cleared)},
             alarm=alarm,
             beginning=self.is_beginning,
             begin_failure=self._begin_failure,
@@ -377,3 +379,11 @@ class ServedRun:
             level = {"beta": present.beta}
         about = {"begun": row["begun"], "policy": row["policy"], "note": present.note}
         return {**about, "level": level, "promises": promises or {}}
+
+
+def _note(present: Round, note: str, cleared: int) -> str:
+    """The note of the present round, with what cleared alarms mean for it."""
+    if not isinstance(present, RampRound):
+        return present_note(note, cleared)
+    step = present._stored.step
+    return RAMP_OVER if step is not None and step.cleared < cleared else note

@@ -23,6 +23,7 @@ from tether.rounds.store.import_run import check_export
 from tether.rounds.store.lanes import CONTROL_LANE, read_lanes
 from tether.rounds.store.verify_run import find_tampering
 from tether.rounds.store.writer import ACTIONS, OBSERVATIONS
+from tether.rounds.verify_alarms import find_wrong_alarms
 from tether.rounds.verify_decisions import find_wrong_decisions
 from tether.rounds.verify_kept import find_wrong_sums
 from tether.rounds.verify_observations import find_wrong_observations
@@ -155,6 +156,7 @@ def _check_observations(connection: sql.Connection, settings: dict[str, Any]) ->
                 name = "monitors"
                 wrong += find_wrong_sums(connection, own)
                 wrong += find_wrong_shift(connection, own)
+                wrong += find_wrong_alarms(connection, own)
     except TamperedError as error:
         wrong.append(str(error))
     yield from (Finding(name, False, text) for text in wrong)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import sqlalchemy as sql
 
@@ -96,23 +96,31 @@ def _find_wrong_monitors(
         if to.get(lane, 0) < last:
             yield f"the monitors have seen fewer losses of lane {lane} than when they restarted"
             return
-    fresh.seen = {str(lane): last for lane, last in restart.items()}
-    monitors: dict[tuple[int, str], RiskMonitor] = {}
-    for _, columns in fresh.new_observations(to):
-        for name, part in fresh.by_loss(columns):
-            for number, log_share in monitored_policies(part):
-                if (number, name) not in monitors:
-                    monitor = fresh.risk_monitor(name, log_share)
-                    if monitor is None:
-                        continue
-                    monitors[number, name] = monitor
-                monitors[number, name].update(part["loss"][part["served"] == number])
+    monitors = recomputed_monitors(fresh, restart, to)
     alarm_stands = read_serving(connection).alarm is not None
     for number in numbers:
         for name in settings.limits:
             ours, theirs = kept.sums(number).losses[name].risk, monitors.get((number, name))
             if not _same(ours, theirs, alarm_stands, in_order):
                 yield f"the risk monitor of round {number} does not follow from its losses"
+
+
+def recomputed_monitors(
+    losses: LossesSeen, after: Mapping[int, int], to: Mapping[int, int]
+) -> dict[tuple[int, str], RiskMonitor]:
+    """The risk monitors by round and loss, after some observations of each lane up to others."""
+    losses.seen = {str(lane): last for lane, last in after.items()}
+    monitors: dict[tuple[int, str], RiskMonitor] = {}
+    for _, columns in losses.new_observations(to):
+        for name, part in losses.by_loss(columns):
+            for number, log_share in monitored_policies(part):
+                if (number, name) not in monitors:
+                    monitor = losses.risk_monitor(name, log_share)
+                    if monitor is None:
+                        continue
+                    monitors[number, name] = monitor
+                monitors[number, name].update(part["loss"][part["served"] == number])
+    return monitors
 
 
 def _same(
@@ -128,9 +136,13 @@ def _same(
         return False
     kept, fresh = ours.status, theirs.status
     if in_order and (kept.alarm or fresh.alarm):
+        if kept.alarm and kept.lowest_at != fresh.lowest_at:
+            return False
         return alarm_stands and kept.alarm_at in (None, fresh.alarm_at)
     if kept.seen != fresh.seen:
         return alarm_stands and kept.seen < fresh.seen
+    if in_order and kept.lowest_at != fresh.lowest_at:
+        return False
     compared = ["mean", "log_wealth"] if in_order else ["mean"]
     pairs = [(getattr(kept, name), getattr(fresh, name)) for name in compared]
     return all(math.isclose(*pair, rel_tol=1e-9, abs_tol=1e-9) for pair in pairs)

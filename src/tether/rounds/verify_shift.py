@@ -24,6 +24,7 @@ from tether.rounds.store.lanes import read_lanes
 
 LOG_WEALTH_TOLERANCE = 1e-9
 """By how much a wealth may differ that was computed on another machine."""
+_LOG_WEALTHS = ("log_bets", "log_wealth", "log_peak", "log_lowest")
 
 
 def find_wrong_shift(connection: sql.Connection, settings: RunSettings) -> Iterator[str]:
@@ -80,10 +81,11 @@ def _same(kept: dict[str, Any], fresh: dict[str, Any], in_order: bool) -> bool:
         return False
     if not in_order:
         return True
-    if kept["generator"] != fresh["generator"] or ours["alarm_at"] != theirs["alarm_at"]:
+    if kept["generator"] != fresh["generator"]:
+        return False
+    if any(ours[name] != theirs[name] for name in ("alarm_at", "lowest_at")):
         return False
     first, second = (
-        np.hstack([records.decode(each[name]) for name in ("log_bets", "log_wealth", "log_peak")])
-        for each in (ours, theirs)
+        np.hstack([records.decode(each[name]) for name in _LOG_WEALTHS]) for each in (ours, theirs)
     )
     return np.allclose(first, second, rtol=LOG_WEALTH_TOLERANCE, atol=LOG_WEALTH_TOLERANCE)

@@ -22,4 +22,13 @@ def shown_loss(value: Any, bound: float = math.inf) -> str:
         return f"{text}: send 1 for the harm and 0 for a good outcome"
     if isinstance(value, int | float) and bound == 1 < value <= 100:
         return f"{text}: is it a percentage? {value:g} % is {value / 100:g}"
+    if isinstance(value, str) and _is_number(value):
+        return f"{text}: this is text; send the number without quotes"
     return f"{text}{loss_hint([value])}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -69,7 +69,8 @@ def test_one_loss_of_one_key(assigned):
     other = "new" if systems[0] == "old" else "old"
     done = run(*one, "--system", other)
     assert done.exit_code == 2
-    assert f"were never assigned to the {other} system" in one_line(done)
+    assert f"was never assigned to the {other} system" in one_line(done)
+    assert f'was assigned "{systems[0]}" in step 1: name the system' in one_line(done)
     assert run(*one, "--loss", "latency=0.5").output == "2 new losses stored.\n"
     assert run(*one, "--system", systems[0]).output == "0 new losses stored.\n"
     assert _total(store, "complaint") == (1, 1.0)
@@ -109,7 +110,7 @@ def test_the_system_of_a_row_says_whose_loss_it_is(assigned, tmp_path):
         (["--key", "user 1", "--loss", "x=1"], "--loss must have names among"),
         (["--key", "user 1", "--loss", "complaint=2"], "--loss['complaint'][0] is 2.0"),
         (["--key", "user 1", "--loss", "complaint=nan"], "--loss['complaint'][0] is nan"),
-        (["--key", "nobody", "--loss", "complaint=1"], "keys 'nobody' were never assigned"),
+        (["--key", "nobody", "--loss", "complaint=1"], "key 'nobody' was never assigned"),
         (["--key", "", "--loss", "complaint=1"], "a key must have 1 to 500 bytes"),
         (["--key", "user 1", "--loss", "complaint=1", "--system", "x"], "--system must be old or"),
         (["--file", "x.csv", "--key", "user 1"], "name either a --file or a --key"),
@@ -133,7 +134,7 @@ def test_wrong_arguments(assigned, keys_file, tmp_path, monkeypatch, words, mess
         ("user 1,,2", "rows 1 to 1: losses['complaint'][0] is 2.0"),
         ("user 1,,x", "column 'complaint' must hold numbers, got 'x'"),
         ("user 1,both,0", "system must be one of"),
-        ("nobody,,0", "keys 'nobody' were never assigned"),
+        ("nobody,,0", "key 'nobody' was never assigned"),
         ("user 1,,0\nuser 1,,0", "keys must have each key once"),
         (",,0", "a key must have 1 to 500 bytes"),
     ],

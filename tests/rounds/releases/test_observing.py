@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,19 +61,53 @@ def test_with_a_fallback_keys_of_the_old_system_without_a_row_are_skipped():
         release.observe(KEYS, np.zeros(30), system=systems)
 
 
+def test_the_system_that_a_key_was_assigned_instead_is_named():
+    release = open_release()
+    release.advance()
+    stored = dict(zip(KEYS, release.assign(KEYS), strict=True))
+    old, new = ([key for key in KEYS if stored[key] == by] for by in ("old", "new"))
+    told = f"key '{old[0]}' was never assigned to the new system (1 of 1): nothing of this call was"
+    with pytest.raises(ValueError, match=re.escape(told)) as refused:
+        release.observe(old[0], 1.0, system="new")
+    instead = (
+        f"""But key '{old[0]}' was assigned "old" in step 2: name the system that was assigned"""
+    )
+    assert str(refused.value).endswith(instead)
+    with pytest.raises(ValueError, match='were assigned "new", the first of them in step 2: name'):
+        release.observe(new, np.ones(len(new)), system="old")
+    both = [old[0], new[0]]
+    with pytest.raises(ValueError, match=r'assigned "new" in step 2, and key .* "old" in step 2'):
+        release.observe(both, np.ones(2), system=["new", "old"])
+    with pytest.raises(ValueError, match=r"\(1 of 1\): nothing of this call was stored$"):
+        release.observe("nobody", 1.0, system="old")
+
+
+def test_a_key_that_has_moved_has_both_rows_and_nothing_is_told():
+    release = open_release(fallback="old")
+    release.halt("for a moment", actor="ann")
+    release.assign(KEYS)
+    release.resume("it is over", actor="ann")
+    stored = dict(zip(KEYS, release.assign(KEYS), strict=True))
+    key = next(each for each in KEYS if stored[each] == "new")
+    assert release.observe(key, 0.0, system="old") == 1
+    assert release.observe(key, 1.0, system="new") == 1
+
+
 def test_a_row_that_was_stored_although_its_write_was_given_up_is_not_the_old_systems():
     """The old system answered; the row of the new one waits for the key to come back."""
     release = open_release(fallback="old")
     stored = dict(zip(KEYS, release.assign(KEYS), strict=True))
     key = next(each for each in KEYS if stored[each] == "new")
-    assert release.observe(key, 0.0, system="old") == 0
+    said = rf'1 key was skipped: .* although key \'{key}\' was assigned "new" in step 1\. That is'
+    with pytest.warns(tether.AssumptionWarning, match=said):
+        assert release.observe(key, 0.0, system="old") == 0
     assert "harm" not in release.history().steps[0].new.losses
 
 
 def test_another_loss_is_refused_by_the_name_of_its_key():
     with release_in_memory() as release:
         play_step(release, ["ann", "bob"])
-        with pytest.raises(ValueError, match=r"keys 'bob' were already observed .* \(1 of 2\)"):
+        with pytest.raises(ValueError, match=r"key 'bob' was already observed .* \(1 of 2\)"):
             release.observe(["ann", "bob"], [0.0, 1.0])
 
 

@@ -127,7 +127,7 @@ def test_losses_come_late_in_any_order_and_twice():
         release.observe("ann", {"complaint": 1.0})
     assert release.observe("ann", {"complaint": 1.0}, keep_first=True) == 0
     assert release.observe(["ann", "bob"], {"complaint": [1.0, 0.0]}, keep_first=True) == 1
-    with pytest.raises(ValueError, match=r"keys 'eve' were never assigned \(1 of 2\)"):
+    with pytest.raises(ValueError, match=r"key 'eve' was never assigned \(1 of 2\)"):
         release.observe(["ann", "eve"], {"complaint": [0.0, 0.0]})
     with pytest.raises(ValueError, match="each key once"):
         release.observe(["ann", "ann"], {"complaint": [0.0, 0.0]})

@@ -56,7 +56,7 @@ def test_harm_raises_an_alarm_in_every_process(tmp_path):
         r"complaint: ALARM at loss \d+: .* The mean of all \d+ losses, .* is 1", said
     )
     level = f"alarm level 0.03, which is {0.03 / share:.4g} for a share of {share:.3g}"
-    assert f"from some loss on they are too high for {level} (p " in said
+    assert f": too high for {level} (p " in said
     assert set(release.assign(USERS[2000:])) == {"old"}
     resume(path, "the cause is found", "ann")
     assert release.assign("another") in ("old", "new")

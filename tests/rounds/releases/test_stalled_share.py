@@ -84,7 +84,7 @@ def test_a_step_with_few_new_keys_leaves_the_share_as_it_is(path):
         play(release, [])
         assert 0 < release.share == share < 1
         assert release.history().stalled.startswith(
-            f"in step 2 0 keys were new to the new system, fewer than a quarter of the {window} of "
+            f"in step 2, 0 keys were new to the new system, fewer than a quarter of the {window} "
         )
 
 

@@ -148,6 +148,7 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         until(driver, "value", "^0 %$")
         assert "since an alarm in step 5" in until(driver, "announcement", "^Alarm 1: ")
         assert "It raised an alarm at loss" in text(driver, "guardrails")
+        assert "; the evidence grew from loss" in text(driver, "guardrails")
         assert "it stands" in text(driver, "alarms")
         serve(client, [f"{HOSTILE}{each}" for each in range(3)], 1)
         until(driver, "recent", re.escape(HOSTILE))

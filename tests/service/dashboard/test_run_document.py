@@ -92,7 +92,8 @@ def test_an_alarm_stands_and_is_cleared():
     assert "Round 2 began with its optimized policy." in shown["state"]["details"]
     assert shown["level"]["text"] == "0" != shown["path"][-1]["level"]["text"]
     assert shown["guardrails"][0]["promise"] is None
-    assert shown["guardrails"][0]["monitor"]["alarm_at"] is not None
+    monitor = shown["guardrails"][0]["monitor"]
+    assert 1 <= monitor["evidence_from"] <= monitor["alarm_at"]
     assert shown["alarms"][0]["cleared"] is None
     assert {each["name"]: each["is_open"] for each in shown["offers"]} == {
         "halt": False,
@@ -127,7 +128,10 @@ def test_a_ramp_has_shares_and_its_own_words():
     run.resume("a test", actor="ann")
     shown = watched(run)
     assert shown["level"]["text"] == "0 %"
-    assert "begins anew with the next action" in shown["state"]["note"]
+    assert shown["state"]["heading"] == "Ramp begins anew"
+    assert shown["state"]["sentence"] == "Round 2 is over."
+    assert "the next action begins another one" in shown["state"]["details"]
+    assert "No promise" in shown["promise"]["sentence"]
     run.act(1)
     assert watched(run)["number"] == 3
     run.close()

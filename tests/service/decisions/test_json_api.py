@@ -70,10 +70,13 @@ def test_outcomes_may_be_repeated_but_not_changed(client):
 
 def test_an_outcome_of_the_old_system_without_a_row_is_skipped(client):
     """The old system may have answered while the store did not."""
-    assert client.post("/v1/outcomes", json=outcome("unseen")).json() == {
-        "new": 0,
-        "without_row": 1,
-    }
+    found = client.post("/v1/outcomes", json=outcome("unseen")).json()
+    assert found.pop("message").startswith("1 key was skipped: the old system has no row of it. ")
+    assert found == {"new": 0, "without_row": 1}
+    client.post("/v1/decisions", json={"key": "ann"})
+    other = client.post("/v1/outcomes", json=outcome("ann", system="new"))
+    assert other.status_code == 400
+    assert """But key 'ann' was assigned "old" in step 1""" in other.json()["error"]["message"]
     refused = client.post("/v1/outcomes", json=outcome("unseen", system="new"))
     assert refused.status_code == 400
     assert "never assigned" in refused.json()["error"]["message"]

@@ -8,7 +8,7 @@ old one has answered. And a key that the old system answered without a row has n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,11 +42,14 @@ class ObservedKeys(NamedTuple):
         How many keys were skipped, because the old system has no row of them.
     counts : mapping
         How many losses were new, by system and guardrail.
+    moved : str, default ""
+        Which of the skipped keys have a row of the new system, in words; empty if none has.
     """
 
     new: int
     without_row: int
     counts: Mapping[tuple[str, str], int]
+    moved: str = ""
 
 
 def observe_keys(
@@ -80,7 +83,8 @@ def observe_keys(
     rows = [_row(known.get(key, {}), by) for key, by in zip(contents, systems, strict=True)]
     has_row = np.array([row is not None for row in rows])
     may_lack = np.array([may_lack_rows and by == OLD for by in systems])
-    _refuse_unknown(contents, systems, has_row | may_lack)
+    moved = _under_another_system(contents, systems, known)
+    _refuse_unknown(contents, systems, has_row | may_lack, moved)
     named = _named(losses, limits)
     for name, values in named.items():
         argument = f"losses[{name!r}]" if isinstance(losses, Mapping) else "losses"
@@ -89,21 +93,34 @@ def observe_keys(
         named = {name: values[has_row] for name, values in named.items()}
     without_row = int((~has_row).sum())
     if not has_row.any():
-        return ObservedKeys(0, without_row, {})
+        return ObservedKeys(0, without_row, {}, moved)
     ids = np.array([row.id for row in rows if row is not None])
     try:
         new = recorder.observe(ids, named, None, limits, keep_first=keep_first)
         counts = _counts(new.by_loss(limits), known, set(ids.tolist()))
-        return ObservedKeys(len(new), without_row, counts)
+        return ObservedKeys(len(new), without_row, counts, moved)
     except FinalLossError as error:
         of_key = dict(zip(ids.tolist(), _chosen(contents, has_row), strict=True))
         different = [of_key[each] for each in error.ids]
         raise ValueError(
-            f"{_listed_keys(different)} were already observed with another loss ({len(different)} "
-            f"of {len(ids)}): a loss is final, and nothing of this call was stored. The loss of a "
-            f"key is that of its first unit under the system: leave out those of later units, or, "
-            f"if losses of a key come in order, skip them with keep_first"
+            f"{_listed_keys(different)} {_were(different)} already observed with another loss "
+            f"({len(different)} of {len(ids)}): a loss is final, and nothing of this call was "
+            f"stored. The loss of a key is that of its first unit under the system: leave out "
+            f"those of later units, or, if losses of a key come in order, skip them with keep_first"
         ) from error
+
+
+def skipped_text(found: ObservedKeys) -> str:
+    """Why losses were skipped, in words; empty if none were."""
+    if not found.without_row:
+        return ""
+    many = "key was" if found.without_row == 1 else "keys were"
+    who = f", although {found.moved}" if found.moved else ""
+    return (
+        f"{found.without_row:,} {many} skipped: the old system has no row of "
+        f"{'it' if found.without_row == 1 else 'them'}{who}. That is right if the old system "
+        f"answered while the store was unavailable; otherwise the key or the system is wrong"
+    )
 
 
 def _counts(
@@ -126,7 +143,11 @@ def _chosen(contents: Sequence[bytes], has_row: NDArray[np.bool_]) -> list[bytes
 def _listed_keys(keys: Sequence[bytes]) -> str:
     """Some of the keys, for a message."""
     shown = ", ".join(repr(key.decode()) for key in keys[:MAX_IDS_SHOWN])
-    return f"keys {shown}{', …' if len(keys) > MAX_IDS_SHOWN else ''}"
+    return f"key{'s'[: len(keys) > 1]} {shown}{', …' if len(keys) > MAX_IDS_SHOWN else ''}"
+
+
+def _were(keys: Sized) -> str:
+    return "was" if len(keys) == 1 else "were"
 
 
 def _systems(given: str | Iterable[str] | None, count: int) -> list[str | None]:
@@ -140,18 +161,42 @@ def _systems(given: str | Iterable[str] | None, count: int) -> list[str | None]:
     return [*listed]
 
 
+def _under_another_system(
+    contents: Sequence[bytes],
+    systems: Sequence[str | None],
+    known: Mapping[bytes, Mapping[str, KeyRow]],
+) -> str:
+    """Which keys have a row of the other system alone, and since which step, in words."""
+    told = []
+    for named, other in ((OLD, NEW), (NEW, OLD)):
+        rows = {
+            key: known[key][other]
+            for key, by in zip(contents, systems, strict=True)
+            if by == named and known.get(key, {}).keys() == {other}
+        }
+        if rows:
+            step, first = next(iter(rows.values())).step, ", the first of them"
+            who = f"{_listed_keys(list(rows))} {_were(rows)}"
+            told.append(f'{who} assigned "{other}"{first if len(rows) > 1 else ""} in step {step}')
+    return ", and ".join(told)
+
+
 def _refuse_unknown(
-    contents: Sequence[bytes], systems: Sequence[str | None], found: NDArray[np.bool_]
+    contents: Sequence[bytes],
+    systems: Sequence[str | None],
+    found: NDArray[np.bool_],
+    moved: str,
 ) -> None:
-    """Refuse keys that have no row."""
+    """Refuse keys that have no row; `moved` says which have one of the other system."""
     if found.all():
         return
     first = int(np.argmin(found))
     unknown = _chosen(contents, ~found)
     by = "" if systems[first] is None else f" to the {systems[first]} system"
+    instead = f". But {moved}: name the system that was assigned" if moved else ""
     raise ValueError(
-        f"{_listed_keys(unknown)} were never assigned{by} ({len(unknown)} of {len(contents)}): "
-        f"nothing of this call was stored"
+        f"{_listed_keys(unknown)} {_were(unknown)} never assigned{by} ({len(unknown)} of "
+        f"{len(contents)}): nothing of this call was stored{instead}"
     )
 
 

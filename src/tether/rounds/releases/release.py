@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, overload
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.release.routing import is_routed
 from tether.rounds import interventions
 from tether.rounds.monitors import Monitors
@@ -25,7 +27,7 @@ from tether.rounds.releases.key_rows import (
     listed_keys,
     tune_for_keys,
 )
-from tether.rounds.releases.observing import ObservedKeys, observe_keys
+from tether.rounds.releases.observing import ObservedKeys, observe_keys, skipped_text
 from tether.rounds.releases.release_history import ReleaseHistory
 from tether.rounds.releases.release_history_reader import read_release
 from tether.rounds.releases.release_settings import GuardrailLike, Log, ReleaseSettings
@@ -270,7 +272,8 @@ class Release(StoredRun[ReleaseSettings]):
             The system that caused them, one for all keys or for each, as `assign` returned it. By
             default the one that was first to answer most recently, which is wrong for the late loss
             of a key that has moved to the new system since. Needed with fallback="old"; then keys
-            that the old system answered without a row are skipped.
+            that the old system answered without a row are skipped, with a warning about those that
+            have a row of the new system.
         keep_first : bool, default False
             Skip losses of rows that have another one already, instead of refusing them. Only where
             the losses of later units cannot arrive before that of the first.
@@ -288,7 +291,10 @@ class Release(StoredRun[ReleaseSettings]):
         StoreError
             If they could not be stored.
         """
-        return self._observe(keys, losses, system, keep_first=keep_first).new
+        found = self._observe(keys, losses, system, keep_first=keep_first)
+        if found.moved:
+            warn_user(skipped_text(found), AssumptionWarning)
+        return found.new
 
     def _observe(
         self,

@@ -41,7 +41,7 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
     if rows >= LEAST_PART_OF_WINDOW * window:
         return ""
     return (
-        f"in step {number} {rows:,} keys were new to the new system, fewer than a quarter "
+        f"in step {number}, {rows:,} keys were new to the new system, fewer than a quarter "
         f"of the {window:,} of step {last.window}; keys that come back are no rows, so the share "
         f"stays until more keys come"
     )

@@ -12,8 +12,8 @@ from sqlalchemy import Boolean, Column, Double, Integer, LargeBinary, String, Te
 
 from tether.rounds.errors import StoreError
 
-VERSION = 9
-"""The version of the tables below. A change of the tables raises it."""
+VERSION = 10
+"""The version of the tables below. A change of the tables, or of a state in them, raises it."""
 
 tables = sql.MetaData()
 Identity = sql.BigInteger().with_variant(Integer, "sqlite")

@@ -158,7 +158,7 @@ class GuardrailView {
     const [seen, mean, lower, upper] = points.at(-1);
     const evidence = `${number(monitor.evidence)} so far; it begins at 1, grows with losses above the line, and ${number(monitor.needed)} raises an alarm`;
     const line = monitor.level === rail.alarm_risk ? `alarm level ${number(monitor.level)}` : `alarm line of ${words.monitored} ${number(monitor.level)}`;
-    const state = monitor.alarm_at === null ? `Evidence that the risk is above it: ${evidence}.` : `It raised an alarm at loss ${monitor.alarm_at.toLocaleString("en")}.`;
+    const state = monitor.alarm_at === null ? `Evidence that the risk is above it: ${evidence}.` : `It raised an alarm at loss ${monitor.alarm_at.toLocaleString("en")}; the evidence grew from loss ${monitor.evidence_from.toLocaleString("en")} on.`;
     this.monitor.explain(`${words.monitor_text} The dashed line is the risk of ${words.monitored} at which an alarm is due${monitor.level === rail.alarm_risk ? "" : ", the alarm level divided by the share"}. ${state}`);
     this.monitor.show({
       title: `Monitor of ${rail.name}`,

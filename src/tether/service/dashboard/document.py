@@ -110,7 +110,8 @@ class MonitorPart:
     """The monitor of a loss in the present step.
 
     `level` is the risk of the new system that it watches for, `evidence` the largest wealth of its
-    e-process so far, and `needed` that which raises an alarm. The points are a number of losses, a
+    e-process so far, and `needed` that which raises an alarm. `alarm_at` is the loss that raised
+    one, and `evidence_from` that from which its evidence grew. The points are a number of losses, a
     mean, and the limits of the confidence sequence.
     """
 
@@ -118,6 +119,7 @@ class MonitorPart:
     evidence: float
     needed: float
     alarm_at: int | None
+    evidence_from: int | None
     points: Sequence[tuple[int, float, float, float]]
 
 
@@ -254,6 +256,7 @@ def monitor_part(path: Sequence[RiskStatus]) -> MonitorPart | None:
         evidence=math.exp(min(last.log_peak, 700.0)),
         needed=1 / last.false_alarm_probability,
         alarm_at=last.alarm_at,
+        evidence_from=last.evidence_from,
         points=[(each.seen, each.mean, each.lower, each.upper) for each in path if each.seen],
     )
 

@@ -137,8 +137,6 @@ def _notes(run: ServedRun, view: RunView, last: RoundRecord) -> list[str]:
         notes.append(f"The last attempt to begin a round failed. {failure}")
     if last.retired:
         notes.append(f"Round {last.number} is retired: the safe policy acts.")
-    elif last.share and not view.serves and view.history.alarm is None:
-        notes.append("The ramp begins anew with the next action.")
     if last.failure:
         message = as_sentence(redact_text(last.failure))
         notes.append(

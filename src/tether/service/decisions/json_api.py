@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
-from tether.rounds.releases.observing import ObservedKeys
+from tether.rounds.releases.observing import ObservedKeys, skipped_text
 from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
 from tether.service.content_answer import ContentAnswer
@@ -41,8 +41,9 @@ from tether.service.shown_loss import shown_loss
 
 SYSTEMS = ("old", "new")
 OUTCOME_FIELDS = ("key", "system", "losses")
-OBSERVED_FIELDS = ("new", "without_row")
 """What an outcome consists of."""
+OBSERVED_FIELDS = ("new", "without_row")
+"""What is counted of outcomes."""
 
 
 class JsonApi:
@@ -76,7 +77,8 @@ class JsonApi:
         ]
         decided = [decision, object_schema({"decisions": list_schema(decision)})]
         reported = [object_schema(each, optional=list(kept)) for each in (outcome | kept, several)]
-        observed = object_schema(dict.fromkeys(OBSERVED_FIELDS, INTEGER_SCHEMA))
+        counts: dict[str, Any] = dict.fromkeys(OBSERVED_FIELDS, INTEGER_SCHEMA)
+        observed = object_schema(counts | {"message": {"type": "string"}}, optional=["message"])
         return [
             Endpoint(
                 "POST", "/v1/decisions", "decide",
@@ -145,7 +147,10 @@ class JsonApi:
             is_final = isinstance(error.__cause__, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
         self._service.metrics.outcomes(found.counts, found.without_row)
-        return JSONResponse({name: getattr(found, name) for name in OBSERVED_FIELDS})
+        answer: dict[str, Any] = {name: getattr(found, name) for name in OBSERVED_FIELDS}
+        if found.without_row:
+            answer["message"] = skipped_text(found)
+        return JSONResponse(answer)
 
     async def status(self, request: Request) -> Response:
         """Say what holds now, as of a moment ago."""
