@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,21 @@ from tether.control.plan_families import find_planned
 from tether.control.plan_inputs import (
     measure_inputs,
     measure_max_ratio,
-    measure_moves,
+    measure_population,
     refuse_never_taken,
 )
-from tether.control.plan_log import beta_in_words, beta_of
+from tether.control.plan_log import beta_of
 from tether.control.plan_mix import MixModel
 from tether.control.plan_model import MAX_PLANNED_ROWS, PlanModel
-from tether.control.plan_rows import outlook, rows_for, rows_over_levels
+from tether.control.plan_population import Population
+from tether.control.plan_rows import (
+    LARGEST_PLAN,
+    TooManyRowsError,
+    outlook,
+    rows_for,
+    rows_over_levels,
+)
+from tether.control.plan_summary import describe_plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs for which a plan states beta, as multiples of the likely number of rows."""
+MODELS: dict[bool, type[PlanModel]] = {False: ClipModel, True: MixModel}
+"""The models of plans: that of mix, and that of clip, which budgeted clip has as well."""
 ALPHAS_ON_CURVE, PROMISES_ON_CURVE = 25, 9
 """For how many levels a plan states the rows that they need."""
 
@@ -165,8 +174,8 @@ class Plan(Described):
         model = self._model
         if model is None:  # built by hand
             risks = self.safe_risk / self.bound, self.optimized_risk / self.bound
-            chosen = MixModel if self.family == "mix" else ClipModel
-            model = chosen(self.bound, *risks, self.log_ratio_spread, self.max_ratio)
+            population = Population.from_figures(*risks, self.log_ratio_spread)
+            model = MODELS[self.family == "mix"](population, self.max_ratio)
         return rows_over_levels(self, model, validate.integer_at_least("points", points, 2))
 
     def plot(self, ax: Axes | None = None) -> Figure:
@@ -189,51 +198,7 @@ class Plan(Described):
         return plot_plan(self, ax)
 
     def _describe(self) -> Description:
-        what, level = ("alpha", self.alpha) if self.promise is None else ("promise", self.promise)
-        largest = "" if self.max_ratio is None else f", and ratios of at most {self.max_ratio:.4g}"
-        given = (
-            ("family", self.family),
-            ("tolerated", f"{what} {level:g}, of losses up to {self.bound:g}"),
-            (
-                "assumed",
-                f"an expected loss of {self.safe_risk:g} for the safe policy and "
-                f"{self.optimized_risk:g} for the optimized one; log ratios of the two with a "
-                f"standard deviation of {self.log_ratio_spread:g}{largest}",
-            ),
-        )
-        if not self.possible:
-            why = "alpha" if self.promise is None else "the promise"
-            text = f"no number of rows is enough: the safe policy's risk is not below {why}"
-            return Description(text, "stop", given)
-        first = "before any beta can pass" if self.promise is None else "to state this promise"
-        likely = f"{self.rows_likely:,} rows pass with probability {self.pass_probability:g}"
-        rows = f"at least about {self.rows_needed:,} rows {first}; {likely}"
-        headline = f"plan: {self.rows_likely:,} rows of the safe policy"
-        if self.beta_of_log:
-            headline = f"plan: the {self.log_rows:,} rows of this log pass already"
-        return Description(
-            headline,
-            "good",
-            (*given, *self._describe_log(), ("rows", rows)),
-            caption=f"what to expect of a log of so many rows (beta of the family {self.family}):",
-            table=self.to_frame(),
-            notes=(
-                "a plan is an expectation under a simple model, not a promise",
-                *([] if self.not_modelled is None else [self.not_modelled]),
-            ),
-        )
-
-    def _describe_log(self) -> Iterator[tuple[str, str]]:
-        if self.beta_of_log is not None:
-            found = f"{self.log_rows:,} rows allow {beta_in_words(self.beta_of_log, self.family)}"
-            if not self.beta_of_log:
-                found = f"{self.log_rows:,} rows do not pass"
-            yield "this log", found
-        if self.beta_limit is not None:
-            yield (
-                "more rows",
-                f"any number of them allows at most {beta_in_words(self.beta_limit, self.family)}",
-            )
+        return describe_plan(self)
 
 
 def plan(
@@ -312,6 +277,7 @@ def plan(
     >>> plan(log, alpha=0.1).safe_risk
     0.05
     """
+    from_rows = log is not None and safe_risk is optimized_risk is log_ratio_spread is None
     if log is not None:
         measured = measure_inputs(log)
         safe_risk = measured.safe_risk if safe_risk is None else safe_risk
@@ -334,6 +300,9 @@ def plan(
         max_ratio = validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
     elif log is not None:
         max_ratio = measure_max_ratio(log)
+    population = None
+    if from_rows and log is not None:
+        population = measure_population(log, bound, blended=planned.family != "mix")
     safe_risk = _checked_risk("safe_risk", safe_risk, bound)
     optimized_risk = _checked_risk(
         "optimized_risk", safe_risk if optimized_risk is None else optimized_risk, bound
@@ -341,11 +310,21 @@ def plan(
     spread = 1.0 if log_ratio_spread is None else log_ratio_spread
     spread = validate.number("log_ratio_spread", spread, above=0, below=100)
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
-    given = bound, safe_risk / bound, optimized_risk / bound, spread, max_ratio
-    model: PlanModel = ClipModel(*given)
-    if planned.family == "mix":
-        model = MixModel(*given, moves=None if log is None else measure_moves(log, bound))
-    rows_needed, rows_likely = rows_for(model, alpha, promise, pass_probability)
+    if population is None:
+        population = Population.from_figures(safe_risk / bound, optimized_risk / bound, spread)
+    model = MODELS[planned.family == "mix"](population, max_ratio)
+    target = (
+        None if alpha is None else alpha / bound,
+        None if promise is None else promise / bound,
+    )
+    try:
+        rows_needed, rows_likely = rows_for(model, *target, pass_probability)
+    except TooManyRowsError:
+        named = f"alpha = {alpha:g}" if promise is None else f"promise = {promise:g}"
+        raise ValueError(
+            f"more than {LARGEST_PLAN:.0e} rows would be needed: {named} is too close to "
+            f"safe_risk = {safe_risk:g} for a bound of {bound:g}"
+        ) from None
     if rows is not None:
         sizes = [validate.integer_at_least("rows", rows)]
     else:
@@ -353,7 +332,7 @@ def plan(
         sizes = [int(rows_likely * multiple) for multiple in ROW_MULTIPLES] if finite else []
         if log is not None and finite:
             sizes = sorted({*sizes, len(log)})
-    outlooks = [outlook(model, alpha, promise, size) for size in sizes]
+    outlooks = [outlook(model, *target, size) for size in sizes]
     return Plan(
         alpha=alpha,
         promise=promise,
@@ -365,16 +344,16 @@ def plan(
         rows_needed=rows_needed,
         rows_likely=rows_likely,
         betas=tuple((size, found.beta) for size, found in zip(sizes, outlooks, strict=True)),
-        promises=tuple((size, found.promise) for size, found in zip(sizes, outlooks, strict=True)),
+        promises=tuple(
+            (size, bound * found.promise) for size, found in zip(sizes, outlooks, strict=True)
+        ),
         family=planned.family,
         max_ratio=max_ratio,
         not_modelled=planned.not_modelled,
         log_rows=None if log is None else len(log),
         beta_of_log=None if log is None else beta_of(log, planned.family, alpha, promise, bound),
         beta_limit=(
-            outlook(model, alpha, promise, MAX_PLANNED_ROWS).beta
-            if math.isfinite(rows_needed)
-            else None
+            outlook(model, *target, MAX_PLANNED_ROWS).beta if math.isfinite(rows_needed) else None
         ),
         _model=model,
     )
