@@ -151,6 +151,5 @@ def all_worlds() -> list[Callable[[], PlanWorld]]:
         lambda: propensities("one action of four", promise=0.035, family="mix"),
         lambda: never_takes("three never taken", promise=0.08, family="clip"),
         lambda: never_takes("three never taken", promise=0.08, family="mix"),
-        lambda: contexts("two kinds of contexts", promise=0.1, family="clip"),
         lambda: contexts("two kinds of contexts", promise=0.1, family="mix"),
     ]

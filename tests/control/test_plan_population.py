@@ -72,3 +72,16 @@ def test_given_a_mean_loss_harmful_actions_are_as_many():
     assert none.mean == pytest.approx(0, abs=1e-12)
     assert none.with_mean(0.2) is none
     assert truth.loss_size == pytest.approx(1.0)
+
+
+def test_only_what_is_never_taken_is_blended():
+    far = np.array([-np.inf, -2000.0, 0.0, 0.5])
+    found = Population.from_rows(np.full(4, 0.25), np.zeros(4), far)
+    assert found.log_ratio == pytest.approx([-np.inf, -600, 0, 0.5])
+    assert found.blended().ratio == pytest.approx([0.01, 0.01, 1, 0.99 * np.exp(0.5) + 0.01])
+    some = Population.from_rows(np.full(3, 1 / 3), np.zeros(3), far[1:])
+    assert some.blended() is some
+    many = np.append(np.full(3, -np.inf), RNG.normal(size=5000))
+    rows = Population.from_rows(np.full(5003, 1 / 5003), np.zeros(5003), many)
+    assert rows.share[rows.log_ratio == -np.inf] == pytest.approx([3 / 5003])
+    assert np.isneginf(Population.from_figures(0.1, 1.0, 1.0).log_ratio).any()

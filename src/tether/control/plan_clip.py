@@ -53,7 +53,9 @@ class ClipModel(PlanModel):
             if slope[at] > 0:
                 beta = min(beta, -float(constant[at]) / float(slope[at]))
         log_beta = float(log_ratio[-1]) if math.isinf(beta) else math.log(max(beta, ratio[0]))
-        without = _log_beta_without(ratio, above, constant, slope, by_beta)
+        # Where a row cancels itself only rounding is left, which must not count as a crossing.
+        level = above + CONDITION_TOLERANCE * rows
+        without = _log_beta_without(ratio, level, constant, slope, by_beta)
         low = min(self.population.smallest_log_ratio(rows), log_beta, 0.0)
         moved = np.abs(np.clip(without, low, max(float(log_ratio[-1]), log_beta, 0.0)) - log_beta)
         weight = share * np.minimum(ratio, math.exp(log_beta))

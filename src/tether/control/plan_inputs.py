@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.blend import DEFAULT_BLEND
 from tether.control.log import Log
 from tether.control.plan_population import LARGEST_PLANNED_LOG_RATIO, Population
 
@@ -77,18 +76,15 @@ def measure_max_ratio(log: Log) -> float | None:
     return float(np.exp(min(largest, LARGEST_PLANNED_LOG_RATIO)))
 
 
-def measure_population(log: Log, bound: float, *, blended: bool) -> Population:
+def measure_population(log: Log, bound: float) -> Population:
     """The rows of a log as what a plan takes for the truth.
 
-    Where clip blends an optimized policy that never takes some actions, so does the plan. Draws of
-    the optimized policy go further than rows of the safe one: how far is known from the simple
-    model, unless several rows have the largest ratio, as with a finite number of actions.
+    Draws of the optimized policy go further than rows of the safe one: how far is known from the
+    simple model, unless several rows have the largest ratio, as with a finite number of actions.
     """
     (loss,) = log.loss.values()
     base = log.log_safe if log.log_mix is None else log.log_mix
     log_ratio = log.log_optimized - log.log_safe
-    if blended and np.isneginf(log_ratio).any():
-        log_ratio = np.logaddexp(np.log1p(-DEFAULT_BLEND) + log_ratio, np.log(DEFAULT_BLEND))
     rows = Population.from_rows(_normalized(log.log_safe - base), loss / bound, log_ratio)
     if np.sum(log_ratio >= log_ratio.max() - EQUAL_LOG_RATIOS) > 1:
         return rows

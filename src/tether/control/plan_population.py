@@ -8,13 +8,14 @@ plan takes as long for a large log as for a small one. Losses are in units of th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from tether._core.types import Floats, Integers
+from tether.control.blend import DEFAULT_BLEND
 
 LARGEST_PLANNED_LOG_RATIO = 600.0
 """Log ratios further from 0 than this are taken for it, so that nothing overflows."""
@@ -48,13 +49,13 @@ class Population:
     @classmethod
     def from_rows(cls, weight: Floats, loss: Floats, log_ratio: Floats) -> Self:
         """The rows of a log, with weights that sum to 1; rows that are alike are one kind."""
-        limit = LARGEST_PLANNED_LOG_RATIO
-        ratio = np.exp(np.clip(log_ratio, -limit, limit))
-        optimized, harm = weight * ratio, weight * np.square(loss)
+        log_ratio = _limited(log_ratio)
+        optimized, harm = weight * np.exp(log_ratio), weight * np.square(loss)
         # Ratios are told apart where either policy acts or does harm, and losses by their squares.
         harm = harm / max(float(harm.sum()), TINY)
         acting = weight + optimized / max(float(optimized.sum()), TINY)
         of_ratio = _groups(log_ratio, acting + harm, MOST_RATIO_GROUPS, GROUPS_PER_HALF)
+        of_ratio = 2 * of_ratio + (log_ratio > -np.inf)  # what is never taken is a kind by itself
         of_loss = _groups(loss, weight + harm, MOST_LOSS_GROUPS)
         _, kind = np.unique(of_ratio * (of_loss.max() + 1) + of_loss, return_inverse=True)
         share: Floats = np.bincount(kind, weight).astype(np.float64)
@@ -63,8 +64,7 @@ class Population:
             mean_ratio = np.log(np.bincount(kind, optimized) / share)
         seen = np.flatnonzero(share > 0)
         kept = seen[np.argsort(mean_ratio[seen], kind="stable")]
-        log_ratios = np.clip(mean_ratio[kept], -limit, limit)
-        return cls(share[kept], mean_loss[kept], log_ratios, float(weight @ loss))
+        return cls(share[kept], mean_loss[kept], mean_ratio[kept], float(weight @ loss))
 
     @classmethod
     def from_figures(cls, safe_risk: float, optimized_risk: float, spread: float) -> Self:
@@ -79,7 +79,8 @@ class Population:
                 continue
             with np.errstate(divide="ignore"):
                 log_ratio = np.log(optimized / safe) + np.log(mass_optimized) - np.log(mass)
-            log_ratio = np.clip(log_ratio, -LARGEST_PLANNED_LOG_RATIO, LARGEST_PLANNED_LOG_RATIO)
+            never = np.full(len(mass), -np.inf)
+            log_ratio = _limited(log_ratio) if optimized else never
             kinds.append((safe * mass, np.full(len(mass), loss), log_ratio))
         share, losses, log_ratios = (np.concatenate(each) for each in zip(*kinds, strict=True))
         order = np.argsort(log_ratios, kind="stable")
@@ -109,6 +110,13 @@ class Population:
         share /= share.sum()
         return Population(share, self.loss, self.log_ratio, float(share @ self.loss), self.tail)
 
+    def blended(self) -> Population:
+        """What clip works with where the optimized policy never takes some of the actions."""
+        if self.log_ratio[0] > -np.inf:
+            return self
+        log_optimized = math.log1p(-DEFAULT_BLEND) + self.log_ratio
+        return replace(self, log_ratio=np.logaddexp(log_optimized, math.log(DEFAULT_BLEND)))
+
     def largest_log_ratio(self, draws: int) -> float:
         """The largest log ratio to expect among draws of the optimized policy."""
         below = np.cumsum(self.share * self.ratio)
@@ -125,6 +133,12 @@ class Population:
         """The smallest log ratio to expect among rows of the safe policy."""
         place = np.searchsorted(np.cumsum(self.share), TYPICAL_SHARE / max(rows, 1))
         return float(self.log_ratio[min(int(place), len(self.share) - 1)])
+
+
+def _limited(log_ratio: Floats) -> Floats:
+    """Log ratios whose exponentials are numbers; −inf, of what is never taken, stays."""
+    limit = LARGEST_PLANNED_LOG_RATIO
+    return np.where(np.isneginf(log_ratio), -np.inf, np.clip(log_ratio, -limit, limit))
 
 
 def _groups(values: Floats, weight: Floats, most: int, per_half: int = 0) -> Integers:
