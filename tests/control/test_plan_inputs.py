@@ -41,17 +41,30 @@ def test_actions_that_the_optimized_policy_never_takes_and_equal_policies():
     assert measure_inputs(never).optimized_risk == 0.5
 
 
-def test_a_plan_of_a_log_is_the_plan_of_its_figures_with_its_size():
+def test_a_plan_of_a_log_is_of_its_rows_unless_a_figure_is_stated():
     log = make(SAFE.sample(300, RNG))
     inputs = measure_inputs(log)
     made = tether.plan(log, promise=0.12)
-    given = tether.plan(promise=0.12, **inputs._asdict())
-    assert (made.rows_needed, made.rows_likely) == (given.rows_needed, given.rows_likely)
+    assert (made.safe_risk, made.optimized_risk, made.log_ratio_spread) == inputs
     assert 300 in [rows for rows, _ in made.betas]
-    assert set(given.betas) <= set(made.betas)
+    given = tether.plan(promise=0.12, **inputs._asdict())
+    stated = tether.plan(log, promise=0.12, safe_risk=inputs.safe_risk)
+    assert (stated.rows_needed, stated.rows_likely) == (given.rows_needed, given.rows_likely)
+    assert set(given.betas) <= set(stated.betas)
     other = tether.plan(log, alpha=0.12, optimized_risk=0.1, log_ratio_spread=0.5, safe_risk=0.02)
     stated = (other.safe_risk, other.optimized_risk, other.log_ratio_spread)
     assert stated == (0.02, 0.1, 0.5)
+
+
+def test_a_log_without_losses_is_planned_and_the_plan_says_so():
+    log = tether.Log([0.0] * 60, [-1.0] * 60, RNG.normal(-1, 0.3, size=60))
+    made = tether.plan(log, promise=0.1)
+    assert made.safe_risk == 0
+    assert made.rows_needed == made.rows_likely < 60
+    text = " ".join(str(made).split())
+    assert "no row of this log has a loss" in text
+    assert "a safe risk of up to 0.05 would not be unusual" in text
+    assert "no row of this log" not in str(tether.plan(promise=0.1, safe_risk=0.0))
 
 
 def test_what_is_no_log_is_refused():

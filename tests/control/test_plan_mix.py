@@ -1,13 +1,14 @@
-"""A plan of mix, against integrals and against what calibrations of simulated logs find."""
+"""A plan of mix, against calibrations of logs that are the truth, and of simulated ones."""
 
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tether
-from tether.control.plan_mix import MixModel
+from tests.control.plan_truths import calibrated, own_model
 
 
 def simulated(rng, safe_risk, optimized_risk, spread, rows):
@@ -33,7 +34,7 @@ def test_beta_and_promise_are_what_calibrations_find(
     of_clip = tether.plan(alpha=alpha, rows=rows, **world)
     rng = np.random.default_rng(1)
     found, from_log = [], []
-    for _ in range(60):
+    for _ in range(40):
         log, proposals = simulated(rng, safe_risk, optimized_risk, spread, rows)
         calibration = tether.calibrate(log, proposals, alpha=alpha, family="mix")
         found.append((calibration.beta, calibration.promise - alpha))
@@ -46,21 +47,22 @@ def test_beta_and_promise_are_what_calibrations_find(
     assert of_clip.betas[0][1] > 1.4 * beta, "the plan of clip is another"
 
 
-def test_the_moves_of_lognormal_ratios_are_their_integrals():
-    model = MixModel(1.0, 0.1, 0.25, 0.8)
-    normal = norm.ppf((np.arange(200_000) + 0.5) / 200_000)
-    for optimized, safe in ((0.25, 0.1), (0.75, 0.9)):
-        ratio = np.exp(math.log(optimized / safe) - 0.32 + 0.8 * normal)
-        move = np.abs(ratio - 1)
-        expected = [safe * move.mean(), safe * (move * ratio).mean()]
-        assert model._lognormal(optimized, safe) == pytest.approx(expected, rel=1e-3)
-    assert model._lognormal(0.0, 0.1) == (0.1, 0.0)
+@given(st.integers(0, 10**6), st.integers(5, 60), st.sampled_from([0.15, 0.3, 0.6]))
+def test_with_the_rows_as_the_truth_beta_and_stability_are_those_of_the_log(seed, rows, alpha):
+    rng = np.random.default_rng(seed)
+    loss = (rng.random(rows) < 0.15).astype(float) if seed % 2 else rng.random(rows) * 0.3
+    log_ratio = np.where(rng.random(rows) < 0.2, -600.0, rng.normal(0.5 * loss, 0.8))
+    found = calibrated("mix", loss, log_ratio, alpha)
+    beta, stability = own_model("mix", loss, log_ratio)._solve(alpha, rows)
+    assert beta == pytest.approx(found.beta, rel=1e-6)
+    if found.exists:
+        assert stability == pytest.approx(found.stability, rel=1e-6, abs=1e-12)
 
 
 def test_with_many_rows_beta_is_where_the_risk_of_the_mixture_is_alpha():
     world = {"alpha": 0.12, "safe_risk": 0.06, "family": "mix"}
     made = tether.plan(optimized_risk=0.3, max_ratio=5, rows=10**9, **world)
-    assert made.betas[0][1] == pytest.approx((0.12 - 0.06) / (0.3 - 0.12), rel=1e-6)
+    assert made.betas[0][1] == pytest.approx((0.12 - 0.06) / (0.3 - 0.12), rel=1e-5)
     harmless = tether.plan(optimized_risk=0.05, rows=10**6, **world)
     assert harmless.betas == ((10**6, math.inf),)
 

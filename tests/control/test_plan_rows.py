@@ -1,9 +1,95 @@
-"""The rows that other levels need: the same as a plan for each of them."""
+"""The rows that a plan states, against calibrations of logs with so many rows."""
+
+import math
+import warnings
 
 import numpy as np
 import pytest
+from benchmarks.plan_rows import share_passing
+from benchmarks.plan_worlds import gaussian, graded, never_takes, propensities
+from scipy.stats import binom
 
 import tether
+from tests.scale import scaled
+from tether.control.plan_population import Population
+from tether.control.plan_rows import mean_loss_quantile
+
+ACCURACY = 1.25
+"""By what factor in rows a plan may be wrong."""
+WORLDS = [
+    lambda: gaussian("", 1.0, 1.5, promise=0.2, family="clip"),
+    lambda: gaussian("", 1.0, 1.5, promise=0.1, family="mix"),
+    lambda: graded("", 0.1, promise=0.13, family="clip"),
+    lambda: graded("", 0.1, promise=0.13, family="mix"),
+    lambda: never_takes("", promise=0.1, family="clip"),
+    lambda: propensities("", promise=0.05, family="mix"),
+    lambda: graded("", 0.1, alpha=0.12, family="clip"),
+]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("probability", [0.5, 0.9])
+def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
+    """At a quarter fewer rows logs pass less often than planned, at a quarter more more often."""
+    truth, rng, repeats = world(), np.random.default_rng(0), scaled(60)
+    rows = truth.plan(pass_probability=probability).rows_likely
+    assert rows > 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fewer = share_passing(truth, int(rows / ACCURACY), repeats, rng)
+        more = share_passing(truth, int(rows * ACCURACY), repeats, rng)
+    noise = 2.5 * math.sqrt(probability * (1 - probability) / repeats)
+    assert fewer < probability + noise
+    assert more > probability - noise
+
+
+def test_the_alpha_inside_a_promise_grows_with_the_rows():
+    """A log that the plan said took 8,000 rows; calibrations of logs like it pass with 3,000."""
+    made = propensities("", promise=0.04, family="mix").plan()
+    assert 2300 < made.rows_likely < 4200
+    assert 700 < made.rows_needed < 1500
+
+
+def test_more_is_needed_for_a_larger_probability_and_for_a_smaller_promise():
+    world = {"safe_risk": 0.02, "optimized_risk": 0.1}
+    for family in ("clip", "mix"):
+        likely = [
+            tether.plan(promise=0.04, pass_probability=each, family=family, **world).rows_likely
+            for each in (0.3, 0.6, 0.9)
+        ]
+        assert likely == sorted(set(likely))
+        by_promise = [
+            tether.plan(promise=each, family=family, **world).rows_likely
+            for each in (0.3, 0.1, 0.03, 0.021)
+        ]
+        assert by_promise == sorted(set(by_promise))
+
+
+def test_logs_that_pass_only_because_they_have_no_loss_are_not_counted_on():
+    """Eight rows without a loss state this promise, and half of all logs have none."""
+    made = tether.plan(promise=0.2, safe_risk=0.067, optimized_risk=0.3, pass_probability=0.5)
+    assert made.rows_likely > 40
+    assert made.rows_likely == pytest.approx(made.rows_needed, rel=0.1)
+
+
+def test_the_quantile_of_mean_losses_is_between_those_of_whole_numbers():
+    truth = Population.from_figures(0.05, 0.05, 1.0)
+    for rows in (20, 100, 3000):
+        for probability in (0.5, 0.8, 0.99):
+            harmful = mean_loss_quantile(truth, rows, probability) * rows
+            whole = binom.ppf(probability, rows, 0.05)
+            assert whole - 0.51 <= harmful <= whole + 0.51
+    assert mean_loss_quantile(truth, 3, 0.8) == 0
+    exact = mean_loss_quantile(truth, 50_000, 0.9)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tether.control.plan_rows.MAX_EXACT_ROWS", 0)
+        assert mean_loss_quantile(truth, 50_000, 0.9) == pytest.approx(exact, rel=1e-4)
+
+
+def test_a_promise_that_is_next_to_the_safe_risk_takes_too_many_rows():
+    for promise in (0.05 + 1e-9, 0.05 + 1e-16):
+        with pytest.raises(ValueError, match=r"more than 1e\+15 rows .*: promise = 0\.05 is too"):
+            tether.plan(promise=promise, safe_risk=0.05)
 
 
 @pytest.mark.parametrize("bound", [1.0, 20.0])

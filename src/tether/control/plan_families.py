@@ -1,4 +1,4 @@
-"""Which family a plan is for, and what of its calibration the plan does not model."""
+"""Which family a plan is for, its model, and what of its calibration the plan does not model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.log import Log
+from tether.control.plan_clip import ClipModel
+from tether.control.plan_mix import MixModel
+from tether.control.plan_model import PlanModel
+from tether.control.plan_population import Population
 
 
 class Planned(NamedTuple):
@@ -13,6 +17,13 @@ class Planned(NamedTuple):
 
     family: str
     not_modelled: str | None
+
+
+def make_model(family: str, population: Population, max_ratio: float | None) -> PlanModel:
+    """The model of mix, or that of clip, which budgeted clip has as well."""
+    if family == Mix.name:
+        return MixModel(population, max_ratio)
+    return ClipModel(population.blended(), max_ratio)
 
 
 def find_planned(family: str | None, log: Log | None) -> Planned:

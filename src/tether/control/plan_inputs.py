@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tether._core.types import Floats
 from tether.control.log import Log
-from tether.control.plan_mix import LARGEST_PLANNED_LOG_RATIO, RatioMoves
+from tether.control.plan_population import LARGEST_PLANNED_LOG_RATIO, Population
 
 SMALLEST_SPREAD = 1e-3
 """Two policies that are the same have ratios without a spread, for which there is no model."""
 
+EQUAL_LOG_RATIOS = 1e-9
+"""Log ratios that are no further apart than this are those of one action."""
+
 MOST_NEVER_TAKEN = 0.05
-"""The share of rows that the optimized policy never takes from which on clip is not planned."""
+"""The share of rows never taken by the optimized policy from which clip in contexts is refused."""
 
 
 class PlanInputs(NamedTuple):
@@ -48,15 +52,15 @@ def measure_inputs(log: Log) -> PlanInputs:
 
 
 def refuse_never_taken(log: Log) -> None:
-    """Refuse to plan clip where many actions of the log are never the optimized policy's.
+    """Refuse to plan clip in contexts where many actions are never the optimized policy's.
 
-    The model of clip has normal log ratios, and none of −inf.
+    Which ones these are depends on the context, and the plan of clip takes contexts to be alike.
     """
     share = float(np.isneginf(log.log_optimized).mean())
-    if share > MOST_NEVER_TAKEN:
+    if log.contextual and share > MOST_NEVER_TAKEN:
         raise ValueError(
             f"clip cannot be planned from this log: the optimized policy never takes the actions "
-            f"of {share:.1%} of its rows, and the plan of clip has no such rows. Plan "
+            f"of {share:.1%} of its rows, and the plan of clip takes contexts to be alike. Plan "
             f"family='mix', or calibrate on the log to see the beta of clip"
         )
 
@@ -72,18 +76,21 @@ def measure_max_ratio(log: Log) -> float | None:
     return float(np.exp(min(largest, LARGEST_PLANNED_LOG_RATIO)))
 
 
-def measure_moves(log: Log, bound: float) -> RatioMoves:
-    """The moves of the ratios of the rows, which `RatioMoves` explains."""
+def measure_population(log: Log, bound: float) -> Population:
+    """The rows of a log as what a plan takes for the truth.
+
+    Draws of the optimized policy go further than rows of the safe one: how far is known from the
+    simple model, unless several rows have the largest ratio, as with a finite number of actions.
+    """
     (loss,) = log.loss.values()
     base = log.log_safe if log.log_mix is None else log.log_mix
-    weight = _normalized(log.log_safe - base)
-    ratio = np.exp(np.minimum(log.log_optimized - log.log_safe, LARGEST_PLANNED_LOG_RATIO / 2))
-    move, harmful = np.abs(ratio - 1), loss / bound
-
-    def means(share: Floats) -> tuple[float, float]:
-        return float(weight @ (share * move)), float(weight @ (share * move * ratio))
-
-    return RatioMoves(means(harmful), means(1 - harmful))
+    log_ratio = log.log_optimized - log.log_safe
+    rows = Population.from_rows(_normalized(log.log_safe - base), loss / bound, log_ratio)
+    if np.sum(log_ratio >= log_ratio.max() - EQUAL_LOG_RATIOS) > 1:
+        return rows
+    found = measure_inputs(log)
+    risks = found.safe_risk / bound, found.optimized_risk / bound
+    return replace(rows, tail=Population.from_figures(*risks, found.log_ratio_spread))
 
 
 def _normalized(log_weight: Floats) -> Floats:

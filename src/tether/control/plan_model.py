@@ -1,25 +1,33 @@
 """The model of a plan: what beta, and what stated promise, a log of a given size would allow.
 
-A loss is 0 or the bound, which is the hardest case for a given risk. Log ratios are normal among
-harmful and among harmless actions, shifted so that the optimized policy has its risk. What this
-means for a family is in `tether.control.plan_clip` and `tether.control.plan_mix`.
+It is a calibration in which every sum over rows is at its expectation, given the mean loss of the
+rows. Of everything that differs between logs, their mean loss decides the most by far whether a
+log passes: `PlanModel.passes` says which mean losses do. What this means for a family is in
+`tether.control.plan_clip` and `tether.control.plan_mix`. Losses are in units of the bound.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from tether._core.safe_excess import SafeMean
+from tether.control.plan_population import Population
+from tether.control.promise_target import TARGET_TOLERANCE
 
-LEVELS_BELOW_PROMISE = 40
-"""How many levels of alpha between the safe risk and a promise are tried."""
+LEVELS_BELOW_PROMISE = 32
+"""How many levels of alpha below a promise are tried."""
+LEVEL_STEPS = 12
+"""How many times the interval between two levels is halved to locate the largest alpha."""
 MAX_PLANNED_ROWS = 1 << 40
-"""A plan that needs more rows than this is hopeless."""
+"""As many rows as are taken for arbitrarily many."""
+CONDITION_TOLERANCE = 1e-12
+"""How far above zero, for each row, the expected condition still passes."""
 
 
 class Outlook(NamedTuple):
@@ -32,82 +40,69 @@ class Outlook(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanModel(ABC):
-    """Harmful and harmless actions, each with normal log ratios under the safe policy.
+    """What to expect of a family; `max_ratio` is the next action's largest ratio, where known."""
 
-    `harmful` and `harmful_optimized` are the shares of harmful actions of the two policies, and
-    `max_ratio` is the largest ratio that the next action can have, where it is known.
-    """
-
-    bound: float
-    harmful: float
-    harmful_optimized: float
-    spread: float
+    population: Population
     max_ratio: float | None = None
 
     @abstractmethod
-    def outlook(self, alpha: float, rows: int) -> Outlook:
-        """Beta and the promise to expect, with as many proposals as rows.
+    def _solve(self, alpha: float, rows: int) -> tuple[float, float]:
+        """Beta, 0 if none passes, and the stability ε; with as many proposals as rows."""
 
-        The promise is to first order in what one row can change.
-        """
+    def with_mean(self, mean: float) -> Self:
+        """What to expect of logs with this mean loss."""
+        return replace(self, population=self.population.with_mean(mean))
+
+    def outlook(self, alpha: float, rows: int) -> Outlook:
+        """Beta and the promise to expect."""
+        beta, instability = self._solve(alpha, rows)
+        if beta == 0:
+            return Outlook(alpha, 0.0, 1.0)
+        stated = alpha + max(alpha, 1 - alpha) * instability + self.existence(alpha, rows)
+        return Outlook(alpha, beta, min(1.0, stated))
+
+    def passes(self, promise: float, rows: int) -> bool:
+        """Whether some alpha has a beta whose stated promise is at most this."""
+        return any(found.promise <= promise for found in self._tried(promise, rows))
 
     def boldest(self, promise: float, rows: int) -> Outlook | None:
-        """The largest beta to expect whose stated promise is at most this; None if none is."""
-        safe_risk = self.harmful * self.bound
-        if safe_risk >= promise:
+        """What to expect at the largest alpha whose stated promise is at most this, if any is."""
+        too_large = promise
+        for found in self._tried(promise, rows):
+            if found.promise <= promise:
+                break
+            too_large = found.alpha
+        else:
             return None
-        # Levels are closest together near the promise, where those for many rows are.
-        shares = 1 - np.square(np.arange(LEVELS_BELOW_PROMISE) / LEVELS_BELOW_PROMISE)
-        levels = safe_risk + (promise - safe_risk) * shares
-        tried = (self.outlook(float(level), rows) for level in levels)
-        kept = [found for found in tried if found.beta > 0 and found.promise <= promise]
-        return max(kept, key=lambda found: found.beta, default=None)
-
-    def rows_for_promise(self, promise: float) -> float:
-        """The fewest rows that can be expected to keep a promise, to three digits; inf if none."""
-        rows = 1
-        while self.boldest(promise, rows) is None:
-            rows *= 2
-            if rows > MAX_PLANNED_ROWS or self.harmful * self.bound >= promise:
-                return math.inf
-        low = rows // 2
-        while rows - low > max(1, low // 1000):
-            middle = (low + rows) // 2
-            if self.boldest(promise, middle) is None:
-                low = middle
+        for _ in range(LEVEL_STEPS if found.alpha < too_large else 0):
+            between = self.outlook((found.alpha + too_large) / 2, rows)
+            if between.promise <= promise:
+                found = between
             else:
-                rows = middle
-        return rows
+                too_large = between.alpha
+        return found
+
+    def _tried(self, promise: float, rows: int) -> Iterator[Outlook]:
+        """The outlook at levels of alpha, from the promise down to the least that has a beta.
+
+        Levels whose existence term alone is too large are left out.
+        """
+        least = (1 + rows * self.population.mean) / (rows + 1) + TARGET_TOLERANCE / 2 * promise
+        if least >= promise:
+            return
+        for level in np.linspace(promise, least, LEVELS_BELOW_PROMISE).tolist():
+            if level + self.existence(level, rows) <= promise:
+                yield self.outlook(level, rows)
 
     def existence(self, alpha: float, rows: int) -> float:
-        """The existence term to expect: what the log's own estimate of it is on average.
-
-        In it the mean loss counts with twice its variance.
-        """
-        risk = self.harmful * self.bound
-        variance = 2 * self.harmful * (1 - self.harmful) / (rows + 1)
-        error = math.sqrt(variance + ((1 - self.harmful) / (rows + 1)) ** 2)
-        return SafeMean(risk, self.bound * error).excess(alpha)
-
-    def center(self, optimized: float, safe: float) -> float:
-        """Mean log ratio of actions that have these shares under the two policies."""
-        if optimized == 0 or safe == 0:
-            return -math.inf
-        return math.log(optimized / safe) - self.spread**2 / 2
+        """The existence term that is stated by logs with this mean loss."""
+        of = self.population
+        squares = rows * of.variance + (1 - of.mean) ** 2
+        safe = SafeMean(of.mean, math.sqrt(squares) / (rows + 1))
+        return safe.excess_where_passing(alpha)
 
     def largest_log_ratio(self, draws: int) -> float:
-        """The largest log ratio, or the one to expect among draws from the optimized policy."""
+        """The largest log ratio of the next action, or the one to expect among draws."""
         if self.max_ratio is not None:
             return math.log(self.max_ratio)
-        from scipy.special import ndtri
-
-        shares = (
-            (self.harmful_optimized, self.harmful),
-            (1 - self.harmful_optimized, 1 - self.harmful),
-        )
-        return max(
-            self.center(optimized, safe)
-            + self.spread**2
-            + self.spread * float(ndtri(1 - 1 / max(optimized * draws, 2.0)))
-            for optimized, safe in shares
-        )
+        return self.population.largest_log_ratio(draws)

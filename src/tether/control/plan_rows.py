@@ -1,14 +1,21 @@
-"""How many rows a level of alpha, or a stated promise, needs under the model of a plan."""
+"""How many rows a level of alpha, or a stated promise, needs under the model of a plan.
+
+A log passes if its mean loss is small enough, so the rows that pass with a probability are the
+fewest with which the mean loss that logs exceed with no more than the remaining probability still
+passes. At a given alpha, losses of 0 or a common size are counted exactly.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core.columns import Columns
 from tether.control.plan_model import Outlook, PlanModel
+from tether.control.plan_population import Population
 
 if TYPE_CHECKING:
     from tether.control.planning import Plan
@@ -21,6 +28,8 @@ NARROWEST_ON_CURVE, WIDEST_ON_CURVE = 1 / 4, 8.0
 """Where the curve begins and ends: multiples of how far the named level is above the safe risk."""
 INTEGER_TOLERANCE = 1e-9
 """How far a quotient may be above an integer and still count as that integer."""
+ROWS_ACCURACY = 500
+"""Rows for a promise are located to one part in this."""
 
 
 def outlook(model: PlanModel, alpha: float | None, promise: float | None, rows: int) -> Outlook:
@@ -28,34 +37,88 @@ def outlook(model: PlanModel, alpha: float | None, promise: float | None, rows: 
     if alpha is not None:
         return model.outlook(alpha, rows)
     assert promise is not None
-    return model.boldest(promise, rows) or Outlook(promise, 0.0, model.bound)
+    return model.boldest(promise, rows) or Outlook(promise, 0.0, 1.0)
 
 
 def rows_for(
     model: PlanModel, alpha: float | None, promise: float | None, pass_probability: float
 ) -> tuple[float, float]:
     """The rows needed, and those that are likely to be enough; inf where no number is."""
-    bound, safe_risk = model.bound, model.harmful * model.bound
-    rows_needed: float = 1
-    if promise is not None:
-        rows_needed = model.rows_for_promise(promise)
-        if math.isinf(rows_needed):
-            return math.inf, math.inf
-        alpha = outlook(model, None, promise, int(rows_needed)).alpha
-    assert alpha is not None
-    if safe_risk >= alpha:
+    safe_risk = model.population.mean
+    level = alpha if promise is None else promise
+    assert level is not None
+    if safe_risk >= level:
         return math.inf, math.inf
+    quotient = (1 - level) / (level - safe_risk)
+    if quotient > LARGEST_PLAN:
+        raise TooManyRowsError
+    if promise is not None:
+        return _rows_for_promise(model, promise, pass_probability)
     # A quotient that is an integer in decimals must not be rounded up for its binary error.
-    quotient = (bound - alpha) / (alpha - safe_risk)
-    if quotient <= LARGEST_PLAN:
-        rows_needed = max(rows_needed, math.ceil(quotient * (1 - INTEGER_TOLERANCE)))
-        rows_likely = max(rows_needed, _rows_likely(alpha, bound, safe_risk, pass_probability))
-        if rows_likely <= LARGEST_PLAN:
-            return rows_needed, rows_likely
-    raise ValueError(
-        f"more than {LARGEST_PLAN:.0e} rows would be needed: alpha = {alpha:g} is too close to "
-        f"safe_risk = {safe_risk:g} for a bound of {bound:g}"
-    )
+    rows_needed = math.ceil(quotient * (1 - INTEGER_TOLERANCE))
+    rows_likely = max(rows_needed, _rows_likely(model.population, level, pass_probability))
+    if rows_likely > LARGEST_PLAN:
+        raise TooManyRowsError
+    return rows_needed, rows_likely
+
+
+class TooManyRowsError(ValueError):
+    """More rows would be needed than a plan can be made for."""
+
+
+def _rows_for_promise(model: PlanModel, promise: float, pass_probability: float) -> tuple[int, int]:
+    """The fewest rows from which on the promise is stated, at the safe risk and at the quantile."""
+    of = model.population
+
+    def at_safe_risk(rows: int) -> bool:
+        return model.passes(promise, rows)
+
+    def with_probability(rows: int) -> bool:
+        mean = mean_loss_quantile(of, rows, pass_probability)
+        return mean < promise and model.with_mean(mean).passes(promise, rows)
+
+    # Small logs may pass because no loss is among their rows, where larger ones do not.
+    rare = of.mean / of.loss_size
+    without_loss = math.log(pass_probability) / math.log1p(-rare) if 0 < rare < 1 else 0.0
+    first = int(min(without_loss, LARGEST_PLAN)) + 1
+    return _first_passing(at_safe_risk, 1), _first_passing(with_probability, first)
+
+
+def _first_passing(passes: Callable[[int], bool], start: int) -> int:
+    """The fewest rows that pass, to three digits, where from a start on more rows pass as well."""
+    rows, low = start, 0
+    while not passes(rows):
+        low, rows = rows, 2 * rows
+        if rows > LARGEST_PLAN:
+            raise TooManyRowsError
+    while rows - low > max(1, low // ROWS_ACCURACY):
+        middle = (low + rows) // 2
+        if passes(middle):
+            rows = middle
+        else:
+            low = middle
+    return rows
+
+
+def mean_loss_quantile(of: Population, rows: int, probability: float) -> float:
+    """The mean loss that logs of so many rows do not exceed with this probability.
+
+    Losses are 0 or of a common size; their number is an integer, of which the probability is
+    spread evenly over the interval around it.
+    """
+    from scipy.special import bdtrik, ndtri
+
+    share = min(of.mean / of.loss_size, 1.0) if of.mean else 0.0
+    if share in (0.0, 1.0):
+        return of.mean
+    if rows <= MAX_EXACT_ROWS:
+        count = float(bdtrik(probability, rows, share)) + 0.5
+        if not count > 0.5:  # no loss at all is likely enough
+            return 0.0
+    else:
+        z, variance = float(ndtri(probability)), rows * share * (1 - share)
+        count = rows * share + z * math.sqrt(variance) + (1 - 2 * share) * (z * z - 1) / 6
+    return min(max(count / rows, 0.0) * of.loss_size, 1.0)
 
 
 def rows_over_levels(made: Plan, model: PlanModel, points: int) -> Columns:
@@ -74,11 +137,11 @@ def rows_over_levels(made: Plan, model: PlanModel, points: int) -> Columns:
         spread = made.safe_risk + np.geomspace(low, high, points - 1)
         levels = np.unique(np.append(spread, named))
     rows = []
-    for level in levels.tolist():
+    for level in (levels / made.bound).tolist():
         alpha, promise = (level, None) if made.promise is None else (None, level)
         try:
             rows.append(rows_for(model, alpha, promise, made.pass_probability))
-        except ValueError:  # more rows than can be planned for
+        except TooManyRowsError:
             rows.append((math.inf, math.inf))
     needed, likely = np.array(rows, dtype=np.float64).T
     table = Columns({"alpha" if made.promise is None else "promise": levels})
@@ -86,20 +149,21 @@ def rows_over_levels(made: Plan, model: PlanModel, points: int) -> Columns:
     return table
 
 
-def _rows_likely(alpha: float, bound: float, safe_risk: float, pass_probability: float) -> float:
+def _rows_likely(of: Population, alpha: float, pass_probability: float) -> float:
     """The fewest rows from which on the safe policy's condition passes with the probability."""
     from scipy.special import ndtri
     from scipy.stats import binom
 
-    gap, sigmas = alpha - safe_risk, float(ndtri(pass_probability))
-    noise = sigmas * math.sqrt(safe_risk * (bound - safe_risk))
-    # The normal approximation: n·gap − noise·√n = bound − alpha.
-    root = (noise + math.sqrt(max(noise**2 + 4 * gap * (bound - alpha), 0.0))) / (2 * gap)
+    gap, sigmas = alpha - of.mean, float(ndtri(pass_probability))
+    noise = sigmas * math.sqrt(max(of.variance, 0.0))
+    # The normal approximation: n·gap − noise·√n = 1 − alpha.
+    root = (noise + math.sqrt(noise**2 + 4 * gap * (1 - alpha))) / (2 * gap)
     if root**2 > MAX_EXACT_ROWS:
         return math.ceil(root**2)
     rows = np.arange(1, 2 * math.ceil(root**2) + 1000)
-    # It passes if n·alpha − bound·(harmful rows) ≥ bound − alpha. The probability is not monotone
-    # in n, since the number of harmful rows is an integer: take the n after the last that fails.
-    max_harmful = np.floor((rows * alpha - (bound - alpha)) / bound + INTEGER_TOLERANCE)
-    failing = np.flatnonzero(binom.cdf(max_harmful, rows, safe_risk / bound) < pass_probability)
+    # It passes if n·alpha − (sum of losses) ≥ 1 − alpha. The probability is not monotone in n,
+    # since the number of harmful rows is an integer: take the n after the last that fails.
+    max_harmful = np.floor((rows * alpha - (1 - alpha)) / of.loss_size + INTEGER_TOLERANCE)
+    share = min(of.mean / of.loss_size, 1.0)
+    failing = np.flatnonzero(binom.cdf(max_harmful, rows, share) < pass_probability)
     return int(rows[failing[-1]]) + 1 if len(failing) else 1
