@@ -40,6 +40,8 @@ PATIENCE_WHILE_LOCKED = 12
 """How many deadlines a call may compute between two statements while others wait for its locks."""
 NO_SCHEMA = "no schema has been selected to create in"
 """What PostgreSQL says where no schema of the search path exists."""
+READ_ONLY = "attempt to write a readonly database"
+"""What SQLite says where the file or its folder may not be written."""
 MIN_DEADLINE, MAX_DEADLINE = 1e-3, 86_400.0
 """A deadline has at least one millisecond, the unit of the databases, and less than one day."""
 _STATE = (
@@ -231,6 +233,11 @@ class Store:
             message = f"could not {operation} {self.name}: {redact_message(cause, self._url)}"
             if NO_SCHEMA in cause:
                 message += " (the schema in the search_path of the URL must exist: CREATE SCHEMA)"
+            if READ_ONLY in cause:
+                message += (
+                    " (this process may not write to the file or its folder, which SQLite needs to "
+                    "read a store too: run as its owner, or read a copy made with tether backup)"
+                )
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
             raise StoreError(message) from error
