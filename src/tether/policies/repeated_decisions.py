@@ -38,7 +38,8 @@ def repeated_decisions_warning(
     action = _labels(actions)
     if action is None:
         return None
-    columns, same = [action, *losses.values()], "actions and losses"
+    columns: list[Floats | Integers] = [action, *losses.values()]
+    same = "actions and losses"
     if isinstance(contexts, int):
         return repeated_warning(columns, None, same)
     context = _labels(contexts)
