@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import tether
 from tether._core.labelled_tables import by_action, labels_of
 
 VALUES = {"email": [0.1, 0.2], "none": [0.3, 0.3], "push": [0.6, 0.5]}
@@ -54,3 +55,44 @@ def test_other_names_are_an_error_that_shows_both(columns):
     frame = pd.DataFrame([[0.1, 0.9]], columns=columns)
     with pytest.raises(ValueError, match=r"table has the columns .*'email', 'push'.*to_numpy"):
         by_action("table", frame, np.array(["email", "push"]))
+
+
+@pytest.mark.parametrize("columns", [[False, True], [0.0, 1.0]])
+def test_booleans_and_floats_do_not_count_columns(columns):
+    """False equals 0 and True equals 1, but pandas names no column so by itself."""
+    frame = pd.DataFrame([[0.1, 0.9]], columns=columns)
+    found = by_action("table", frame, np.array(columns[::-1]))
+    np.testing.assert_array_equal(found, [[0.9, 0.1]])
+    assert labels_of(frame).tolist() == columns
+
+
+@pytest.mark.parametrize(
+    ("table", "actions"),
+    [
+        (pd.DataFrame([[0.1, 0.9]], columns=[0, 1]), [1, 0]),
+        (pd.DataFrame([[0.1, 0.9]]), ["1", "0"]),
+        (pd.Series([0.1, 0.9]), [1, 0]),
+        (pl.DataFrame([[0.1], [0.9]]), ["column_1", "column_0"]),
+    ],
+)
+def test_columns_that_count_and_are_the_actions_in_another_order_are_refused(table, actions):
+    with pytest.raises(ValueError, match="named by their actions, or counted"):
+        by_action("table", table, np.array(actions))
+
+
+def test_columns_that_count_the_actions_in_their_order_are_left_as_they_are():
+    table = pd.DataFrame([[0.1, 0.9]])
+    assert by_action("table", table, np.array([0, 1])) is table
+    assert by_action("table", table, np.array([2, 1])) is table
+
+
+@pytest.mark.parametrize("classes", [[False, True], [0, 1]])
+def test_the_probabilities_of_a_model_are_never_those_of_another_action(classes):
+    """A frame named by the classes of a model, beside the actions in another order."""
+    probabilities = pd.DataFrame([[0.1, 0.9]], columns=np.array(classes))
+    try:
+        policy = tether.Categorical.from_probabilities(lambda _: probabilities, classes[::-1])
+        found = policy.log_prob([[1.0]], [classes[1]])
+    except ValueError:
+        return
+    np.testing.assert_allclose(np.exp(found), [0.9])

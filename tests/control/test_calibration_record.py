@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tether
+from tests.control import forged_records as forged
 from tests.control.example_logs import drawn_world, gaussian_columns, log_and_proposals
 from tether._core import records
 from tether.control.calibration_record import DERIVED, SHOWN, STATED
@@ -135,6 +136,18 @@ def test_what_is_lacking_is_named(name):
     del content[name]
     with pytest.raises(ValueError, match=f"not a complete calibration: it lacks {name}"):
         tether.Calibration.from_dict(content)
+
+
+@pytest.mark.parametrize("name", [*SHOWN, "assumptions", "provenance", "gain"])
+def test_a_file_has_what_its_other_entries_are_compared_with(tmp_path, name):
+    """Without `useful`, an edited coverage would make a promise useful again."""
+    path = tmp_path / "found.json"
+    CASES["alpha"]().save(path)
+    entries = forged.entries_of(path)
+    del entries[name]
+    path.write_text(json.dumps(forged.with_digest(entries)))
+    with pytest.raises(ValueError, match=f"it lacks {name}"):
+        tether.Calibration.load(path)
 
 
 NAMES_OF_ENTRIES = (

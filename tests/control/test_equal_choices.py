@@ -72,3 +72,34 @@ def test_contexts_that_keep_their_action_are_told_as_a_possible_cause():
     both = (np.tile(contexts, 2), np.tile(actions, 2), np.r_[losses, anew])
     (message,) = told(both)
     assert "does a context that comes back keep its action" in message
+
+
+@pytest.mark.parametrize("default", [0.98, 0.999])
+@pytest.mark.parametrize("visits", [2, 5])
+def test_users_that_come_as_often_and_nearly_always_get_the_same_are_not_copies(default, visits):
+    """Rows of a user are then mostly equal, and removing them would leave the losses."""
+    probability = (default, (1 - default) / 2, (1 - default) / 2)
+    for seed in range(5):
+        table = decisions(np.repeat(np.arange(800), visits), seed, probability)
+        assert told(table, probability) == []
+        assert said_of_scores(table, probability) == []
+
+
+@pytest.mark.parametrize("default", [0.98, 0.999])
+def test_copies_of_users_that_nearly_always_get_the_same_are_told(default):
+    probability = (default, (1 - default) / 2, (1 - default) / 2)
+    table = copied(decisions(np.arange(800), 0, probability), slice(None))
+    for messages in (told(table, probability), said_of_scores(table, probability)):
+        (message,) = messages
+        assert message.startswith("1,600 of 1,600 rows")
+
+
+def said_of_scores(table, probability):
+    """What is said of the same log where only scores are known."""
+    contexts, actions, losses = table
+    log_safe = np.log(np.array(probability)[actions])
+    columns = {"loss": losses.astype(float), "log_safe": log_safe, "context": contexts}
+    columns["log_optimized"] = np.log([0.1, 0.2, 0.7])[actions]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(tether.Log.from_frame(columns, context="context").warnings)

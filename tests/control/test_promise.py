@@ -64,7 +64,8 @@ def test_all_terms_are_stated():
     found = tether.calibrate(log, tether.Proposals([0.0, 0.0], [0.2, 0.4]), alpha=0.11)
     terms = found.promise_terms["loss"]
     assert terms.safe_excess > 0.002
-    assert found.promise == pytest.approx(terms.alpha + terms.stability + terms.safe_excess)
+    added = terms.stability + terms.safe_excess + terms.unforeseen
+    assert found.promise == pytest.approx(terms.alpha + added)
     assert "safe excess" in found.summary()
     assert any("close to alpha" in warning for warning in found.warnings)
     saved = found.to_dict()["promise_terms"]["loss"]

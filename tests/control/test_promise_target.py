@@ -105,7 +105,7 @@ def test_a_promise_that_cannot_be_made():
 def test_a_promise_that_fits_at_once():
     """Nothing to pay beyond alpha: no row moves an infinite beta."""
     rows = np.zeros(400)
-    found = tether.calibrate(tether.Log(rows, rows, rows), tether.Proposals([0.0], [0.0]),
+    found = tether.calibrate(tether.Log(rows, rows, rows), tether.Proposals(rows, rows),
                              promise=0.5)  # fmt: skip
     assert found.beta == np.inf
     assert found.alpha == pytest.approx(0.5, rel=0.01)

@@ -45,7 +45,7 @@ def test_a_single_loss_that_was_given_by_name_is_named():
         ({"complaint": loss}, "the expected loss (complaint) of the next action is at most"),
     ):
         log = tether.Log(given, np.zeros(50), np.zeros(50))
-        found = tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.2)
+        found = tether.calibrate(log, tether.Proposals(0 * loss, 0 * loss), alpha=0.2)
         assert found.statement.startswith(stated)
         assert stated in " ".join(found.summary().split())
 

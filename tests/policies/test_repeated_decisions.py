@@ -1,8 +1,10 @@
 """A shortlist's log that has its rows twice is told, although fresh candidates differ."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tether
@@ -57,3 +59,24 @@ def test_vectors_are_compared_and_other_objects_are_not():
     assert repeated_decisions_warning(400, vectors, {"harm": np.zeros(400)}) is not None
     objects = np.array([{"a": 1}] * 400, dtype=object)
     assert repeated_decisions_warning(400, objects, {"harm": np.zeros(400)}) is None
+
+
+def test_one_long_text_does_not_make_all_rows_as_long():
+    """Texts of one width would take 320 MB here."""
+    asked = np.array([f"question {k}" for k in range(400)] * 2, dtype=object)
+    asked[5] = asked[405] = "a long document " * 6250
+    harm = {"harm": np.zeros(800)}
+    tracemalloc.start()
+    try:
+        assert repeated_decisions_warning(asked, np.arange(400.0).repeat(2), harm) is None
+        assert repeated_decisions_warning(asked, np.tile(np.arange(400.0), 2), harm) is not None
+        assert tracemalloc.get_traced_memory()[1] < 2e7
+    finally:
+        tracemalloc.stop()
+
+
+def test_frames_of_several_kinds_of_columns_are_compared():
+    day = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(300), unit="D")
+    frame = pd.DataFrame({"day": day, "user": [f"user {k}" for k in range(300)]})
+    both, actions = pd.concat([frame, frame]), np.tile(np.arange(300.0), 2)
+    assert repeated_decisions_warning(both, actions, {"harm": np.zeros(600)}) is not None

@@ -18,12 +18,16 @@ from tether._core.useful_promise import is_useful
 from tether._version import __version__
 from tether.control.calibration_entries import check_entries, check_provenance
 from tether.control.coverage import RESTRICTED_WORDS, is_covered
+from tether.control.families import find_family
 from tether.control.promise import ASSUMPTIONS
 
 SAME_TOLERANCE = 1e-9
 """How far two computations of one number may be apart, relatively."""
 CURVE_TOLERANCE = 1e-6
 """How far the risk at beta and that of the curve may be apart, relatively; also past alpha."""
+
+CONTEXT_COLUMNS = ("context", "log_safe_all")
+"""The columns by which a log has contexts."""
 
 
 def find_problems(saved: Mapping[str, Any]) -> Iterator[str]:
@@ -39,7 +43,7 @@ def find_problems(saved: Mapping[str, Any]) -> Iterator[str]:
     except ValueError as error:  # what the entries say about each other cannot be read
         yield str(error)
         return
-    for check in (_beta, _risks, _promises, _asked, _weights, _shown, _origin):
+    for check in (_beta, _family, _risks, _promises, _asked, _weights, _shown, _origin):
         yield from check(saved)
 
 
@@ -50,6 +54,16 @@ def _beta(saved: Mapping[str, Any]) -> Iterator[str]:
             f"log_beta is {saved['log_beta']!r}, but the smallest of log_beta_by_constraint is "
             f"{min(allowed.values())!r}"
         )
+
+
+def _family(saved: Mapping[str, Any]) -> Iterator[str]:
+    """The smoothness is that of the family, where it is one of the package."""
+    try:
+        known = find_family(saved["family"]).smoothness
+    except ValueError:  # a user's own
+        return
+    if saved["smoothness"] != known:
+        yield f"smoothness is {saved['smoothness']!r}, but that of {saved['family']!r} is {known!r}"
 
 
 def _risks(saved: Mapping[str, Any]) -> Iterator[str]:
@@ -211,6 +225,9 @@ def _origin(saved: Mapping[str, Any]) -> Iterator[str]:
     losses = {f"loss[{name}]" for name in names}
     if {column for column in origin["log"] if column.startswith("loss[")} != losses:
         yield f"provenance.log has other losses than {sorted(names)}"
+    has_contexts = any(column in origin["log"] for column in CONTEXT_COLUMNS)
+    if "log_safe" in origin["log"] and saved["contextual"] != has_contexts:  # else in parts
+        yield f"contextual is {saved['contextual']!r}, but provenance.log says otherwise"
     settings = origin["settings"]
     for key in ("alpha", "promise", "bound"):
         if isinstance(settings[key], Mapping) and set(settings[key]) != names:

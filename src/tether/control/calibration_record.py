@@ -83,7 +83,7 @@ def from_dict(cls: type[Loaded], content: Mapping[str, Any]) -> Loaded:
 def from_file(cls: type[Loaded], saved: dict[str, Any]) -> Loaded:
     """The same from a file, which has entries that older stores lack."""
     loaded = from_dict(cls, saved)
-    for name in ("provenance", "gain"):
+    for name in (*SHOWN, "assumptions", "provenance", "gain"):
         if name not in saved:
             raise ValueError(f"content is not a complete calibration: it lacks {name}")
     return loaded

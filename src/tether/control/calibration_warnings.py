@@ -13,6 +13,7 @@ from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
+from tether.control.promise import foreseeing_draws
 from tether.control.scored_by import PICKER
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -73,8 +74,9 @@ def find_warnings(
     elif not found.useful:
         yield (
             f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
-            f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; collect "
-            f"rows (tether.plan says how many), or ask for a larger promise"
+            f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; "
+            f"{_more_draws(found)}collect rows (tether.plan says how many), or ask for a larger "
+            f"promise"
         )
     if found.exists and found.confidence is None:
         yield from _near_alpha(found, measured)
@@ -121,18 +123,26 @@ def find_warnings(
     yield from measured.score_warnings()
 
 
+def _more_draws(found: Calibration) -> str:
+    """What few draws add, where it is more than all else."""
+    terms = found.promise_terms[found.binding.name]
+    if terms.unforeseen <= terms.added / 2:
+        return ""
+    return f"actions that no draw foresees add {terms.unforeseen:.2g}: make more proposals, "
+
+
 def _too_few_draws(found: Calibration, problem: Problem | ProblemInParts) -> str | None:
-    """A promise that the draws along a path do not allow at any alpha, so that rows do not help."""
-    weight, asked = problem.test_weight, found.asked_promise
-    if not isinstance(weight, PathWeight) or asked is None:
+    """A promise that the draws do not allow at any alpha, so that rows do not help."""
+    draws, asked = foreseeing_draws(problem), found.asked_promise
+    if draws is None or asked is None:
         return None
     for each in found.constraints:
-        least = each.bound / (weight.fewest_draws + 1)
+        least = each.bound / (draws + 1)
         if least >= asked[each.name]:
             needed = int(each.bound / asked[each.name])
             return (
                 f"no beta can have a promise of at most {asked[each.name]:.4g}{_named(found, each)}"
-                f": with {weight.fewest_draws} draws of each policy, actions that no draw foresees "
+                f": with {draws} draws of each policy, actions that no draw foresees "
                 f"may add {least:.2g}; make several times as many as {needed:,} draws"
             )
     return None

@@ -43,6 +43,37 @@ def chosen_anew(context: Integers, taken: Integers, probability: Floats, later: 
     later : array of bool
         Whether the row equals an earlier one, in every column.
     """
+    order, returned, before = earlier_actions(context, taken, probability)
+    if len(order) - returned.sum() < MIN_CONTEXTS * len(order):
+        return True
+    chance = ROUNDED * before
+    bet = returned & (chance <= MAX_CHANCE)
+    chance, copied = chance[bet], later[order][bet]
+    capital = [copied.sum() * np.log(odds) - np.log1p(chance * (odds - 1)).sum() for odds in ODDS]
+    return bool(np.logaddexp.reduce(capital) - np.log(len(ODDS)) < -np.log(FALSE_ALARM))
+
+
+def earlier_actions(
+    context: Integers, taken: Integers, probability: Floats
+) -> tuple[Integers, Booleans, Floats]:
+    """The q_j of each row, in an order that brings equal contexts together.
+
+    Parameters
+    ----------
+    context, taken : array of int
+        The context and the action of each row.
+    probability : array of float
+        The probability with which the action was taken.
+
+    Returns
+    -------
+    order : array of int
+        The rows in that order.
+    returned : array of bool
+        Whether the context was there before.
+    before : array of float
+        The sum of the probabilities of the different actions taken there before.
+    """
     order = np.lexsort((np.arange(len(context)), taken, context))
     same_context = np.diff(context[order]) == 0
     new = np.ones(len(order), dtype=np.bool_)  # the first row of its context with its action
@@ -50,13 +81,7 @@ def chosen_anew(context: Integers, taken: Integers, probability: Floats, later: 
     order, starts, sizes = group_equal(context)
     mass = np.where(new, probability, 0.0)[order]
     before = np.cumsum(mass) - mass
-    if len(starts) < MIN_CONTEXTS * len(order):
-        return True
     before -= np.repeat(before[starts], sizes)
     returned = np.ones(len(order), dtype=np.bool_)
     returned[starts] = False
-    chance = ROUNDED * before
-    bet = returned & (chance <= MAX_CHANCE)
-    chance, copied = chance[bet], later[order][bet]
-    capital = [copied.sum() * np.log(odds) - np.log1p(chance * (odds - 1)).sum() for odds in ODDS]
-    return bool(np.logaddexp.reduce(capital) - np.log(len(ODDS)) < -np.log(FALSE_ALARM))
+    return order, returned, before

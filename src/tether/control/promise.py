@@ -11,8 +11,14 @@ its mean loss over the rows and the next action (`tether._core.safe_excess`). A 
 only where a beta passes, so the term is what these logs have to carry. It is negligible where the
 safe policy is clearly better than alpha.
 
-Along a path (`tether.control.path_weight`) there is a fourth term: what next actions that weigh
-more than the draws of their policy foresee may add.
+There is a fourth term where the largest weight among draws stands for that of the next action, and
+a larger one is possible: along a path (`tether.control.path_weight`), and without contexts for mix
+and for a clip whose beta exceeds the ratios of all draws. The weight grows with the ratio ρ of
+optimized to safe probability, so it is too small where ρ is above a limit that the log and beta
+set. Of all policies between the two the optimized one has the largest ratios, and beta has passed,
+so none of its m draws is above the limit, which has probability (1 − t)^m where a share t of its
+actions is. As along a path, the share is 1/(m + 1) on average at most, and the term
+(B − α)/(m + 1). At a smaller beta no clip can weigh more than the heaviest draw does.
 
 With a confidence the promise is another one: α, with that probability over logs
 (`tether.control.high_probability`).
@@ -22,6 +28,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tether._core.safe_excess import SafeMean, safe_mean
 from tether.control.constraint import Constraint
@@ -91,10 +99,35 @@ def make_promise(
 def unforeseen_loss(
     problem: Problem | ProblemInParts, constraint: Constraint, log_beta: float
 ) -> float:
-    """The fourth term of a promise; 0 where no path is followed."""
+    """The fourth term of a promise; 0 where no weight is above the one that is assumed."""
     if isinstance(problem, Problem) and isinstance(problem.test_weight, PathWeight):
         return problem.test_weight.unforeseen_loss(problem, constraint, log_beta)
-    return 0.0
+    if problem.test_weight.label != "empirical" or problem.log.contextual or log_beta == -np.inf:
+        return 0.0
+    draws, highest = _optimized_draws(problem)
+    if problem.family.clips and log_beta <= highest:
+        return 0.0
+    return (constraint.bound - constraint.alpha) / (draws + 1)
+
+
+def foreseeing_draws(problem: Problem | ProblemInParts) -> int | None:
+    """The m of the fourth term, where it is in the promise at every beta; None elsewhere."""
+    if isinstance(problem.test_weight, PathWeight):
+        return problem.test_weight.fewest_draws
+    if problem.test_weight.label != "empirical" or problem.log.contextual or problem.family.clips:
+        return None
+    return _optimized_draws(problem)[0]
+
+
+def _optimized_draws(problem: Problem | ProblemInParts) -> tuple[int, float]:
+    """How many proposals the optimized policy drew, and the largest log ratio of any draw."""
+    if isinstance(problem, Problem):
+        drawn = problem.given_proposals
+        count = 0 if drawn is None else int((~drawn.from_safe).sum())
+        return count, problem.draws.scores.highest_ratio
+    assert problem.proposals is not None
+    survey = problem.proposals.survey
+    return survey.rows - survey.safe_rows, problem.blended(survey.largest_ratio)
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:

@@ -13,7 +13,9 @@ A row is compared as a whole: its losses, reward and log-probabilities, its cont
 where it is known. Contexts need not be independent: they may come back by design, each of them
 twice, and some of their rows are then equal by chance. So where contexts come back more often than
 by chance, and with other rows too, this proves nothing; where actions and their probabilities are
-known, `equal_choices` still decides. A file has more columns: one whose values come back with
+known, `equal_choices` still decides. How many of these rows must differ follows from the stated
+probabilities: a policy that nearly always takes the same action makes rows equal that are no
+copies. A file has more columns: one whose values come back with
 nothing but copies of whole rows is a key, such as the id of a user, of rows that are repeated.
 """
 
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 
 from tether._core.equal_values import group_equal
 from tether._core.types import Floats, Integers
-from tether.control.equal_choices import chosen_anew
+from tether.control.equal_choices import chosen_anew, earlier_actions
 
 if TYPE_CHECKING:
     from tether.control.log import Log
@@ -61,7 +63,8 @@ def repeated_rows_warning(log: Log, taken: Integers | None = None) -> str | None
     order, starts, times = group_equal(hashes)
     if len(starts) == len(order):
         return None
-    implausible, kept = _implausible(times, context), False
+    different = DIFFERENT_SHARE if context is None else _different_share(log, context, taken)
+    implausible, kept = _implausible(times, context, different), False
     if not implausible and context is not None and taken is not None and log.log_mix is None:
         later = np.ones(len(order), dtype=np.bool_)
         later[order[starts]] = False
@@ -170,21 +173,24 @@ def _where(hashes: NDArray[np.uint64], order: Integers) -> str:
     return f" (rows {first} to {last} equal rows {first - back} to {last - back})"
 
 
-def _implausible(times: Integers, context: Integers | None) -> bool:
+def _implausible(
+    times: Integers, context: Integers | None, different: float = DIFFERENT_SHARE
+) -> bool:
     """Whether rows that occur so often are copies, and no contexts that come back by design."""
     if not implausible_copies(times):
         return False
-    return context is None or not _come_by_design(context, len(times))
+    return context is None or not _come_by_design(context, len(times), different)
 
 
-def _come_by_design(context: Integers, distinct: int) -> bool:
+def _come_by_design(context: Integers, distinct: int, different: float) -> bool:
     """Whether contexts come back more often than by chance, and with other rows too.
 
-    `distinct` is the number of different rows.
+    `distinct` is the number of different rows, and `different` the share of rows in contexts that
+    come back which differ from all earlier ones, at least.
     """
     times = np.unique(context, return_counts=True)[1]
     returned, copies = len(context) - len(times), len(context) - distinct
-    if _return_as_copies(returned, copies, FEW_DIFFERENT):
+    if _return_as_copies(returned, copies, FEW_DIFFERENT, different):
         return False
     return implausible_copies(times)
 
@@ -194,13 +200,31 @@ def _enough_copies(copies: int) -> bool:
     return _return_as_copies(copies, copies, IMPLAUSIBLE)
 
 
-def _return_as_copies(returned: int, copies: int, chance: float) -> bool:
-    """Whether fewer values that come back do so with another row than by design."""
+def _different_share(log: Log, context: Integers, taken: Integers | None) -> float:
+    """The share of rows in contexts that come back whose action must be new there, on average.
+
+    By the stated probabilities; actions that are not known are told apart by their scores.
+    """
+    if taken is None:
+        taken = hash_rows([log.log_safe, log.log_optimized]).view(np.int64)
+    mixture = log.log_safe if log.log_mix is None else log.log_mix
+    probability = np.exp(np.minimum(mixture, 0.0))
+    _, returned, before = earlier_actions(context, taken, probability)
+    return float((1 - np.minimum(before[returned], 1.0)).mean()) if returned.any() else 0.0
+
+
+def _return_as_copies(
+    returned: int, copies: int, chance: float, different: float = DIFFERENT_SHARE
+) -> bool:
+    """Whether fewer values that come back do so with another row than by design.
+
+    Where none does, a small share that must differ says nothing, and they are copies as ever.
+    """
     from scipy.special import bdtr
 
-    return bool(
-        returned > 0 and bdtr(max(returned - copies, 0), returned, DIFFERENT_SHARE) < chance
-    )
+    others = max(returned - copies, 0)
+    share = min(different, DIFFERENT_SHARE) if others else DIFFERENT_SHARE
+    return bool(returned > 0 and bdtr(others, returned, share) < chance)
 
 
 def _hash_log(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.contexts import labels
+from tether._core.types import Floats, Integers
 from tether.control.repeated_rows import repeated_warning
 
 
@@ -35,26 +35,22 @@ def repeated_decisions_warning(
     str or None
         What is said; None where rows may be equal by chance, or cannot be compared.
     """
-    action = _numbered(actions)
+    action = _labels(actions)
     if action is None:
         return None
-    columns, same = [action, *losses.values()], "actions and losses"
+    columns: list[Floats | Integers] = [action, *losses.values()]
+    same = "actions and losses"
     if isinstance(contexts, int):
         return repeated_warning(columns, None, same)
-    context = _numbered(contexts)
+    context = _labels(contexts)
     if context is None:
         return None
     return repeated_warning([context, *columns], context, f"contexts, {same}")
 
 
-def _numbered(values: Any) -> Floats | None:
-    """A number for each row, the same for equal rows; None for objects that are no text."""
-    array = np.asarray(values)
-    table = array.reshape(len(array), -1)
-    if table.dtype.kind == "O":
-        if not all(isinstance(each, (str, int, float, bool)) for each in table.flat):
-            return None
-        table = table.astype(str)
-    if table.shape[1] == 1:
-        return np.unique(table[:, 0], return_inverse=True)[1].astype(np.float64)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.float64)
+def _labels(values: Any) -> Integers | None:
+    """A number for each row, the same for equal rows; None for objects that have no labels."""
+    try:
+        return labels(values)
+    except TypeError:
+        return None
