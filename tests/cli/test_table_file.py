@@ -229,3 +229,11 @@ def test_reading_takes_little_more_memory_than_the_columns_that_are_needed(suffi
     )
     needed = rows * 8 * len(names)
     assert 0.9 * needed < int(done.stdout) < needed + 96 * 2**20  # blocks, batches
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_is_refused_by_name(tmp_path, encoding):
+    path = tmp_path / "table.csv"
+    path.write_bytes("\ufeffname,number\na,1\n".encode(encoding))
+    with pytest.raises(ValueError, match=r"table\.csv cannot be read: it is text in UTF-16; save"):
+        read_columns(path, Wanted({"number"}))

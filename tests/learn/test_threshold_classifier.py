@@ -95,6 +95,8 @@ def test_groups_have_their_own_thresholds():
     model = make().calibrate(X[CALIBRATION], Y[CALIBRATION], groups=groups[1000:3000])
     assert set(model.selection_.groups) == {"new", "old"}
     predicted = model.predict(X[TEST], groups=groups[3000:])
+    as_bytes = model.predict(X[TEST], groups=groups[3000:].astype("S"))
+    assert as_bytes.tolist() == predicted.tolist()
     scores = MODEL.predict_proba(X[TEST])[:, 1]
     for name in ("new", "old"):
         rows = (groups[3000:] == name).to_numpy()

@@ -89,3 +89,66 @@ def test_two_samples_of_one_distribution_are_within_what_chance_allows(monkeypat
         logged, served = rng.random(150), rng.random(60)
         beyond += exact_distance(logged, served) > by_chance(150, 60)
     assert beyond / 400 <= 0.1
+
+
+def steeper(contexts, drawn):
+    """A score whose scale depends on the context, so that the order of contexts matters."""
+    return 6 * contexts[:, :1] * drawn
+
+
+@pytest.fixture(scope="module")
+def by_context():
+    rng = np.random.default_rng(4)
+    shortlist = tether.Shortlist(Drawn(), steeper, size=4)
+    actions = rng.normal(size=1000)
+    log = shortlist.make_log(rng.random((1000, 1)), actions, actions > 1.8, rng)
+    return shortlist, tether.calibrate(log, alpha=0.1)
+
+
+class Drawn:
+    def sample(self, contexts, rng):
+        return rng.normal(size=len(contexts))
+
+
+def test_a_call_with_sorted_contexts_is_served(by_context):
+    shortlist, found = by_context
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        policy = shortlist.tethered(found)
+        policy.sample(np.sort(rng.random((3000, 1)), axis=0), rng)
+        assert len(policy._watch._seen) == pick_watch.LAST_LOOK
+
+
+def test_several_actions_in_each_context_count_once(by_context):
+    shortlist, found = by_context
+    for seed in range(20):
+        rng, policy = np.random.default_rng(seed), shortlist.tethered(found)
+        for _ in range(12):
+            policy.sample(np.repeat(rng.random((2, 1)), 48, axis=0), rng)
+        assert len(policy._watch._seen) == 24
+
+
+def test_a_score_of_another_scale_is_still_refused_in_one_call(by_context):
+    shortlist, found = by_context
+    rng, watch = np.random.default_rng(6), PickWatch(found)
+    picker = Picker(lambda *given: 30 * steeper(*given), size=4)
+    rows = shortlist.draw(np.sort(rng.random((3000, 1)), axis=0), rng)
+    with pytest.raises(ValueError, match="candidates are picked otherwise"):
+        watch.look(picker, rows)
+
+
+@pytest.mark.parametrize(
+    "contexts", [np.array(["a", "a", "b", "a"], dtype=object), [[1.0], [1.0], [2.0], [1.0]]]
+)
+def test_the_first_row_of_each_context_in_turn_is_looked_at(contexts):
+    rows = ShortlistRows(np.array(contexts), np.zeros((4, 3)))
+    assert pick_watch.looked_at(rows, 10).tolist() == [0, 2, 3]
+    assert pick_watch.looked_at(rows, 2).tolist() == [0, 3]
+    assert pick_watch.looked_at(ShortlistRows(4, np.zeros((4, 3))), 10).tolist() == [0, 1, 2, 3]
+
+
+def test_contexts_that_cannot_be_compared_are_all_looked_at():
+    pandas = pytest.importorskip("pandas")
+    contexts = pandas.DataFrame({"ward": pandas.array([1, None, None], dtype="Int64")})
+    rows = ShortlistRows(contexts, np.zeros((3, 2)))
+    assert pick_watch.looked_at(rows, 10).tolist() == [0, 1, 2]

@@ -81,6 +81,22 @@ def test_nothing_is_kept_of_groups_without_a_useful_promise():
     assert kept[served].tolist() == (found.for_group("served").threshold <= SCORES[served]).tolist()
 
 
+@pytest.mark.parametrize("kind", ["U", "S", "O"])
+def test_the_names_of_groups_are_those_of_the_selection_whatever_type_they_have(kind):
+    groups = np.where(np.arange(400) < 300, "served", "äußerst")
+    if kind == "S":
+        groups = np.char.encode(groups, "utf-8")
+    groups = groups.astype(object) if kind == "O" else groups
+    of = np.repeat(groups, SIZES)
+    served = np.repeat(np.arange(400) < 300, SIZES)
+    claims = tether.Claims(SCORES, np.where(served, CLAIMS.supported, False), CLAIMS.offsets)
+    found = tether.gcrc(claims, [0.5, 0.7, 0.9], alpha=0.2, groups=groups)
+    assert found.refused_groups == ("äußerst",)
+    with pytest.warns(tether.PromiseWarning, match="äußerst: no useful promise"):
+        kept = tether.filter_claims(found, SCORES, groups=of)
+    assert kept.tolist() == (served & (found.for_group("served").threshold <= SCORES)).tolist()
+
+
 def test_a_kept_share_that_chance_does_not_explain_is_told_by_group():
     rng = np.random.default_rng(1)
     scores, groups = rng.random(4000), np.repeat(["a", "b"], 2000)
@@ -109,3 +125,23 @@ def test_a_kept_share_of_items_that_stand_or_fall_together_is_no_false_alarm():
         claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 10))
         found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3, measure_stability=False)
         tether.filter_claims(found, draw(100))  # warnings are errors
+
+
+def test_a_kept_share_of_items_of_very_unequal_size_is_no_false_alarm():
+    """Few long items beside many short ones, each kept or dropped as a whole."""
+    rng = np.random.default_rng(3)
+
+    def draw(n_items):
+        sizes = np.where(rng.random(n_items) < 0.02, 200, 4)
+        scores = np.repeat(rng.random(n_items), sizes)
+        return (scores + 1e-6 * rng.random(len(scores))).clip(0, 1), np.append(0, sizes.cumsum())
+
+    for _ in range(100):
+        scores, offsets = draw(1000)
+        claims = tether.Claims(scores, rng.random(len(scores)) < scores, offsets)
+        found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3, measure_stability=False)
+        assert found.kept.squared_sizes == np.square(np.diff(offsets)).sum()
+        tether.filter_claims(found, draw(500)[0])  # warnings are errors
+        tether.filter_claims(found, np.full(200, scores.min()))  # one long item, dropped
+    with pytest.warns(tether.AssumptionWarning, match="which is more than chance explains"):
+        tether.filter_claims(found, 1 - 0.2 * draw(500)[0])

@@ -57,6 +57,9 @@ def test_a_callable_that_leaves_its_bounds_is_named(value):
 
 
 def test_a_bound_that_a_loss_exceeds():
+    def all_kept(supported, kept):
+        return float(kept.all())
+
     claims = tether.Claims([0.1], [0], [0, 1])
-    with pytest.raises(ValueError, match="loss 'fdr' is 1 for item 0: expected a loss in"):
-        tether.gcrc(claims, alpha=0.1, bound=0.5)
+    with pytest.raises(ValueError, match="loss 'all_kept' is 1 for item 0: expected a loss in"):
+        tether.gcrc(claims, alpha=0.1, bound=0.5, loss=all_kept)

@@ -140,6 +140,39 @@ def test_what_it_needs_is_asked_for():
             tether.FalseAmongShown(share, most)
 
 
+def test_a_bound_below_one_is_refused_though_no_item_of_the_calibration_reaches_one(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    claims = tether.Claims(np.arange(400) / 400, np.ones(400), np.arange(0, 401, 2))
+    items = np.repeat(np.arange(200), 2)
+    table = {"s": claims.scores, "t": claims.supported, "i": items}
+    parquet.write_table(pyarrow.table(table), tmp_path / "claims.parquet")
+    scanned = tether.Claims.scan(tmp_path, scores="s", supported="t", items="i")
+    losses = (tether.FalseAmongShown(0.3, most_claims=2), "fdr", "any_false")
+    for each in (claims, scanned):
+        for loss in losses:
+            name = loss if isinstance(loss, str) else "false_among_shown"
+            with pytest.raises(ValueError, match=f"bound must be at least 1 for {name!r}, got 0.9"):
+                tether.gcrc(each, [0.1, 0.5], promise=0.3, loss=loss, bound=0.9)
+        assert tether.gcrc(each, [0.1, 0.5], promise=0.3, loss=losses[0], bound=2).bound == 2
+
+
+def test_without_a_stability_it_is_said_why_nothing_is_promised():
+    claims, grid = world(np.random.default_rng(0), 2000), np.linspace(0.2, 0.7, 11)
+    loss, none = tether.FalseAmongShown(0.1, most_claims=4), "the stability of the threshold is not"
+    weights = np.linspace(1, 2, 2000)
+    found = tether.gcrc(claims, grid, promise=0.1, loss=loss, weights=weights)
+    assert not found.exists
+    assert found.warnings[-1].endswith(f"{none} measured for weighted items")
+    assert found.risk < found.alpha
+    assert "above alpha" not in found.summary()
+    found = tether.gcrc(claims, grid, promise=0.2, loss="fdr", measure_stability=False)
+    assert found.warnings[-1].endswith(f"{none} measured as you asked; monotonized_crc needs none")
+    found = tether.monotonized_crc(claims, grid, promise=0.2, loss="fdr")
+    assert "stability" not in " ".join(found.warnings)
+
+
 def test_the_result_counts_what_is_shown_false_and_says_so_in_words():
     claims = world(np.random.default_rng(0), 2000)
     loss = tether.FalseAmongShown(0.1, most_claims=4)

@@ -27,14 +27,15 @@ def random_claims(seed, items):
 
 def counted(claims, threshold):
     """The definition, claim by claim."""
-    kept = emptied = items = 0
+    kept = emptied = items = squares = 0
     for first, stop in zip(claims.offsets[:-1], claims.offsets[1:], strict=True):
         scores = claims.scores[first:stop].tolist()
         left = [score for score in scores if score >= threshold]
         kept += len(left)
         items += bool(scores)
         emptied += bool(scores) and not left
-    return KeptShare("claims", len(claims.scores), kept, items, emptied)
+        squares += len(scores) ** 2
+    return KeptShare("claims", len(claims.scores), kept, items, emptied, squares)
 
 
 @pytest.fixture(params=[None, 8], ids=["blocks of many", "blocks of eight"])
@@ -78,7 +79,7 @@ def test_of_labels_all_items_count_whatever_the_rate_is_of(loss, thresholds):
     labels = tether.ScoredLabels(scores, rng.random(300) < scores)
     found = tether.crc(labels, thresholds, alpha=0.3, loss=loss)
     selected = int((scores >= found.threshold).sum())
-    assert found.kept == KeptShare("items", 300, selected, 300, 300 - selected)
+    assert found.kept == KeptShare("items", 300, selected, 300, 300 - selected, 300)
     assert str(found.kept) == f"{selected} of 300 calibration items ({selected / 3:.3g} %)"
 
 
@@ -92,9 +93,9 @@ def test_groups_add_up():
 
 
 def test_what_is_not_known_of_a_part_is_not_known_of_the_whole():
-    known = KeptShare("claims", 10, 5, 4, 1)
+    known = KeptShare("claims", 10, 5, 4, 1, 30)
     assert together([known, None]) is None
-    assert together([known, KeptShare("items", 3, 2, 3, 1)]) is None
+    assert together([known, KeptShare("items", 3, 2, 3, 1, 3)]) is None
     assert together([]) is None
 
 
@@ -107,7 +108,7 @@ def test_a_loss_matrix_does_not_tell():
 
 
 def test_nothing_to_keep():
-    share = KeptShare("claims", 0, 0, 0, 0)
+    share = KeptShare("claims", 0, 0, 0, 0, 0)
     assert np.isnan(share.share)
     assert str(share) == "0 of 0 calibration claims; nothing is left of 0 of 0 items"
 

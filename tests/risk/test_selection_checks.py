@@ -1,5 +1,6 @@
 """A saved selection that contradicts itself is refused, and no true one is."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -111,6 +112,37 @@ def test_groups_and_losses_belong_together():
         with pytest.raises(ValueError, match=rf"{name} is .*but the groups give"):
             tether.Selection.from_dict(grouped | {name: value})
     several = through_json(tether.monotonized_crc(made, alpha=0.5, loss=["fdr", "any_false"]))
+    for name, value in (("promise", 0.01), ("risk", 0.01), ("bound", 9.0), ("loss", "miss")):
+        with pytest.raises(ValueError, match=r"are those of none of the losses|above 0 and below"):
+            tether.Selection.from_dict(several | {name: value})
     several["by_loss"][0]["threshold"] = several["by_loss"][0]["curve_thresholds"][0]
     with pytest.raises(ValueError):
         tether.Selection.from_dict(several)
+
+
+WRONG = (None, True, -1, 10**400, "x", [], {"a": 1}, [1, "a"])
+
+
+def test_the_numbers_that_define_a_share_of_what_is_shown_are_checked():
+    loss, grid = tether.FalseAmongShown(0.3, most_claims=5), np.linspace(0, 0.5, 6)
+    plain = through_json(tether.gcrc(claims(0, 200), grid, promise=0.3, loss=loss))
+    assert plain["settings"] == {"share": 0.3, "most_claims": 5}
+    for settings_ in (*WRONG, {}, {"share": 0.3}, {"share": 0.2, "most_claims": 5}):
+        with pytest.raises(ValueError, match=r"settings|content"):
+            tether.Selection.from_dict(plain | {"settings": settings_})
+    for value in (*WRONG, 2.5, 0):
+        changed = {"share": 0.3, "most_claims": value}
+        with pytest.raises(ValueError, match=r"settings must have the share 0\.3"):
+            tether.Selection.from_dict(plain | {"settings": changed})
+
+
+@pytest.mark.parametrize("name", ["n_items", "threshold", "warnings", "kept", "stability_detail"])
+def test_an_entry_of_another_type_is_a_value_error(name):
+    plain = through_json(tether.gcrc(claims(0, 200), promise=0.3))
+    for value in WRONG:
+        with contextlib.suppress(ValueError):
+            str(tether.Selection.from_dict(plain | {name: value}))
+        if isinstance(plain[name], dict):
+            for own in plain[name]:
+                with contextlib.suppress(ValueError):
+                    str(tether.Selection.from_dict(plain | {name: plain[name] | {own: value}}))

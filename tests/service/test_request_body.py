@@ -40,6 +40,17 @@ def test_what_is_no_json_object_is_refused(content):
     assert found.value.status == 400
 
 
+@pytest.mark.parametrize(
+    "content", [b'{"key": "a", "key": "b"}', b'{"losses": {"key": 1, "key": 0}}', b'[{"key":1}]']
+)
+def test_a_name_that_is_there_twice_is_refused_where_it_is_read(content):
+    said = "must be a JSON object" if content.startswith(b"[") else "has 'key' more than once"
+    with pytest.raises(ApiError, match=said):
+        parse_object(content)
+    if content.startswith(b"{"):
+        assert parse_object(content, forwarded=True)
+
+
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory):
     with running(settings(tmp_path_factory.mktemp("fuzz") / "release.db")) as client:
@@ -79,3 +90,11 @@ def test_any_request_line_and_headers_do_no_harm(fuzzed, caplog, line, rest):
             while connection.recv(65_536):
                 pass
     assert not [each for each in caplog.records if each.exc_info]
+
+
+def test_of_two_losses_of_one_name_none_is_stored(fuzzed):
+    assert fuzzed.post("/v1/decisions", json={"key": "one"}).status_code == 200
+    sent = '{"key": "one", "system": "old", "losses": {"complaint": 1, "complaint": 0}}'
+    answer = fuzzed.post("/v1/outcomes", content=sent, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert "'complaint' more than once" in answer.json()["error"]["message"]

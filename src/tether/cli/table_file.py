@@ -7,6 +7,7 @@ whose rows would not fit into memory is refused before anything is allocated.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -149,7 +150,10 @@ def open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
 def _refuse_other_separators(path: Path) -> None:
     """Refuse a file whose columns are not separated by commas, before its decimals confuse it."""
     with pa.input_stream(str(path), compression="detect") as stream:
-        line = stream.read(LONGEST_HEADER).split(b"\n")[0].decode(errors="replace").strip()
+        begin = stream.read(LONGEST_HEADER)
+    if begin[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise ValueError(f"{path} cannot be read: it is text in UTF-16; save it as CSV in UTF-8")
+    line = begin.split(b"\n")[0].decode(errors="replace").strip()
     mark = next((each for each in ";\t|" if each in line), None)
     if mark is None or "," in line:
         return

@@ -21,6 +21,7 @@ from tether.learn.held_out_rows import hold_out, seed_from
 from tether.learn.known_labels import known_labels
 from tether.learn.lowered_scores import lowered_scores
 from tether.risk import ScoredLabels
+from tether.risk.group_names import group_names
 from tether.risk.label_sweep import LABEL_LOSSES
 from tether.risk.methods_by_name import METHODS
 
@@ -291,7 +292,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"({', '.join(map(repr, self.selection_.groups))})"
                 )
             return self.selection_.threshold
-        names, place = np.unique(validate.labels("groups", groups, count), return_inverse=True)
+        labels, place = np.unique(validate.labels("groups", groups, count), return_inverse=True)
+        names = group_names(labels).tolist()
         return np.array([self.selection_.for_group(name).threshold for name in names])[place]
 
     def __sklearn_tags__(self) -> Any:

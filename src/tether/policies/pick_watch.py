@@ -8,9 +8,11 @@ on another scale is far away, and a few rows tell.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
 from tether.control.calibration import Calibration
@@ -80,9 +82,8 @@ class PickWatch:
         missing = LAST_LOOK - len(self._seen)
         if self._quantiles is None or missing <= 0 or not len(rows):
             return
-        scored = rows if len(rows) <= missing else rows[:missing]
-        likeliest = np.exp(picker.log_prob_all(scored)).max(axis=1)
-        self._seen = np.concatenate([self._seen, likeliest])
+        likeliest = np.exp(picker.log_prob_all(rows)).max(axis=1)  # all: they are scored once
+        self._seen = np.concatenate([self._seen, likeliest[looked_at(rows, missing)]])
         if len(self._seen) < self._next:
             return
         self._next = min(2 * len(self._seen), LAST_LOOK)
@@ -100,6 +101,34 @@ class PickWatch:
             raise ValueError(message)
         if len(self._seen) >= LAST_LOOK:
             warn_user(message, AssumptionWarning)
+
+
+def looked_at(rows: ShortlistRows, most: int) -> Integers:
+    """Which rows of a call are looked at: evenly spaced ones, for contexts may be sorted.
+
+    Several rows in turn with one context, of which several actions are asked for, count as one.
+
+    Parameters
+    ----------
+    rows : ShortlistRows
+        The contexts with their candidates.
+    most : int
+        How many at most.
+
+    Returns
+    -------
+    ndarray of int
+        Their positions.
+    """
+    first = np.arange(len(rows))
+    if not isinstance(rows.contexts, int):
+        values = np.asarray(rows.contexts).reshape(len(rows), -1)
+        with suppress(TypeError, ValueError):  # objects that cannot be compared
+            differs = np.asarray(values[1:] != values[:-1], dtype=np.bool_)
+            first = np.flatnonzero(np.append(True, differs.any(axis=1)))
+    if len(first) <= most:
+        return first
+    return np.asarray(first[np.linspace(0, len(first) - 1, most).astype(np.int64)])
 
 
 def by_chance(rows: int, served: int) -> float:

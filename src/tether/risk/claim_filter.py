@@ -11,6 +11,7 @@ from tether._core.types import Booleans
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.risk.claim_columns import finite_scores
+from tether.risk.group_names import group_names
 from tether.risk.kept_comparison import count_kept, kept_doubts
 from tether.risk.selection import Selection
 
@@ -112,7 +113,8 @@ def keep_claims(
             "calibrated without groups"
         )
     labels = validate.labels("groups", groups, len(checked))
-    names, group_of_claim = np.unique(labels, return_inverse=True)
+    distinct, group_of_claim = np.unique(labels, return_inverse=True)
+    names = group_names(distinct).tolist()
     thresholds = np.array([selection.for_group(name).threshold for name in names])
     return np.asarray(checked >= thresholds[group_of_claim])
 
@@ -128,7 +130,7 @@ def keep_promised(
     kept = keep_claims(selection, scores, groups)
     refused = np.zeros(len(kept), dtype=np.bool_)
     if groups is not None and len(kept):
-        names = np.asarray(validate.labels("groups", groups, len(kept))).astype(np.str_)
+        names = group_names(validate.labels("groups", groups, len(kept)))
         refused = np.isin(names, selection.refused_groups)
     return np.where(refused, selection.safer == "smaller", kept), refused
 

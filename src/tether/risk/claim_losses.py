@@ -97,9 +97,10 @@ class FalseAmongShown:
     its claims that are shown. It lies in [0, 1] for items of up to `most_claims` claims, and its
     mean is at most `share` exactly where false ≤ share · shown, all items taken together. It is not
     monotone, so `gcrc` and `ltt` can promise it and `crc` cannot; `monotonized_crc` never passes,
-    since an item that shows nothing has a loss of `share` already. Pass `promise=share`, and
-    `thresholds`: at the largest of them at least most_claims · (1 − share) / share claims must be
-    shown, and 1 / share more for each of them that is false.
+    since an item that shows nothing has a loss of `share` already, nor does `gcrc` with weights,
+    for which it measures no stability. Pass `promise=share`, and `thresholds`: at the largest of
+    them at least most_claims · (1 − share) / share claims must be shown, and 1 / share more for
+    each of them that is false.
 
     Parameters
     ----------
@@ -179,6 +180,13 @@ def require_thresholds(loss: object, thresholds: object) -> None:
             "left for the next item; at the largest at least most_claims · (1 − share) / share = "
             f"{needed_shown(loss.share, loss.most_claims):g} claims must be shown"
         )
+
+
+def require_bound(loss: object, bound: float) -> None:
+    """Refuse a bound below 1, which the losses of the package reach, seen or not."""
+    name = FALSE_AMONG_SHOWN if isinstance(loss, FalseAmongShown) else loss
+    if bound < 1 and isinstance(name, str):
+        raise ValueError(f"bound must be at least 1 for {name!r}, got {bound:g}")
 
 
 def needed_shown(share: float, most_claims: float) -> float:

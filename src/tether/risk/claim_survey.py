@@ -22,10 +22,14 @@ ALL_ITEMS = None
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How many items and claims there are, in which cells of scores, and the largest weight."""
+    """How many items and claims there are, in which cells of scores, and the largest weight.
+
+    `squared_sizes` is the sum of the squares of how many claims each item has.
+    """
 
     n_items: int
     n_claims: int
+    squared_sizes: int
     cells: NDArray[np.uint64]
     counts: Integers
     log_weight: float
@@ -38,6 +42,7 @@ class Tally:
         return Tally(
             self.n_items + other.n_items,
             self.n_claims + other.n_claims,
+            self.squared_sizes + other.squared_sizes,
             cells,
             counts,
             max(self.log_weight, other.log_weight),
@@ -90,4 +95,5 @@ def _tally(part: ClaimPart) -> Tally:
     bits = ordered_bits(part.claims.scores)
     cells, counts = np.unique(bits >> CELL_BITS, return_counts=True)
     largest = -np.inf if part.log_weights is None else float(part.log_weights.max())
-    return Tally(part.claims.n_items, len(bits), cells, counts, largest)
+    squares = int(np.square(np.diff(part.claims.offsets)).sum())
+    return Tally(part.claims.n_items, len(bits), squares, cells, counts, largest)

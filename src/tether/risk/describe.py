@@ -13,6 +13,7 @@ from tether._core.safe_excess import NEAR_SHARE, SafeMean
 from tether._core.types import Floats
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown, needed_shown
 from tether.risk.kept_share import KeptCounts
+from tether.risk.loss_gap import measurable
 from tether.risk.loss_words import in_words
 from tether.risk.promises import Promise
 from tether.risk.risk_curve import Sweep
@@ -131,10 +132,32 @@ def _outcome_warnings(
     if reason := rule.too_few(sweep, alpha):
         return (_too_few_selected(int(total)) if among else f"no threshold passes: {reason}",)
     if target is not None:
-        return (
-            f"no threshold has a stated promise of at most {target:g}{_shown_needed(rule, sweep)}",
-        )
+        why = _unmeasured(rule, sweep) or _shown_needed(rule, sweep)
+        return (f"no threshold has a stated promise of at most {target:g}{why}",)
     return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
+
+
+def _unmeasured(rule: Rule, sweep: Sweep) -> str:
+    """Why gcrc states no promise at any threshold: the stability of its threshold is not known."""
+    if sweep.monotone or rule.levels is None or rule.envelope or rule.boldest:
+        return ""
+    if rule.reads_items and measurable(sweep):
+        return ""
+    reason = f"for {_unmeasured_items(sweep)}" if rule.reads_items else "as you asked"
+    other = "" if sweep.loss == FALSE_AMONG_SHOWN else "; monotonized_crc needs none"
+    return (
+        f": the losses are not monotone, and the stability of the threshold is not measured "
+        f"{reason}{other}"
+    )
+
+
+def _unmeasured_items(sweep: Sweep) -> str:
+    """What it is for which no stability is measured."""
+    if sweep.weighted:
+        return "weighted items"
+    if sweep.among_selected:
+        return "a rate among the selected"
+    return "a stream" if sweep.read_losses is None else "several losses"
 
 
 def _shown_needed(rule: Rule, sweep: Sweep) -> str:
@@ -236,12 +259,7 @@ def _unused_lipschitz(
     used = stability is not None and stability.lipschitz is not None
     if rule.lipschitz is None or used or not exists:
         return ()
-    if sweep.weighted:
-        reason = "weighted items"
-    elif sweep.among_selected:
-        reason = "a rate among the selected"
-    else:
-        reason = "a stream" if sweep.read_losses is None else "several losses"
+    reason = _unmeasured_items(sweep)
     return (f"lipschitz = {rule.lipschitz:g} is not used: no stability is measured for {reason}",)
 
 

@@ -16,6 +16,7 @@ from tether._core.types import Integers
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
 from tether.risk.claims import Claims
+from tether.risk.group_names import group_names
 from tether.risk.kept_share import together
 from tether.risk.loss_matrix import as_chunk, chunks_of
 from tether.risk.per_item import PerItem, in_item_order
@@ -100,11 +101,11 @@ def _select_by_group(
     minimum_group_size = _checked_minimum(request, minimum_group_size)
     sizes = np.bincount(group_of_item, minlength=len(names))
     small = sizes < minimum_group_size
-    members = {str(names[i]): np.flatnonzero(group_of_item == i) for i in np.flatnonzero(~small)}
+    members = {names[i].item(): np.flatnonzero(group_of_item == i) for i in np.flatnonzero(~small)}
     if small.any():
         members[POOL_NAME] = np.flatnonzero(small[group_of_item])
     by_group = {name: _select_one(name, rule, request, items) for name, items in members.items()}
-    return _combine(by_group, tuple(str(name) for name in names[small]), minimum_group_size)
+    return _combine(by_group, tuple(names[small].tolist()), minimum_group_size)
 
 
 def _select_scanned(
@@ -221,8 +222,9 @@ def _group_of_items(losses: Any, groups: ArrayLike) -> tuple[np.ndarray, Integer
     if len(set(sizes.values())) > 1:
         raise ValueError(f"groups needs losses of the same items, got lengths {sizes}")
     labels = validate.labels("groups", groups, next(iter(sizes.values()), 0))
-    names, group_of_item = np.unique(labels, return_inverse=True)
-    _require_no_pool_name(names.astype(np.str_).tolist())
+    distinct, group_of_item = np.unique(labels, return_inverse=True)
+    names = group_names(distinct)
+    _require_no_pool_name(names.tolist())
     return names, group_of_item
 
 

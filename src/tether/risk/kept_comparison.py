@@ -1,9 +1,10 @@
 """Whether a threshold keeps as much of new claims as of the calibration.
 
 The promise is for new items that are like those of the calibration. Then both shares differ by
-chance alone: with m claims per item, which may be kept or dropped together, the variance of a share
-among N claims is at most about m·p·(1 − p) / N. A score on another scale, of another model or
-turned round keeps clearly more or less.
+chance alone. The claims of an item may be kept or dropped together, so the variance of a share p
+among N claims is at most about s·p·(1 − p) / N, where s is the mean size of an item over claims,
+Σ m² / Σ m for items of m claims each. It is the mean over items only where all have the same size.
+A score on another scale, of another model or turned round keeps clearly more or less.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.types import Booleans
+from tether.risk.group_names import group_names
 from tether.risk.selection import POOL_NAME, Selection
 
 MIN_CLAIMS_COMPARED = 50
 """Fewer claims than this are not compared."""
+MIN_ITEMS_COMPARED = 10
+"""Nor is what so few items may have, by the mean size of an item over claims."""
 UNLIKELY_STANDARD_ERRORS = 5.0
 """How many standard errors both shares must differ by."""
 MAX_NAMED_DOUBTS = 5
@@ -29,10 +33,9 @@ def count_kept(selection: Selection, kept: Booleans, groups: object = None) -> K
     """Count the claims of each group that has a useful promise."""
     if not selection.groups or not len(kept):
         return {"": (len(kept), int(kept.sum()))}
-    labels = np.asarray(validate.labels("groups", groups, len(kept))).astype(np.str_)
-    names, group = np.unique(labels, return_inverse=True)
+    distinct, group = np.unique(validate.labels("groups", groups, len(kept)), return_inverse=True)
     found: KeptCounts = {}
-    for k, name in enumerate(names.tolist()):
+    for k, name in enumerate(group_names(distinct).tolist()):
         part = POOL_NAME if name in selection.pooled_groups else name
         if selection.groups[part].useful:
             seen, before = kept[group == k], found.get(part, (0, 0))
@@ -59,10 +62,10 @@ def kept_doubts(selection: Selection, counts: KeptCounts) -> list[str]:
         known = part.kept
         if known is None or not part.useful or not known.items:
             continue
-        if min(read, known.total) < MIN_CLAIMS_COMPARED:
+        per_item = known.squared_sizes / known.total
+        if min(read, known.total) < max(MIN_CLAIMS_COMPARED, MIN_ITEMS_COMPARED * per_item):
             continue
         share = (kept + known.kept + 1) / (read + known.total + 2)
-        per_item = known.total / known.items
         error = np.sqrt(per_item * share * (1 - share) * (1 / read + 1 / known.total))
         if abs(kept / read - known.share) > UNLIKELY_STANDARD_ERRORS * error:
             doubts.append(

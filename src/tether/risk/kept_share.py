@@ -35,10 +35,13 @@ class KeptShare:
         How many items have at least one of them.
     emptied : int
         How many of these items have nothing left.
+    squared_sizes : int
+        The sum of the squares of how many of them each item has; 1 for each item where each has one
+        score. It tells how unequal items are.
 
     Examples
     --------
-    >>> KeptShare("claims", total=200, kept=150, items=40, emptied=3).share
+    >>> KeptShare("claims", total=200, kept=150, items=40, emptied=3, squared_sizes=1000).share
     0.75
     """
 
@@ -47,6 +50,7 @@ class KeptShare:
     kept: int
     items: int
     emptied: int
+    squared_sizes: int
 
     @property
     def share(self) -> float:
@@ -74,17 +78,18 @@ class KeptCounts:
 
     def at(self, index: int, threshold: float) -> KeptShare:
         """Count at one candidate, which keeps what scores at least the threshold."""
-        items = emptied = 0
+        items = emptied = squares = 0
         for first in range(0, len(self.offsets) - 1, ITEMS_PER_BLOCK):  # arrays stay short
             offsets = self.offsets[first : first + ITEMS_PER_BLOCK + 1]
             starts = offsets[:-1][offsets[1:] > offsets[:-1]]
+            squares += int(np.square(np.diff(offsets)).sum())
             if len(starts):
                 scores = self.scores[: offsets[-1]]
                 highest = np.maximum.reduceat(scores[starts[0] :], starts - starts[0])
                 items += len(starts)
                 emptied += int((highest < threshold).sum())
         kept = int(self.read(np.array([index]))[0])
-        return KeptShare(self.unit, len(self.scores), kept, items, emptied)
+        return KeptShare(self.unit, len(self.scores), kept, items, emptied, squares)
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps; none if there is nothing to keep."""
@@ -99,13 +104,14 @@ class CountsInParts:
 
     total: int
     items: int
+    squared_sizes: int
     kept: Integers
     emptied: Integers
 
     def at(self, index: int, threshold: float) -> KeptShare:
         """Count at one candidate."""
         kept, emptied = int(self.kept[index]), int(self.emptied[index])
-        return KeptShare("claims", self.total, kept, self.items, emptied)
+        return KeptShare("claims", self.total, kept, self.items, emptied, self.squared_sizes)
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps."""
@@ -162,4 +168,5 @@ def together(parts: Iterable[KeptShare | None]) -> KeptShare | None:
         kept=sum(part.kept for part in known),
         items=sum(part.items for part in known),
         emptied=sum(part.emptied for part in known),
+        squared_sizes=sum(part.squared_sizes for part in known),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether.risk.claim_losses import claim_loss, require_thresholds
+from tether.risk.claim_losses import claim_loss, require_bound, require_thresholds
 from tether.risk.claim_survey import joint_tally
 from tether.risk.loss_gap import UncollectedError
 from tether.risk.needed_bins import MARGIN_BINS, Reach
@@ -90,6 +90,7 @@ def _terms(part: Request) -> LossTerms:
     bound = validate.number("bound", bound, above=0, below=np.inf)
     loss: Any = "fdr" if part.loss is None else part.loss
     claim_loss(loss)
+    require_bound(loss, bound)
     require_thresholds(loss, part.thresholds)
     return LossTerms(loss, float(bound))
 

@@ -307,9 +307,8 @@ def _kept_counts(tally: Tally, table: ScoreTable, *, larger: bool, exact: bool) 
     met, tops = np.cumsum(table.counts[order]), np.cumsum(table.tops[order])
     if exact:  # the first candidate has met none
         met, tops = np.append(0, met), np.append(0, tops)
-    if larger:
-        return CountsInParts(tally.n_claims, tally.n_items, met, tally.n_items - tops)
-    return CountsInParts(tally.n_claims, tally.n_items, tally.n_claims - met, tops)
+    kept, emptied = (met, tally.n_items - tops) if larger else (tally.n_claims - met, tops)
+    return CountsInParts(tally.n_claims, tally.n_items, tally.squared_sizes, kept, emptied)
 
 
 def _relative_test_weight(log_test: float, log_weight: float) -> float:

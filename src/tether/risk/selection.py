@@ -364,7 +364,15 @@ class Selection(records.Saved, Described):
         names = [item.name for item in fields(cls)]
         if missing := [name for name in names if name not in content]:
             raise ValueError(f"content is not a complete selection: {', '.join(missing)} missing")
-        decoded = records.decode({name: content[name] for name in names}, SELECTION_TEXT_ENTRIES)
+        try:
+            return cls._checked({name: content[name] for name in names}, content)
+        except (TypeError, OverflowError, AttributeError) as error:  # an entry of another type
+            raise ValueError(f"content is not a selection: {error}") from error
+
+    @classmethod
+    def _checked(cls, entries: dict[str, Any], content: Mapping[str, Any]) -> Self:
+        """The selection with these entries, unless they contradict each other."""
+        decoded = records.decode(entries, SELECTION_TEXT_ENTRIES)
         if decoded["stability_detail"] is not None:
             decoded["stability_detail"] = Stability(**decoded["stability_detail"])
         decoded["by_loss"] = tuple(cls.from_dict(part) for part in decoded["by_loss"])

@@ -8,18 +8,22 @@ several losses or groups share is the same in each.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._core.safe_excess import SafeMean
+from tether.risk.claim_losses import FALSE_AMONG_SHOWN
 from tether.risk.kept_share import together
 
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
 
 METHOD_NAMES = ("gCRC", "CRC", "monotonized CRC", "LTT")
+FIGURES_OF_A_LOSS = ("loss", "risk", "alpha", "bound", "promise", "target")
+"""What a selection of several losses has from the binding one."""
 SUM_TOLERANCE = 1e-9
 """How far two computations of one number may be apart, relatively."""
 
@@ -52,8 +56,13 @@ def _entries(found: Selection) -> Iterator[str]:
             yield f"{name} must be true or false, got {getattr(found, name)!r}"
     for name, minimum in (("n_items", 1), ("n_candidates", 1), ("n_nonmonotone", 0)):
         value = getattr(found, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        if not _is_count(value, minimum):
             yield f"{name} must be an integer of at least {minimum}, got {value!r}"
+            return
+    for name in ("warnings", "pooled_groups"):
+        if not all(isinstance(each, str) for each in getattr(found, name)):
+            yield f"{name} must be texts, got {getattr(found, name)!r}"
+    yield from _details(found)
     for name in ("method", "statement", "loss"):
         if not isinstance(getattr(found, name), str):
             yield f"{name} must be text, got {getattr(found, name)!r}"
@@ -85,6 +94,24 @@ def _entries(found: Selection) -> Iterator[str]:
         yield "curve_thresholds must increase"
     elif (risks < 0).any():
         yield "curve_risks must be at least 0"
+
+
+def _details(found: Selection) -> Iterator[str]:
+    """The stability, and the numbers that define the loss and the method."""
+    if (detail := found.stability_detail) is not None:
+        given = (detail.epsilon, detail.largest, detail.gap, detail.lipschitz or 0.0)
+        if not all(_is_number(each) and each >= 0 for each in given):
+            yield f"stability_detail must have numbers of at least 0, got {detail!r}"
+    settings = found.settings
+    if not isinstance(settings, dict):
+        yield f"settings must be a mapping, got {settings!r}"
+    elif found.loss == FALSE_AMONG_SHOWN and found.kept is not None:
+        share, most = settings.get("share"), settings.get("most_claims")
+        if not _is_number(share) or share != found.target or not _is_count(most, 1):
+            yield (
+                f"settings must have the share {found.target!r} that is promised, and most_claims, "
+                f"an integer of at least 1, got {settings!r}"
+            )
 
 
 def _promise(found: Selection) -> Iterator[str]:
@@ -144,9 +171,9 @@ def _kept(found: Selection) -> Iterator[str]:
         if len(shares):
             yield "curve_kept is given, but kept is not"
         return
-    for name in ("total", "kept", "items", "emptied"):
+    for name in ("total", "kept", "items", "emptied", "squared_sizes"):
         value = getattr(kept, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if not _is_count(value, 0):
             yield f"kept: {name} must be an integer of at least 0, got {value!r}"
             return
     if kept.unit not in ("claims", "items"):
@@ -155,6 +182,8 @@ def _kept(found: Selection) -> Iterator[str]:
         yield f"kept is {kept!r}, which has parts that are larger than the whole"
     elif kept.items - kept.emptied > kept.kept:
         yield f"kept is {kept!r}: every item that is not emptied keeps something"
+    elif not kept.total**2 <= kept.squared_sizes * kept.items <= kept.total**2 * kept.items:
+        yield f"kept is {kept!r}: no sizes of so many items have squares with this sum"
     if found.groups:
         whole = together(part.kept_when_served for part in found.groups.values())
         if whole is not None and whole != kept:
@@ -176,6 +205,8 @@ def _parts(found: Selection) -> Iterator[str]:
         if part.threshold != found.threshold or part.exists != found.exists:
             yield f"threshold of the loss {part.loss!r} is not that of all losses"
     parts = list(found.groups.values())
+    if found.by_loss and not parts and not any(_has_figures(found, p) for p in found.by_loss):
+        yield f"{', '.join(FIGURES_OF_A_LOSS)} are those of none of the losses"
     if not parts:
         return
     safest = max if found.safer == "larger" else min
@@ -184,11 +215,18 @@ def _parts(found: Selection) -> Iterator[str]:
         ("risk", max(part.risk for part in parts)),
         ("promise", max(part.promise for part in parts)),
         ("n_items", sum(part.n_items for part in parts)),
+        ("bound", max(part.bound for part in parts)),
     ):
         if not _same(getattr(found, name), value):
             yield f"{name} is {getattr(found, name)!r}, but the groups give {value!r}"
     if found.exists != all(part.exists for part in parts):
         yield f"exists is {found.exists!r}, but the groups say otherwise"
+
+
+def _has_figures(found: Selection, part: Selection) -> bool:
+    """Whether the figures of several losses are those of this one."""
+    pairs = [(getattr(found, name), getattr(part, name)) for name in FIGURES_OF_A_LOSS]
+    return all(_same(own, its) or (own != own and its != its) for own, its in pairs)
 
 
 def _shown(found: Selection, shown: dict[str, Any]) -> Iterator[str]:
@@ -203,8 +241,17 @@ def _above(value: float, limit: float) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """A number that is not NaN."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    """A number that is not NaN; no integer that a float cannot hold."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, float) and value == value
+
+
+def _is_count(value: Any, minimum: int) -> bool:
+    """An integer of at least the minimum, which a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return minimum <= value <= sys.float_info.max
 
 
 def _same(first: Any, second: Any) -> bool:

@@ -101,11 +101,11 @@ def _risk(selection: Selection) -> str:
     where = "at this threshold" if selection.exists else "at the safest threshold"
     if selection.method == "LTT":
         return f"a mean loss of {selection.risk:.4g} {where}, tested against {selection.alpha:g}"
+    what = f"the mean loss {where}, with one more item at the worst loss"
+    if not selection.exists and selection.risk <= selection.alpha:  # a promise takes more than that
+        return f"{selection.risk:.4g}: {what}"
     limit = "at most" if selection.exists else "above"
-    return (
-        f"{selection.risk:.4g}, {limit} alpha = {selection.alpha:.4g}: the mean loss {where}, with "
-        "one more item at the worst loss"
-    )
+    return f"{selection.risk:.4g}, {limit} alpha = {selection.alpha:.4g}: {what}"
 
 
 def risk_of_shown(selection: Selection) -> str | None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether.risk.claim_losses import claim_loss, require_thresholds
+from tether.risk.claim_losses import claim_loss, require_bound, require_thresholds
 from tether.risk.claim_sweep import sweep_claims
 from tether.risk.claims import Claims
 from tether.risk.item_weights import ItemWeights, item_weights
@@ -97,8 +97,10 @@ def prepare(
         return losses
     bound = validate.number("bound", bound, above=0, below=np.inf)
     if isinstance(losses, Claims):
-        chosen = claim_loss("fdr" if loss is None else loss)
-        require_thresholds(loss, thresholds)
+        named: LossName = "fdr" if loss is None else loss
+        chosen = claim_loss(named)
+        require_bound(named, bound)
+        require_thresholds(named, thresholds)
         return sweep_claims(losses, thresholds, chosen, bound, weights, envelope=envelope)
     if isinstance(losses, ScoredLabels):
         return sweep_labels(losses, thresholds, loss, bound, weights)

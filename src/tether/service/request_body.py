@@ -44,10 +44,15 @@ async def read_content(headers: Mapping[str, str], receive: Receive, max_bytes: 
     return content
 
 
-def parse_object(content: bytes) -> dict[str, Any]:
-    """A JSON object, in UTF-8."""
+def parse_object(content: bytes, *, forwarded: bool = False) -> dict[str, Any]:
+    """A JSON object, in UTF-8; a name that is there twice is refused, unless it is forwarded as is.
+
+    Of two losses of one name nobody knows which is meant.
+    """
     try:
-        body = _DECODER.decode(content.decode())
+        body = (_DECODER if forwarded else _DECODER_OF_UNIQUE_NAMES).decode(content.decode())
+    except _RepeatedNameError as error:
+        raise ApiError(400, str(error)) from None
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise ApiError(400, "the body must be JSON") from None
     if not isinstance(body, dict):
@@ -59,7 +64,23 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+class _RepeatedNameError(ValueError):
+    """An object has a name twice."""
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise _RepeatedNameError(f"the body has {repeated!r:.80} more than once in one object")
+    return made
+
+
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER_OF_UNIQUE_NAMES = json.JSONDecoder(
+    parse_constant=_refuse_constant, object_pairs_hook=_unique_names
+)
 
 
 def refuse_others(body: dict[str, Any], known: Sequence[str], where: str = "the body") -> None:

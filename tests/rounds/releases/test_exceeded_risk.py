@@ -8,7 +8,10 @@ from tests.cli.command_line import one_line, run
 from tests.service.running import running, settings
 from tether.release import ArmCounts
 
-SAID = "is above what is tolerated (0.03): its share will not grow to 100 %. Consider to halt it"
+SAID = (
+    "is above what is tolerated (0.03): unless it gets better, its share will not grow to 100 %. "
+    "Consider to halt it"
+)
 OLD = {"failed": ArmCounts(2000, 20.0)}
 
 
@@ -71,3 +74,25 @@ def test_a_good_one_and_one_that_is_halted_are_not(bad, tmp_path):
         release.halt("it is bad", actor="ann")
         assert release.history().exceeded == ""
         release.resume("go on", actor="ann")
+
+
+def test_one_that_was_bad_and_has_all_keys_now_is_not(tmp_path):
+    """The mean over all steps is still above what is tolerated, and the share is 100 %."""
+    rates = [0.5, 0.5, 0.5, 0.0, 0.0]
+    with tether.Release(
+        tmp_path / "mended.db", {"failed": 0.03}, promise=True, old=OLD, salt=b"mended"
+    ) as release:
+        for number, rate in enumerate(rates):
+            if number:
+                release.advance()
+            keys = [f"{number}/{k}" for k in range(3000)]
+            systems = [release.assign(key) for key in keys]
+            losses, count = [], 0
+            for system in systems:
+                count += system == "new"
+                losses.append(float(system == "new" and count % 2 < 2 * rate))
+            release.observe(keys, {"failed": losses}, system=systems)
+        history = release.history()
+    assert history.share == 1
+    assert history.new_losses["failed"].lower > 0.03
+    assert history.warnings == ()

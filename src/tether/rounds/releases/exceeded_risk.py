@@ -22,6 +22,7 @@ def exceeded_risk(new_losses: Mapping[str, Estimate], limits: Mapping[str, Limit
             return (
                 f"the new system's mean {name!r} ({found.mean:.3g}; 95 % interval "
                 f"{found.lower:.3g} to {found.upper:.3g}) is above what is tolerated "
-                f"({limit.alpha:g}): its share will not grow to 100 %. Consider to halt it"
+                f"({limit.alpha:g}): unless it gets better, its share will not grow to 100 %. "
+                f"Consider to halt it"
             )
     return ""

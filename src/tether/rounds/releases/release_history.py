@@ -179,8 +179,12 @@ class ReleaseHistory(Described):
 
     @property
     def exceeded(self) -> str:
-        """Whether the new system is clearly above what is tolerated; empty if it is not."""
-        return "" if self.share == 0 else exceeded_risk(self.new_losses, self.limits)
+        """Whether the new system is clearly above what is tolerated; empty if it is not.
+
+        Also empty where it answers no key, and where it answers all: what is served is then its own
+        risk, which the monitors watch, and its last rows have passed.
+        """
+        return exceeded_risk(self.new_losses, self.limits) if 0 < self.share < 1 else ""
 
     @property
     def closed(self) -> str:

@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 
 LOG_ARRANGEMENTS = 30.0
 """Repeats are certain if chance gives them once in e to this power arrangements of the losses."""
 LEAST_CHANGES = 6
 """How often losses must change from row to row: those of a sorted log have long equal runs."""
+
+CODES_PER_BLOCK = 1 << 14
+"""How many losses are compared at a time with those of an earlier row."""
 
 
 def repeated_losses(losses: Floats) -> tuple[int, int] | None:
@@ -19,17 +22,31 @@ def repeated_losses(losses: Floats) -> tuple[int, int] | None:
 
     A whole column is repeated as one block after another, or row by row. Missing losses are NaN.
     """
-    count = len(losses)
+    if _changes(losses) < LEAST_CHANGES:
+        return None
+    codes, count = np.unique(losses, return_inverse=True)[1], len(losses)
+    ends = np.flatnonzero(codes[1:] != codes[:-1]) + 1  # of runs of equal losses
+    run = math.gcd(count, int(np.gcd.reduce(ends)))  # each is as long as some multiple of this
     for rows in _divisors(count):
         times = count // rows
-        for grid in (losses.reshape(times, rows), losses.reshape(rows, times).T):
-            if not np.array_equal(grid, np.broadcast_to(grid[0], grid.shape), equal_nan=True):
+        once = [losses[:rows]] if _has_period(codes, rows) else []
+        once += [losses[::times]] if run % times == 0 else []
+        for each in once:
+            if _changes(each) < LEAST_CHANGES:
                 continue
-            if _changes(grid[0]) < LEAST_CHANGES:
-                continue
-            if (times - 1) * _log_arrangements(grid[0]) > LOG_ARRANGEMENTS:
+            if (times - 1) * _log_arrangements(each) > LOG_ARRANGEMENTS:
                 return rows, times
     return None
+
+
+def _has_period(codes: Integers, rows: int) -> bool:
+    """Whether each value is that of so many rows before; most answers take one block."""
+    last = len(codes) - rows
+    return all(
+        np.array_equal(codes[first : first + block], codes[first + rows : first + rows + block])
+        for first in range(0, last, CODES_PER_BLOCK)
+        for block in [min(CODES_PER_BLOCK, last - first)]
+    )
 
 
 def _divisors(count: int) -> list[int]:

@@ -114,7 +114,7 @@ class ReleaseGateway:
         try:
             limit = self._service.settings.limits.body_bytes
             content = await read_content(request.headers, request.receive, limit)
-            key = unit_key(request.headers, parse_object(content))
+            key = unit_key(request.headers, parse_object(content, forwarded=True))
         except ApiError as error:
             return JSONResponse(openai_error(error.status, error.message), error.status)
         begun = time.perf_counter()
