@@ -123,7 +123,7 @@ def own_changes(problem: Problem, here: Floats) -> Changes:
 
     def changes(left: float, right: float, rows: Integers) -> Floats:
         low, high = bounds_of_rows(problem, left, right, rows)
-        return np.maximum(_log_change(low, here[rows]), _log_change(high, here[rows]))
+        return np.maximum(log_change(low, here[rows]), log_change(high, here[rows]))
 
     return changes
 
@@ -145,7 +145,7 @@ def smooth_changes(
     return changes
 
 
-def _log_change(first: Floats, second: Floats) -> Floats:
+def log_change(first: Floats, second: Floats) -> Floats:
     """Log of |e^first − e^second|; weights may be zero."""
     larger, smaller = np.maximum(first, second), np.minimum(first, second)
     with np.errstate(divide="ignore", invalid="ignore"):

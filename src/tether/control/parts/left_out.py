@@ -16,7 +16,7 @@ from tether._core.first_passage import first_past
 from tether._core.types import Floats
 from tether.control.constraint import Constraint
 from tether.control.families import Mix
-from tether.control.left_out import log_expm1
+from tether.control.left_out import log_change, log_expm1
 from tether.control.parts.clip_solver import Band
 from tether.control.parts.log_sum import LOG_TWO
 from tether.control.parts.mix_solver import MixLines
@@ -91,10 +91,7 @@ class MixMoves(LeftOut):
             Mix().log_density(np.zeros(len(ratio)), ratio, np.clip(beta, *self.search_range), 0.0)
             for beta in (self.log_beta, without)
         )
-        larger, smaller = np.maximum(here, there), np.minimum(here, there)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            change = larger + np.log(-np.expm1(smaller - larger))
-        return base + np.where(larger > -np.inf, change, -np.inf)
+        return base + log_change(here, there)
 
 
 def scaled_amounts(constraint: Constraint, part: LogPart, base: Floats, scale: int) -> Floats:
