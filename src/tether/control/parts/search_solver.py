@@ -41,7 +41,7 @@ class SearchSolver:
     def largest(self) -> dict[str, float]:
         """Log of the largest beta that each constraint allows; −inf where it allows none."""
         searches = self._searches([(number, None) for number in range(len(self.constraints))])
-        lo, hi = self.problem.search_range()
+        lo, _ = self.problem.search_range()
         found = {
             each.name: -np.inf if search.value[lo] > 0 else search.crossing
             for each, search in zip(self.constraints, searches, strict=True)
@@ -51,7 +51,7 @@ class SearchSolver:
             at_end = self.bounds([(np.inf, np.inf)])
             for number, each in enumerate(self.constraints):
                 if found[each.name] == np.inf and at_end.excess(number, None)[0] > 0:
-                    found[each.name] = hi
+                    found[each.name] = searches[number].last
         return found
 
     def _searches(self, targets: list[tuple[int, str | None]]) -> list[Search]:
