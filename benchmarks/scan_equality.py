@@ -4,9 +4,11 @@ Worlds have ties, zeros, ratios past ±700, mixtures, one row, several losses an
 rows (`tests.control.parts.worlds`); in three of four, alpha is near the mean loss. In two of three
 worlds so few rows may be collected that bins are divided instead, and in every tenth the rows are
 shuffled and divided anew, which must give the same bits. With `--engine duckdb` or `polars`, the
-rows come from a frame of that engine, in batches of a few rows.
+rows come from a frame of that engine, in batches of a few rows. With `--contexts`, rows have tables
+of all actions or stored draws, conditions that are zero at every beta included, and the stability
+must be that of memory too.
 
-    python -m benchmarks.scan_equality [--worlds 10000] [--first 0] [--engine duckdb]
+    python -m benchmarks.scan_equality [--worlds 10000] [--first 0] [--engine duckdb] [--contexts]
 """
 
 from __future__ import annotations
@@ -17,13 +19,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tests.control.parts.worlds import World, in_pieces, marginal_world
+from tests.control.parts.worlds import World, contextual_world, in_pieces, marginal_world
 
 from tether.control.parts import clip_solver
 from tether.scan import engine_frames
 
 MOST_DIFFERENCE = 1e-10
 """The largest difference in log beta that passes, absolutely or relative to log beta."""
+MOST_STABILITY_DIFFERENCE = 1e-6
+"""The largest relative difference in stability that passes, with contexts."""
+UNCHANGED = 1e-12
+"""A stability below this is that of a policy that does not move."""
 
 
 def near_the_mean(world: World, rng: np.random.Generator) -> World:
@@ -84,18 +90,33 @@ def compare(seed: int, source: Callable[..., Any] = in_pieces) -> tuple[str, flo
     return "a finite beta" if finite else "no finite beta", largest
 
 
+def compare_contexts(seed: int) -> tuple[str, float]:
+    """The same for a world with contexts."""
+    expected, found, _ = contextual_world(seed)
+    difference = 0.0
+    if expected.log_beta != found.log_beta:
+        difference = abs(expected.log_beta - found.log_beta) / max(1.0, abs(expected.log_beta))
+    if not difference <= MOST_DIFFERENCE:
+        return "DIFFERENT", difference
+    moved = abs(found.stability - expected.stability)
+    if moved > UNCHANGED + MOST_STABILITY_DIFFERENCE * expected.stability:
+        return "ANOTHER STABILITY", moved / expected.stability
+    return "a finite beta" if np.isfinite(expected.log_beta) else "no finite beta", difference
+
+
 def main() -> bool:
     """Print how many worlds ended in which way; whether all are equal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--engine", choices=("duckdb", "polars"))
+    parser.add_argument("--contexts", action="store_true")
     given = parser.parse_args()
     source = frame_of(given.engine) if given.engine else in_pieces
     counts: dict[str, int] = {}
     largest = 0.0
     for seed in range(given.first, given.first + given.worlds):
-        kind, difference = compare(seed, source)
+        kind, difference = compare_contexts(seed) if given.contexts else compare(seed, source)
         counts[kind] = counts.get(kind, 0) + 1
         if kind.isupper():
             print(f"seed {seed}: {kind}, {difference:.3g}", flush=True)

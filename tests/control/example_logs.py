@@ -173,7 +173,7 @@ def without_row(log, row):
 def leave_one_out(found):
     """Log of the largest beta without each row, for the first constraint."""
     problem = found._problem
-    return problem.solver.leave_one_out(problem, found.constraints[0])
+    return problem.exact_solver.leave_one_out(problem, found.constraints[0])
 
 
 def calibrated(rows=600, alpha=0.1, seed=0, **how):

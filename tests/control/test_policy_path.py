@@ -85,7 +85,7 @@ def test_the_largest_beta_and_its_leave_one_out_follow_the_definition(seed, rows
         return best
 
     assert found.log_beta == largest(np.arange(rows))
-    without = found._problem.solver.leave_one_out(found._problem, found.binding)
+    without = found._problem.exact_solver.leave_one_out(found._problem, found.binding)
     assert np.array_equal(without, [largest(np.delete(np.arange(rows), i)) for i in range(rows)])
     moved = [
         np.exp((safe if b == -np.inf else (np.column_stack((table, optimized)))[:, k]) - safe)[i]

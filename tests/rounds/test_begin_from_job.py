@@ -73,7 +73,8 @@ def check_same_round(run, other, number):
     assert (calibrations[0] is None) == (calibrations[1] is None)
     if calibrations[0] is not None:
         promises = [each["promise"] for each in calibrations]
-        assert promises[0] == pytest.approx(promises[1], abs=1e-3)  # stability interpolates
+        # The stability of mix is a bound in memory where ratios are far apart.
+        assert promises[0] == pytest.approx(promises[1], abs=1e-3)
 
 
 steps = st.fixed_dictionaries(

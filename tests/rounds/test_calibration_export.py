@@ -37,7 +37,7 @@ def check_same(found, begun):
     assert found.exists == begun.exists
     assert found.log_beta == pytest.approx(begun.log_beta, abs=1e-10)
     assert found.risk == pytest.approx(begun.risk, rel=1e-9)
-    assert found.promise == pytest.approx(begun.promise, rel=1e-6)  # stability interpolates
+    assert found.promise == pytest.approx(begun.promise, rel=1e-6)
 
 
 @pytest.fixture(autouse=True)

@@ -152,8 +152,12 @@ class BudgetedDensities:
         """Bounds from the averages at both ends, which are monotone on either side of β = 1."""
 
         def averages(log_beta: float) -> tuple[Floats, Floats]:
-            tries, fallback = self.log_averages(log_beta)
-            return tries[cell], fallback[cell]
+            if 2 * len(cell) > len(self.row):
+                tries, fallback = self.log_averages(log_beta)
+                return tries[cell], fallback[cell]
+            tries, fallback = self.averages(log_beta)
+            with np.errstate(divide="ignore"):
+                return np.log(tries[cell]), np.log(fallback[cell])
 
         return self.family.budgeted_bounds(log_ratio, left, right, averages)
 

@@ -24,7 +24,11 @@ from tether.control.promise import safe_mean_of
 from tether.control.provenance import Provenance, make_provenance
 from tether.control.robustness import largest_ratio_error
 from tether.control.score_checks import score_warnings
-from tether.control.stability import measured_instability, smooth_instability
+from tether.control.stability import (
+    measured_instability,
+    searched_instability,
+    smooth_instability,
+)
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
@@ -132,9 +136,10 @@ class DiagnosticsInMemory:
     def stability(self) -> float:
         """How much the policy moves when one row is left out: ε in the promise."""
         problem, known = self.problem, self.problem.family.smoothness
-        without = np.min(
-            [problem.solver.leave_one_out(problem, each) for each in self.constraints], axis=0
-        )
+        solver = problem.exact_solver
+        if solver is None:
+            return searched_instability(problem, self.constraints, self.log_beta)
+        without = np.min([solver.leave_one_out(problem, each) for each in self.constraints], axis=0)
         if known is None or not problem.normalizer_cancels:
             return measured_instability(problem, self.log_beta, without)
         reach = problem.reach(self.log_beta)

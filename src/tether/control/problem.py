@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_
 from tether.control.proposals import Proposals
 from tether.control.score_range import score_range
 from tether.control.solvers import clip, mix, path, search
+from tether.control.solvers.protocols import ExactSolver, Solver
 from tether.control.solvers.segments import fits_one_scale
 from tether.control.test_weight import (
     TEST_WEIGHT_NAMES,
@@ -48,22 +49,6 @@ from tether.control.test_weight import (
 NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
 SEARCH_MARGIN = 30.0
 """How far past the ratios a family that does not saturate is followed, in log beta."""
-
-
-class Solver(Protocol):
-    """A way to solve the condition for beta, as the modules of `tether.control.solvers` do."""
-
-    def largest(self, problem: Problem, constraint: Constraint) -> float:
-        """Log of the largest beta that a constraint allows; −inf where it allows none."""
-        ...
-
-    def leave_one_out(self, problem: Problem, constraint: Constraint) -> Floats:
-        """The same without each row of the log in turn."""
-        ...
-
-    def risks(self, problem: Problem, constraint: Constraint, log_beta: Floats) -> Floats:
-        """The calibrated risk at many betas, in increasing order."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -90,11 +75,16 @@ class Problem:
 
     @property
     def solver(self) -> Solver:
-        """Exact for paths, mix, and clip without contexts; else a certified search."""
+        """An exact one, or a certified search."""
+        return self.exact_solver or search
+
+    @property
+    def exact_solver(self) -> ExactSolver | None:
+        """That of paths, mix, and clip without contexts."""
         if isinstance(self.family, PathFamily):
             return path
         if not self._has_exact_solver:
-            return search
+            return None
         return mix if isinstance(self.family, Mix) else clip
 
     @cached_property

@@ -9,20 +9,41 @@ condition then change by at most max(α, B − α)·Σ w_i·|r_i − 1|, so the 
 The change of each row's own weight is computed where weights are known. Without contexts a weight
 of clip lacks the normalizing constant, which cancels in the condition but changes with beta. There
 the smoothness K of the family is used: r_i is at most (β̂/β̂₋ᵢ)^K or its inverse at every action.
+
+Where betas are found by a search, β̂₋ᵢ is enclosed in steps of log beta, and the largest change in
+them is taken (`tether.control.left_out`): ε̂ is then an upper bound.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.families import LAST_LOG_BETA_OF_SAFE, Mix
+from tether.control.constraint import Constraint
+from tether.control.families import Mix
+from tether.control.left_out import largest_changes, own_changes, smooth_changes, step_points
 from tether.control.problem import Problem
+from tether.control.solvers.excess import _log_sum
+from tether.control.solvers.search import limits_without_row
 
-WEIGHT_POINTS = 17
-"""Quantiles, and even steps, of the betas without a row between which weights are interpolated."""
+
+def searched_instability(
+    problem: Problem, constraints: tuple[Constraint, ...], log_beta: float
+) -> float:
+    """An upper bound on ε̂ from steps that enclose the beta without each row."""
+    lo, hi = problem.search_range()
+    limits = [limits_without_row(problem, each) for each in constraints]
+    earliest, latest = (min(each[side] for each in limits) for side in (0, 1))
+    points = step_points(log_beta, earliest, latest, (lo, max(hi, latest)))
+    here, test = problem.log_weights(float(np.clip(log_beta, lo, hi)))
+    known = problem.family.smoothness
+    if known is None or not problem.normalizer_cancels:
+        changes = own_changes(problem, here)
+    else:
+        changes = smooth_changes(here, log_beta, known, problem.reach(log_beta))
+    found = largest_changes(problem, constraints, points, changes)
+    with np.errstate(over="ignore"):
+        return float(np.exp(_log_sum(found) - _log_sum(here, test)))
 
 
 def smooth_instability(
@@ -39,13 +60,12 @@ def smooth_instability(
 
 
 def measured_instability(problem: Problem, log_beta: float, without: Floats) -> float:
-    """Compute ε̂ from the rows' own weights."""
+    """Compute ε̂ from the rows' own weights: of mix, and of families along a path."""
     if not len(problem.path_log_betas):
         log_beta = float(np.clip(log_beta, *problem.search_range()))
     rows, test = problem.log_weights(log_beta)
     moved = _log_weights_at(problem, without)
-    top = max(float(rows.max()), test)
-    log_total = top + float(np.log(np.exp(rows - top).sum() + np.exp(test - top)))
+    log_total = _log_sum(rows, test)
     with np.errstate(over="ignore"):
         return float(np.abs(np.exp(moved - log_total) - np.exp(rows - log_total)).sum())
 
@@ -57,37 +77,7 @@ def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
         density = problem.family.log_density(log.log_safe, log.log_optimized, own, 0.0)
         return np.asarray(density - problem.log_mix)
     result = np.empty(len(log_betas))
-    if len(problem.path_log_betas):  # few betas, and between them nothing to interpolate
-        for log_beta in np.unique(log_betas):
-            own = log_betas == log_beta
-            result[own] = problem.log_weights(float(log_beta))[0][own]
-        return result
-    lo, hi = problem.search_range()
-    for end, beyond in ((lo, log_betas <= lo), (hi, log_betas >= hi)):
-        if beyond.any():
-            result[beyond] = problem.log_weights(end)[0][beyond]
-    between = np.flatnonzero((log_betas > lo) & (log_betas < hi))
-    if len(between) == 0:
-        return result
-    own = log_betas[between]
-    points = _interpolation_points(own)
-    previous = problem.log_weights(float(points[0]))[0][between]
-    result[between] = previous
-    for left, right in pairwise(points):
-        current = problem.log_weights(float(right))[0][between]
-        inside = (own > left) & (own <= right)
-        share = (own[inside] - left) / (right - left)
-        with np.errstate(invalid="ignore"):
-            value = previous[inside] + share * (current[inside] - previous[inside])
-        # A weight of zero has no logarithm to interpolate.
-        result[between[inside]] = np.where(np.isnan(value), current[inside], value)
-        previous = current
+    for log_beta in np.unique(log_betas):  # one of the few of a path
+        own = log_betas == log_beta
+        result[own] = problem.log_weights(float(log_beta))[0][own]
     return result
-
-
-def _interpolation_points(log_betas: Floats) -> Floats:
-    """Quantiles and even steps of betas, and both sides of β = 1, where weights may jump."""
-    lo, hi = float(log_betas.min()), float(log_betas.max())
-    jump = [point for point in (LAST_LOG_BETA_OF_SAFE, 0.0) if lo < point < hi]
-    ranks = np.quantile(log_betas, np.linspace(0, 1, WEIGHT_POINTS))
-    return np.unique(np.concatenate((ranks, np.linspace(lo, hi, WEIGHT_POINTS), jump)))

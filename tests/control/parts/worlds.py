@@ -138,3 +138,43 @@ def stored_draws(rng: np.random.Generator, columns: dict[str, Any], count: int) 
         for name in ("log_safe", "log_optimized"):
             found[f"{policy}.{name}"] = columns[f"{name}_all"][rows, drawn]
     return found
+
+
+def both(rng, rows, actions, draws, **settings):
+    """The same calibration in memory and in parts, and the log in parts."""
+    columns = table_columns(rng, rows, actions)
+    plain = {name: columns[name] for name in ("loss", "log_safe", "log_optimized")}
+    if not draws:
+        memory = tether.calibrate(tether.Log(**columns), **settings)
+        log = tether.Log.scan(
+            in_pieces(columns, rng),
+            log_safe_all="log_safe_all",
+            log_optimized_all="log_optimized_all",
+        )
+        return memory, tether.calibrate(log, **settings), log
+    stored = stored_draws(rng, columns, draws)
+    joined = {
+        name: np.concatenate([stored[f"safe.{name}"], stored[f"optimized.{name}"]], axis=1).ravel()
+        for name in ("log_safe", "log_optimized")
+    }
+    labels = np.repeat(np.arange(rows), 2 * draws)
+    source = np.tile(np.repeat(["safe", "optimized"], draws), rows)
+    proposals = tether.Proposals(**joined, context=labels, source=source)
+    memory = tether.calibrate(tether.Log(**plain, context=np.arange(rows)), proposals, **settings)
+    log = tether.Log.scan(
+        in_pieces({**plain, **stored}, rng),
+        safe_draws=["safe.log_safe", "safe.log_optimized"],
+        optimized_draws=["optimized.log_safe", "optimized.log_optimized"],
+    )
+    return memory, tether.calibrate(log, **settings), log
+
+
+def contextual_world(seed: int):
+    """Both calibrations of a small log with tables or stored draws, and the log in parts."""
+    rng = np.random.default_rng(seed)
+    rows, actions = int(rng.choice([1, 2, 3, 5, 12, 40, 150])), int(rng.choice([2, 2, 5]))
+    draws = int(rng.choice([0, 0, 1, 2, 3]))
+    weight: Any = rng.choice(["empirical", "analytic", "fixed", "fixed"])
+    weight = float(rng.choice([1.0, 4.0])) if weight == "fixed" else str(weight)
+    alpha = float(rng.choice([0.2, 0.3, 1 / 3, 0.5, 0.5]))
+    return both(rng, rows, actions, draws, alpha=alpha, test_weight=weight)

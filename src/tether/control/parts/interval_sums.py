@@ -77,6 +77,7 @@ class Bounds:
     log_n: Floats
     heaviest: Floats
     test: Floats
+    log_worst: Floats
 
     @classmethod
     def finish(cls, found: IntervalSums, constraints: tuple[Constraint, ...]) -> Bounds:
@@ -84,7 +85,7 @@ class Bounds:
         logs = found.sums.logs.reshape(len(found.test), len(constraints), 2)
         worst = np.log([each.worst for each in constraints])
         log_p = np.logaddexp(logs[..., 0], worst + found.test[:, None])
-        return cls(log_p, logs[..., 1], found.heaviest, found.test)
+        return cls(log_p, logs[..., 1], found.heaviest, found.test, worst)
 
     def excess(self, number: int, without: str | None) -> Floats:
         """The excess of one constraint in every interval; `without` leaves out the heaviest row."""
@@ -99,6 +100,12 @@ class Bounds:
             log_p = np.array([_less(total, part) for total, part in pairs])
         with np.errstate(invalid="ignore"):
             return np.where(np.isneginf(log_n), np.inf, log_p - log_n)
+
+    def room(self, number: int, interval: int) -> float:
+        """How far past a point a test weight that grows with beta must fail; 0 if it need not."""
+        worst = self.log_worst[number]
+        room = float(self.log_n[interval, number]) - worst - float(self.test[interval])
+        return max(0.0, room) + 1.0 if np.isfinite(room) else 0.0
 
 
 def _less(log_sum: float, part: float) -> float:

@@ -16,15 +16,13 @@ from tether._core.first_passage import first_past
 from tether._core.types import Floats
 from tether.control.constraint import Constraint
 from tether.control.families import Mix
+from tether.control.left_out import log_change, log_expm1
 from tether.control.parts.clip_solver import Band
 from tether.control.parts.log_sum import LOG_TWO
 from tether.control.parts.mix_solver import MixLines
 from tether.control.parts.row_sums import LeftOut
 from tether.control.parts.rows import LogPart
 from tether.control.solvers.clip import SELF_CANCELLATION, _signed_log
-
-LARGE_LOG = 40.0
-"""Above this, e^x − 1 and e^x are the same float."""
 
 
 def log_betas_without(band: Band, ratio: Floats, amount: Floats) -> Floats:
@@ -71,7 +69,7 @@ class SmoothMoves(LeftOut):
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             moved = np.clip(without, *self.reach) - np.clip(self.log_beta, *self.reach)
             moved = np.abs(np.where(np.isnan(moved), 0.0, moved))
-            return rows + np.where(rows > -np.inf, _log_expm1(self.smoothness * moved), 0.0)
+            return rows + np.where(rows > -np.inf, log_expm1(self.smoothness * moved), 0.0)
 
 
 @dataclass(frozen=True)
@@ -93,10 +91,7 @@ class MixMoves(LeftOut):
             Mix().log_density(np.zeros(len(ratio)), ratio, np.clip(beta, *self.search_range), 0.0)
             for beta in (self.log_beta, without)
         )
-        larger, smaller = np.maximum(here, there), np.minimum(here, there)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            change = larger + np.log(-np.expm1(smaller - larger))
-        return base + np.where(larger > -np.inf, change, -np.inf)
+        return base + log_change(here, there)
 
 
 def scaled_amounts(constraint: Constraint, part: LogPart, base: Floats, scale: int) -> Floats:
@@ -105,8 +100,3 @@ def scaled_amounts(constraint: Constraint, part: LogPart, base: Floats, scale: i
     if part.log_mix is None:
         return np.ldexp(amount, -scale)
     return np.asarray(amount * np.exp(base - scale * LOG_TWO))
-
-
-def _log_expm1(values: Floats) -> Floats:
-    """Log of e^x − 1 for x ≥ 0, without overflow."""
-    return np.where(values > LARGE_LOG, values, np.log(np.expm1(np.minimum(values, LARGE_LOG))))

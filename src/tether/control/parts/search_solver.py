@@ -9,23 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.types import Floats
 from tether.control.constraint import Constraint
 from tether.control.families import LAST_LOG_BETA_OF_SAFE
-from tether.control.parts.grid_search import MAX_SEARCH_PASSES, Interval, Search
+from tether.control.left_out import Levels, step_points
+from tether.control.parts.grid_search import Interval, Search
 from tether.control.parts.interval_sums import Bounds, SumIntervals
 from tether.control.parts.left_out_rows import MoveRows
 from tether.control.parts.weights import WeightsOfPart
-from tether.control.solvers.search import LEAVE_ONE_OUT_POINTS
+from tether.control.solvers.certified_search import MIN_INTERVAL
 
 if TYPE_CHECKING:
     from tether.control.parts.diagnostics import DiagnosticsInParts
     from tether.control.parts.problem import ProblemInParts
-
-LEFT_OUT_STEP = 0.25
-"""A crossing is interpolated in a step of log beta that is so long, or in one of `MOST_STEPS`."""
-MOST_STEPS = 256
-"""The most steps of log beta in a pass that leaves out rows: each takes a number for each row."""
 
 
 class SearchSolver:
@@ -47,10 +42,17 @@ class SearchSolver:
         """Log of the largest beta that each constraint allows; −inf where it allows none."""
         searches = self._searches([(number, None) for number in range(len(self.constraints))])
         lo, _ = self.problem.search_range()
-        return {
+        found = {
             each.name: -np.inf if search.value[lo] > 0 else search.crossing
             for each, search in zip(self.constraints, searches, strict=True)
         }
+        if not self.problem.family.clips and np.inf in found.values():
+            # Clip saturates for certain; what a user's family says of itself is checked.
+            at_end = self.bounds([(np.inf, np.inf)])
+            for number, each in enumerate(self.constraints):
+                if found[each.name] == np.inf and at_end.excess(number, None)[0] > 0:
+                    found[each.name] = searches[number].last
+        return found
 
     def _searches(self, targets: list[tuple[int, str | None]]) -> list[Search]:
         """Searches for the first crossing of each function from the safest beta on."""
@@ -59,64 +61,44 @@ class SearchSolver:
         points = [lo, *at_one, hi]
         start = list(pairwise(points))
         searches = [Search(list(start)) for _ in targets]
-        last = {hi} if self.problem.test_weight.grows else set()
-        for _ in range(MAX_SEARCH_PASSES):
-            wanted = sorted({each for search in searches for each in search.wanted()})
-            if not wanted:
-                break
-            bounds = self.bounds(wanted)
-            for search, (number, without) in zip(searches, targets, strict=True):
-                own = set(search.wanted())
+        beyond = {k: hi for k in range(len(targets)) if self.problem.test_weight.grows}
+        while wants := {k: each for k, search in enumerate(searches) if (each := search.wanted())}:
+            asked = sorted({each for wanted in wants.values() for each in wanted})
+            place, bounds = {each: k for k, each in enumerate(asked)}, self.bounds(asked)
+            for k, wanted in wants.items():
+                search, (number, without) = searches[k], targets[k]
                 excess = bounds.excess(number, without)
-                pairs = zip(wanted, excess.tolist(), strict=True)
-                if own:
-                    search.take({each: value for each, value in pairs if each in own})
-                if search.done and search.answer is None and last:
-                    self._extend(search, bounds, wanted, number, hi)
+                search.take({each: float(excess[place[each]]) for each in wanted})
+                if k in beyond and (hi, hi) in wanted:
+                    beyond[k] = hi + bounds.room(number, place[hi, hi])
+                if search.done and search.answer is None and k in beyond:
+                    # The analytic test weight grows with beta: go on to where it must fail.
+                    search.go_on(hi, beyond.pop(k))
         return searches
 
-    def _extend(
-        self, search: Search, bounds: Bounds, wanted: list[Interval], number: int, hi: float
-    ) -> None:
-        """The analytic test weight grows with beta: go on to where it must fail."""
-        if (hi, hi) not in wanted or any(point > hi for point in search.value):
-            return
-        k = wanted.index((hi, hi))
-        room = bounds.log_n[k, number] - np.log(self.constraints[number].worst) - bounds.test[k]
-        if np.isfinite(room):
-            search.pending = [(hi, hi + max(0.0, float(room)) + 1.0)]
-            search.done = False
-
     @cached_property
-    def _limits(self) -> list[tuple[float, float]]:
-        """Of each constraint, the earliest and the latest crossing without any one row."""
-        _, hi = self.problem.search_range()
+    def _limits(self) -> tuple[float, float]:
+        """The earliest and the latest largest beta of all constraints without any one row."""
         numbers = range(len(self.constraints))
-        found = self._searches([(k, side) for k in numbers for side in ("below", "above")])
-        ends = [hi if search.crossing == np.inf else search.crossing for search in found]
-        return [(ends[2 * k], max(ends[2 * k], ends[2 * k + 1])) for k in numbers]
+        found = self._searches([(k, side) for side in ("below", "above") for k in numbers])
+        ends = [search.crossing if search.crossing < np.inf else search.last for search in found]
+        earliest = min(ends[: len(numbers)])
+        return earliest, max(earliest, min(ends[len(numbers) :]))
 
     def stability(self, measured: DiagnosticsInParts) -> float:
         """How much the policy moves when one row is left out, from the rows' own weights."""
         lo, hi = self.problem.search_range()
-        grids = [_grid(*each) for each in self._limits]
-        union = np.unique(np.concatenate(grids))
-        at_points = self.bounds([(point, point) for point in union.tolist()])
-        levels = []
-        for number, grid in enumerate(grids):
-            place = np.searchsorted(union, grid)
-            levels.append((grid, at_points.log_p[place, number], at_points.log_n[place, number]))
+        earliest, latest = self._limits
+        points = step_points(measured.log_beta, earliest, latest, (lo, max(hi, latest)))
+        wide = [step for step in pairwise(points) if step[1] - step[0] > MIN_INTERVAL]
+        bounds = self.bounds([*((point, point) for point in points), *wide])
+        sums = np.stack((bounds.log_p, bounds.log_n), axis=2).tolist()
+        on_wide = dict(zip(wide, sums[len(points) :], strict=True))
+        on_step = [None, *(on_wide.get(step) for step in pairwise(points))]
+        levels = Levels(points, sums[: len(points)], on_step)
         at = float(np.clip(measured.log_beta, lo, hi))
-        kernel = MoveRows(self.weights, self.constraints, tuple(levels), at, (lo, hi))
-        (found,) = self.problem.log.reduce(kernel)
+        (found,) = self.problem.log.reduce(MoveRows(self.weights, self.constraints, levels, at))
         weight, moved = found.logs
         total = np.logaddexp(weight, measured.log_test_weight(at))
-        return float(np.exp(moved - total))
-
-
-def _grid(earliest: float, latest: float) -> Floats:
-    """Points of one pass at which rows are left out: more where the crossings are far apart."""
-    at_one = [t for t in (LAST_LOG_BETA_OF_SAFE, 0.0) if earliest < t < latest]
-    steps = int(min((latest - earliest) / LEFT_OUT_STEP, MOST_STEPS)) + 1
-    even = np.linspace(earliest, latest, max(LEAVE_ONE_OUT_POINTS, steps))
-    return np.unique(np.append(even, at_one))
+        with np.errstate(over="ignore"):
+            return float(np.exp(moved - total))

@@ -1,7 +1,9 @@
 """The first crossing of a function, found with a certificate.
 
 `between(left, right)` bounds a function F from above on an interval; at left = right it is F. An
-interval is certified when its bound is not positive, and split in two when it is.
+interval is certified when its bound is not positive, and split in two when it is. An interval that
+is too narrow to be split passes when F does at its right end, so that F may stay at zero over any
+length: there no bound can certify it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from itertools import pairwise
 
 MIN_INTERVAL = 1e-3
 """Narrower intervals of log beta are not split: F changes by less than 0.003 inside one."""
-MAX_INTERVALS = 20_000
+MAX_INTERVALS = 32_768
 """The most intervals that are examined before the search stops with what is certified."""
 ROOT_TOLERANCE = 1e-12
 """How closely the crossing itself is located, in log beta."""
@@ -31,15 +33,14 @@ def first_crossing(between: Between, points: Sequence[float]) -> float | None:
     while pending:
         left, right = pending.pop()
         examined += 1
-        if between(left, right) <= 0:
-            continue
-        if examined > MAX_INTERVALS:
-            return left
-        if right - left > MIN_INTERVAL:
+        if right - left <= MIN_INTERVAL:
+            if (at_right := between(right, right)) > 0:
+                return _locate_root(between, left, between(left, left), right, at_right)
+        elif between(left, right) > 0:
+            if examined > MAX_INTERVALS:
+                return left
             middle = (left + right) / 2
             pending += [(middle, right), (left, middle)]
-        elif (at_right := between(right, right)) > 0:
-            return _locate_root(between, left, between(left, left), right, at_right)
     return None
 
 

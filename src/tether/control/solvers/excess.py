@@ -11,13 +11,16 @@ from tether._core.types import Floats, Integers
 from tether.control.densities import BudgetedDensities
 from tether.control.solvers.plain_budgeted_clip import PlainBudgetedClip
 from tether.control.solvers.plain_clip import PlainClip
-from tether.control.solvers.plain_sums import IntervalTotals, PlainSums
+from tether.control.solvers.plain_sums import MIN_PLAIN_TOTAL, IntervalTotals, PlainSums
 from tether.control.solvers.weight_bounds import weight_bounds
 
 if TYPE_CHECKING:
     from tether.control.constraint import Constraint
     from tether.control.problem import Problem
 
+Level = tuple[float, float]
+"""The logs of P and N."""
+MIN_PLAIN_LOG = float(np.log(MIN_PLAIN_TOTAL))
 REST_TOLERANCE = 1e-14
 """What is left of a sum, relatively, when it is nothing but rounding."""
 
@@ -90,28 +93,45 @@ class Excess:
             log_p = _log_less(log_p, float(np.log(totals.heaviest_above)))
         return np.inf if log_n == -np.inf else log_p - log_n
 
-    def without_each(self, left: float, right: float | None = None) -> Floats:
-        """P − N without each row in turn, up to a positive factor: positive where it fails.
+    def without_each(
+        self, left: float, right: float | None = None, level: Level | None = None
+    ) -> Floats:
+        """P − N without each row in turn, over the larger of both: positive where it fails.
 
-        With `right`, an upper bound on it while log beta moves from left to right.
+        With `right`, an upper bound on it while log beta moves from left to right. `level` has the
+        logs of P and N where the rows are only some of all.
         """
-        if right is None:
-            rows, test = self.problem.log_weights(left)
-            low, high = rows, rows
-        else:
-            low, high, test = weight_bounds(self.problem, left, right)
-        own = self.log_amounts + np.where(self.amounts > 0, high, low)
-        log_p = _log_sum(own[self.above], self.log_worst + test)
-        log_n = _log_sum(own[self.below])
-        top = max(log_p, log_n)
-        own = np.sign(self.amounts) * np.exp(own - top)
-        return np.asarray(np.exp(log_p - top) - np.exp(log_n - top) - own)
+        right = left if right is None else right
+        if self.plain is not None and self.plain.fits(left, right):
+            own, test = self.plain.terms(left, right)
+            if level is None:
+                rows = float(own.sum(where=own > 0)), -float(own.sum(where=own < 0))
+                with np.errstate(divide="ignore"):
+                    level = float(np.log(rows[0] + self.worst * test)), float(np.log(rows[1]))
+            if min(level) > MIN_PLAIN_LOG:
+                own *= -np.exp(-max(level))
+                own += _difference(level)
+                return own
+        low, high, test = weight_bounds(self.problem, left, right)
+        logs = self.log_amounts + np.where(self.amounts > 0, high, low)
+        if level is None:
+            log_p = _log_sum(logs[self.above], self.log_worst + test)
+            level = log_p, _log_sum(logs[self.below])
+        if level[1] == -np.inf:  # a condition without a row below alpha has not passed
+            return np.full(len(logs), np.inf)
+        return _difference(level) - np.sign(self.amounts) * np.exp(logs - max(level))
 
     def certain_failure(self, hi: float) -> float:
         """A point past hi where the analytic test weight, which grows like beta, must fail."""
         rows, test = self.problem.log_weights(hi)
         room = _log_sum((self.log_amounts + rows)[self.below]) - self.log_worst - test
         return hi + max(0.0, room) + 1.0 if np.isfinite(room) else hi
+
+
+def _difference(level: Level) -> float:
+    """P − N over the larger of both."""
+    top = max(level)
+    return float(np.exp(level[0] - top) - np.exp(level[1] - top))
 
 
 def _log_sum(values: Floats, more: float = -np.inf) -> float:

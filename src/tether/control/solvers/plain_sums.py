@@ -75,19 +75,37 @@ class PlainSums(ABC):
                 most = float((rising * low).max()), float((falling * high).max())
             return float((rising * high).sum()), float((falling * low).sum()), *most
 
+        parts = map_blocks(add, len(self.ratio))
+        positive, negative = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        most = max(part[2] for part in parts), max(part[3] for part in parts)
+        test = self._test(bound)
+        if min(negative, test) < MIN_PLAIN_TOTAL:
+            return None
+        return IntervalTotals(positive, negative, *most, test)
+
+    def terms(self, left: float, right: float) -> tuple[Floats, float]:
+        """The signed term of each row and the test weight, bounded from above."""
+        bound = self.bound(left, right)
+        found = np.empty(len(self.ratio))
+
+        def fill(block: slice) -> None:
+            low, high = bound(self.ratio[block], _cells(self.row, block))
+            np.multiply(self.rising[block], high, out=found[block])
+            found[block] -= self.falling[block] * low
+
+        map_blocks(fill, len(found))
+        return found, self._test(bound)
+
+    def _test(self, bound: Bound) -> float:
+        """The largest bound on the test weight."""
+        if self.constant is not None:
+            return self.constant
+
         def largest(block: slice) -> float:
             high = bound(self.top_ratio[block], _cells(self.top_cell, block))[1]
             return float((high * self.top_base[block]).max())
 
-        parts = map_blocks(add, len(self.ratio))
-        positive, negative = sum(part[0] for part in parts), sum(part[1] for part in parts)
-        most = max(part[2] for part in parts), max(part[3] for part in parts)
-        test = self.constant
-        if test is None:
-            test = max(map_blocks(largest, len(self.top_ratio)))
-        if min(negative, test) < MIN_PLAIN_TOTAL:
-            return None
-        return IntervalTotals(positive, negative, *most, test)
+        return max(map_blocks(largest, len(self.top_ratio)))
 
 
 def _consecutive(cell: Integers) -> int | Integers:

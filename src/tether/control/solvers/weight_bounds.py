@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.blocks import map_blocks
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether.control.families import is_of_package
 
 if TYPE_CHECKING:
@@ -28,14 +28,41 @@ def weight_bounds(problem: Problem, left: float, right: float) -> tuple[Floats, 
     if left == right:
         return rows_left, rows_left, test_left
     rows_right, test_right = problem.log_weights(right)
-    known = problem.family.smoothness
+    known, width = problem.family.smoothness, right - left
+    slack = abs(test_right - test_left) if known is None else known * width / 2
+    rows = _between_ends(rows_left, rows_right, known, width)
+    return *rows, (test_left + test_right) / 2 + slack
+
+
+def bounds_of_rows(
+    problem: Problem, left: float, right: float, rows: Integers
+) -> tuple[Floats, Floats]:
+    """Log-weights of some rows from below and from above."""
+    cell, base = problem.densities.row[rows], problem.log_base
+    if left == right:
+        scores = problem.log.log_safe[rows], problem.log.log_optimized[rows]
+        at_point = problem.densities.log_density(*scores, cell, left) - problem.log_mix[rows]
+        return at_point, at_point
+    found = problem.densities.log_ratio_bounds(problem.log_ratio[rows], cell, left, right)
+    if found is None:
+        first, last = (problem.log_weights(end)[0][rows] for end in (left, right))
+        return _between_ends(first, last, problem.family.smoothness, right - left)
+    own_base = base if isinstance(base, float) else base[rows]
+    return found[0] + own_base, found[1] + own_base
+
+
+def _between_ends(
+    at_left: Floats, at_right: Floats, smoothness: float | None, width: float
+) -> tuple[Floats, Floats]:
+    """Bounds on log-weights from those at both ends of an interval.
+
+    Without a stated smoothness, twice the change across the interval takes its place.
+    """
     with np.errstate(invalid="ignore"):
-        middle = (rows_left + rows_right) / 2
-        # Without a stated smoothness, twice the change across the interval takes its place.
-        spread = np.abs(rows_right - rows_left) if known is None else known * (right - left) / 2
+        middle = (at_left + at_right) / 2
+        spread = np.abs(at_right - at_left) if smoothness is None else smoothness * width / 2
         spread = np.where(np.isfinite(middle), spread, 0.0)
-    slack = abs(test_right - test_left) if known is None else known * (right - left) / 2
-    return middle - spread, middle + spread, (test_left + test_right) / 2 + slack
+    return middle - spread, middle + spread
 
 
 def certified(problem: Problem) -> bool:
