@@ -3,6 +3,7 @@
 import functools
 import re
 import warnings
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pytest
 from pyarrow import parquet
 
 import tether
-from tether.control.parts import score_sums, score_warnings
+from tether._core.frame_contexts import UNSTATED
+from tether.control.parts import score_sums
 from tether.control.repeated_rows import (
     hash_rows,
     implausible_copies,
@@ -173,39 +175,95 @@ def test_a_scan_of_files_that_overlap_says_so_in_its_calibration(folder):
 
 def test_copies_in_a_scan_are_counted_in_a_sample_of_the_rows(folder, monkeypatch):
     monkeypatch.setattr(score_sums, "KEPT_TIMES", 1000)
-    monkeypatch.setattr(score_warnings, "KEPT_TIMES", 1000)
     found = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
     (message,) = (each for each in found.warnings if "more than once" in each)
     about = re.match(r"about ([\d,]+) of 4,000 rows", message)
     assert 1800 < int(about.group(1).replace(",", "")) < 2200
 
 
-def test_hashes_are_counted_the_same_in_any_parts(monkeypatch):
+@pytest.mark.parametrize("contexts", [None, 3, 40, 10**6])
+def test_rows_of_the_smallest_contexts_are_counted_the_same_in_any_parts(monkeypatch, contexts):
     monkeypatch.setattr(score_sums, "KEPT_TIMES", 50)
     rng = np.random.default_rng(0)
     hashes = rng.integers(2**64, size=300, dtype=np.uint64)[rng.integers(300, size=1000)]
-    whole, times = np.unique(hashes, return_counts=True)
+    context = hashes
+    if contexts is not None:  # a row has one context, and a context some rows
+        spread = rng.integers(2**64, size=300, dtype=np.uint64)
+        context = spread[(hashes % np.uint64(contexts) % np.uint64(300)).astype(np.int64)]
+    expected = sorted(Counter(zip(context.tolist(), hashes.tolist(), strict=True)).items())[:50]
     for parts in (1, 2, 7, 1000):
-        counted = [score_sums.CountedHashes.of(part) for part in np.array_split(hashes, parts)]
+        pieces = zip(np.array_split(hashes, parts), np.array_split(context, parts), strict=True)
+        counted = [score_sums.CountedRows.of(*(pair if contexts else pair[:1])) for pair in pieces]
         merged = functools.reduce(lambda first, second: first.merge(second), counted)
-        assert merged.hashes.tolist() == whole[:50].tolist()
-        assert merged.times.tolist() == times[:50].tolist()
+        pairs = zip(merged.contexts.tolist(), merged.rows.tolist(), strict=True)
+        assert list(zip(pairs, merged.times.tolist(), strict=True)) == expected
+    times, by_context = merged.in_whole_contexts()
+    for value, count in zip(np.unique(context)[: len(by_context)], by_context, strict=True):
+        if contexts != 3:  # none of these has all of its rows among the 50
+            assert np.count_nonzero(context == value) == count
+    assert times.sum() == by_context.sum()
 
 
-def test_contexts_of_a_scan_may_come_back_by_design(tmp_path):
-    rng = np.random.default_rng(0)
-    table = np.repeat(rng.dirichlet(np.ones(2), size=300), 2, axis=0)  # each context twice
-    action = rng.integers(2, size=600)
+def listed_rows(tables, seed=0, actions=4, draws=False):
+    """Rows with a table each, or with the draws of the policies in place of it."""
+    rng = np.random.default_rng(seed)
+    rows, action = np.arange(len(tables)), rng.integers(actions, size=len(tables))
+    safe, optimized = np.full(tables.shape, -np.log(actions)), np.log(tables)
     columns = {
-        "loss": np.zeros(600),
-        "log_safe": np.full(600, -np.log(2)),
-        "log_optimized": np.log(table[np.arange(600), action]),
-        **{f"log_safe_all_{k}": np.full(600, -np.log(2)) for k in range(2)},
-        **{f"log_optimized_all_{k}": np.log(table[:, k]) for k in range(2)},
+        "loss": (rng.random(len(tables)) < 0.1).astype(float),
+        "log_safe": safe[rows, action],
+        "log_optimized": optimized[rows, action],
     }
-    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-    found = tether.calibrate(tether.Log.scan(tmp_path / "log.parquet"), alpha=0.2)
-    assert not any("more than once" in each for each in found.warnings)
+    for name, table in (("safe", safe), ("optimized", optimized)):
+        columns |= {f"log_{name}_all_{k}": table[:, k] for k in range(actions)}
+        if draws:
+            columns |= {f"{name}_{k}": list(optimized[:, ::-1] + k - 3) for k in range(2)}
+    if draws:
+        columns = {name: values for name, values in columns.items() if "_all_" not in name}
+    return columns
+
+
+def told(folder, *parts, draws=False):
+    """What a scan of the parts says of copies."""
+    for number, columns in enumerate(parts):
+        columns = {name: list(values) for name, values in columns.items()}
+        parquet.write_table(pa.table(columns), folder / f"{number}.parquet")
+    settings = {}
+    if draws:
+        settings = {f"{name}_draws": (f"{name}_0", f"{name}_1") for name in ("safe", "optimized")}
+    log = tether.Log.scan(folder, context=None if draws else UNSTATED, **settings)
+    family = {"family": "budgeted_clip(4)"} if draws else {}
+    found = tether.calibrate(log, alpha=0.3, **family)
+    return [each for each in found.warnings if "more than once" in each]
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_files_of_tables_or_draws_that_overlap_are_told(tmp_path, draws):
+    tables = np.random.default_rng(1).dirichlet(np.ones(4), size=400)
+    columns = listed_rows(tables, draws=draws)
+    assert told(tmp_path, columns, draws=draws) == []
+    again = {name: values[:200] for name, values in columns.items()}
+    (message,) = told(tmp_path, columns, again, draws=draws)
+    assert message.startswith("400 of 600 rows are in the log more than once, with the same losses")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["by design", "few", "many", "fresh"])
+def test_contexts_of_a_scan_may_come_back(tmp_path, seed, kind):
+    rng = np.random.default_rng(seed)
+    pool = rng.dirichlet(np.ones(4), size={"few": 5, "many": 2000}.get(kind, 400))
+    rows = {"by design": np.repeat(np.arange(400), 2), "fresh": np.arange(400)}
+    which = rows.get(kind, rng.integers(len(pool), size=1500))
+    assert told(tmp_path, listed_rows(pool[which], seed)) == []
+
+
+def test_copies_in_a_scan_of_tables_are_counted_in_a_sample_of_the_contexts(tmp_path, monkeypatch):
+    monkeypatch.setattr(score_sums, "KEPT_TIMES", 300)
+    columns = listed_rows(np.random.default_rng(1).dirichlet(np.ones(4), size=1500))
+    again = {name: values[:500] for name, values in columns.items()}
+    (message,) = told(tmp_path, columns, again)
+    about = re.match(r"about ([\d,]+) of 2,000 rows", message)
+    assert 700 < int(about.group(1).replace(",", "")) < 1300
 
 
 def file_columns(table):
