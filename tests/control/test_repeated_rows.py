@@ -1,9 +1,7 @@
 """Rows that are in a log twice are told; rows that are equal by chance are not."""
 
-import functools
 import re
 import warnings
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +9,8 @@ import pytest
 from pyarrow import parquet
 
 import tether
+from tether._core import counted_rows
 from tether._core.frame_contexts import UNSTATED
-from tether.control.parts import score_sums
 from tether.control.repeated_rows import (
     hash_rows,
     implausible_copies,
@@ -174,34 +172,11 @@ def test_a_scan_of_files_that_overlap_says_so_in_its_calibration(folder):
 
 
 def test_copies_in_a_scan_are_counted_in_a_sample_of_the_rows(folder, monkeypatch):
-    monkeypatch.setattr(score_sums, "KEPT_TIMES", 1000)
+    monkeypatch.setattr(counted_rows, "KEPT_ROWS", 1000)
     found = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
     (message,) = (each for each in found.warnings if "more than once" in each)
     about = re.match(r"about ([\d,]+) of 4,000 rows", message)
     assert 1800 < int(about.group(1).replace(",", "")) < 2200
-
-
-@pytest.mark.parametrize("contexts", [None, 3, 40, 10**6])
-def test_rows_of_the_smallest_contexts_are_counted_the_same_in_any_parts(monkeypatch, contexts):
-    monkeypatch.setattr(score_sums, "KEPT_TIMES", 50)
-    rng = np.random.default_rng(0)
-    hashes = rng.integers(2**64, size=300, dtype=np.uint64)[rng.integers(300, size=1000)]
-    context = hashes
-    if contexts is not None:  # a row has one context, and a context some rows
-        spread = rng.integers(2**64, size=300, dtype=np.uint64)
-        context = spread[(hashes % np.uint64(contexts) % np.uint64(300)).astype(np.int64)]
-    expected = sorted(Counter(zip(context.tolist(), hashes.tolist(), strict=True)).items())[:50]
-    for parts in (1, 2, 7, 1000):
-        pieces = zip(np.array_split(hashes, parts), np.array_split(context, parts), strict=True)
-        counted = [score_sums.CountedRows.of(*(pair if contexts else pair[:1])) for pair in pieces]
-        merged = functools.reduce(lambda first, second: first.merge(second), counted)
-        pairs = zip(merged.contexts.tolist(), merged.rows.tolist(), strict=True)
-        assert list(zip(pairs, merged.times.tolist(), strict=True)) == expected
-    times, by_context = merged.in_whole_contexts()
-    for value, count in zip(np.unique(context)[: len(by_context)], by_context, strict=True):
-        if contexts != 3:  # none of these has all of its rows among the 50
-            assert np.count_nonzero(context == value) == count
-    assert times.sum() == by_context.sum()
 
 
 def listed_rows(tables, seed=0, actions=4, draws=False):
@@ -258,7 +233,7 @@ def test_contexts_of_a_scan_may_come_back(tmp_path, seed, kind):
 
 
 def test_copies_in_a_scan_of_tables_are_counted_in_a_sample_of_the_contexts(tmp_path, monkeypatch):
-    monkeypatch.setattr(score_sums, "KEPT_TIMES", 300)
+    monkeypatch.setattr(counted_rows, "KEPT_ROWS", 300)
     columns = listed_rows(np.random.default_rng(1).dirichlet(np.ones(4), size=1500))
     again = {name: values[:500] for name, values in columns.items()}
     (message,) = told(tmp_path, columns, again)
