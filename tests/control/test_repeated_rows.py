@@ -1,6 +1,5 @@
 """Rows that are in a log twice are told; rows that are equal by chance are not."""
 
-import functools
 import re
 import warnings
 
@@ -10,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 import tether
-from tether.control.parts import score_sums, score_warnings
+from tether._core import counted_rows
+from tether._core.frame_contexts import UNSTATED
 from tether.control.repeated_rows import (
     hash_rows,
     implausible_copies,
@@ -172,40 +172,73 @@ def test_a_scan_of_files_that_overlap_says_so_in_its_calibration(folder):
 
 
 def test_copies_in_a_scan_are_counted_in_a_sample_of_the_rows(folder, monkeypatch):
-    monkeypatch.setattr(score_sums, "KEPT_TIMES", 1000)
-    monkeypatch.setattr(score_warnings, "KEPT_TIMES", 1000)
+    monkeypatch.setattr(counted_rows, "KEPT_ROWS", 1000)
     found = tether.calibrate(tether.Log.scan(folder, context=None), alpha=0.2)
     (message,) = (each for each in found.warnings if "more than once" in each)
     about = re.match(r"about ([\d,]+) of 4,000 rows", message)
     assert 1800 < int(about.group(1).replace(",", "")) < 2200
 
 
-def test_hashes_are_counted_the_same_in_any_parts(monkeypatch):
-    monkeypatch.setattr(score_sums, "KEPT_TIMES", 50)
-    rng = np.random.default_rng(0)
-    hashes = rng.integers(2**64, size=300, dtype=np.uint64)[rng.integers(300, size=1000)]
-    whole, times = np.unique(hashes, return_counts=True)
-    for parts in (1, 2, 7, 1000):
-        counted = [score_sums.CountedHashes.of(part) for part in np.array_split(hashes, parts)]
-        merged = functools.reduce(lambda first, second: first.merge(second), counted)
-        assert merged.hashes.tolist() == whole[:50].tolist()
-        assert merged.times.tolist() == times[:50].tolist()
-
-
-def test_contexts_of_a_scan_may_come_back_by_design(tmp_path):
-    rng = np.random.default_rng(0)
-    table = np.repeat(rng.dirichlet(np.ones(2), size=300), 2, axis=0)  # each context twice
-    action = rng.integers(2, size=600)
+def listed_rows(tables, seed=0, actions=4, draws=False):
+    """Rows with a table each, or with the draws of the policies in place of it."""
+    rng = np.random.default_rng(seed)
+    rows, action = np.arange(len(tables)), rng.integers(actions, size=len(tables))
+    safe, optimized = np.full(tables.shape, -np.log(actions)), np.log(tables)
     columns = {
-        "loss": np.zeros(600),
-        "log_safe": np.full(600, -np.log(2)),
-        "log_optimized": np.log(table[np.arange(600), action]),
-        **{f"log_safe_all_{k}": np.full(600, -np.log(2)) for k in range(2)},
-        **{f"log_optimized_all_{k}": np.log(table[:, k]) for k in range(2)},
+        "loss": (rng.random(len(tables)) < 0.1).astype(float),
+        "log_safe": safe[rows, action],
+        "log_optimized": optimized[rows, action],
     }
-    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-    found = tether.calibrate(tether.Log.scan(tmp_path / "log.parquet"), alpha=0.2)
-    assert not any("more than once" in each for each in found.warnings)
+    for name, table in (("safe", safe), ("optimized", optimized)):
+        columns |= {f"log_{name}_all_{k}": table[:, k] for k in range(actions)}
+        if draws:
+            columns |= {f"{name}_{k}": list(optimized[:, ::-1] + k - 3) for k in range(2)}
+    if draws:
+        columns = {name: values for name, values in columns.items() if "_all_" not in name}
+    return columns
+
+
+def told(folder, *parts, draws=False):
+    """What a scan of the parts says of copies."""
+    for number, columns in enumerate(parts):
+        columns = {name: list(values) for name, values in columns.items()}
+        parquet.write_table(pa.table(columns), folder / f"{number}.parquet")
+    settings = {}
+    if draws:
+        settings = {f"{name}_draws": (f"{name}_0", f"{name}_1") for name in ("safe", "optimized")}
+    log = tether.Log.scan(folder, context=None if draws else UNSTATED, **settings)
+    family = {"family": "budgeted_clip(4)"} if draws else {}
+    found = tether.calibrate(log, alpha=0.3, **family)
+    return [each for each in found.warnings if "more than once" in each]
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_files_of_tables_or_draws_that_overlap_are_told(tmp_path, draws):
+    tables = np.random.default_rng(1).dirichlet(np.ones(4), size=400)
+    columns = listed_rows(tables, draws=draws)
+    assert told(tmp_path, columns, draws=draws) == []
+    again = {name: values[:200] for name, values in columns.items()}
+    (message,) = told(tmp_path, columns, again, draws=draws)
+    assert message.startswith("400 of 600 rows are in the log more than once, with the same losses")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["by design", "few", "many", "fresh"])
+def test_contexts_of_a_scan_may_come_back(tmp_path, seed, kind):
+    rng = np.random.default_rng(seed)
+    pool = rng.dirichlet(np.ones(4), size={"few": 5, "many": 2000}.get(kind, 400))
+    rows = {"by design": np.repeat(np.arange(400), 2), "fresh": np.arange(400)}
+    which = rows.get(kind, rng.integers(len(pool), size=1500))
+    assert told(tmp_path, listed_rows(pool[which], seed)) == []
+
+
+def test_copies_in_a_scan_of_tables_are_counted_in_a_sample_of_the_contexts(tmp_path, monkeypatch):
+    monkeypatch.setattr(counted_rows, "KEPT_ROWS", 300)
+    columns = listed_rows(np.random.default_rng(1).dirichlet(np.ones(4), size=1500))
+    again = {name: values[:500] for name, values in columns.items()}
+    (message,) = told(tmp_path, columns, again)
+    about = re.match(r"about ([\d,]+) of 2,000 rows", message)
+    assert 700 < int(about.group(1).replace(",", "")) < 1300
 
 
 def file_columns(table):

@@ -94,6 +94,53 @@ def test_wrong_rows_are_errors_that_say_what_is_wrong(tmp_path, engine):
         )
 
 
+def test_duckdb_tells_the_file_of_a_wrong_row_and_can_be_asked_again(tmp_path):
+    tables.write_log(tmp_path)
+    loss = np.zeros(2000)
+    loss[7] = np.nan
+    tables.replace_column(tmp_path / "0002.parquet", "loss", loss)
+    connection = duckdb.connect()
+    relation = connection.read_parquet(f"{tmp_path}/*.parquet")
+    for frame in (relation, relation.filter("log_safe < 100")):
+        with pytest.raises(ValueError, match=r"loss\[.*; it is in .*0002\.parquet"):
+            tether.calibrate(tether.Log.scan(frame, context=None), alpha=0.15)
+    columns = "loss, log_safe, log_optimized + 1 AS log_optimized"
+    derived = connection.sql(f"SELECT {columns} FROM '{tmp_path}/*.parquet'")
+    with pytest.raises(ValueError, match=r"loss\[.*counted from row \d+\)"):
+        tether.calibrate(tether.Log.scan(derived, context=None), alpha=0.15)
+    # An error that is kept, as a notebook does, holds no open result.
+    good = connection.read_parquet(f"{tmp_path}/0001.parquet")
+    with pytest.raises(ValueError, match="bound") as kept:
+        tether.calibrate(tether.Log.scan(good, context=None), alpha=0.1, bound=0.5)
+    assert connection.sql("SELECT 1").fetchall() == [(1,)], kept
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_page_that_cannot_be_decoded_is_an_error_of_the_engine(tmp_path, engine):
+    tables.write_log(tmp_path)
+    path = tmp_path / "0003.parquet"
+    content = bytearray(path.read_bytes())
+    content[20 : len(content) // 2] = bytes(len(content) // 2 - 20)
+    path.write_bytes(bytes(content))
+    log = tether.Log.scan(ENGINES[engine](tmp_path), context=None)
+    with pytest.raises(ValueError, match=f"{engine} cannot read the rows: .*(parquet|the folder)"):
+        tether.calibrate(log, alpha=0.15, test_weight="analytic")
+
+
+@pytest.mark.parametrize("change", ["values", "rows"])
+def test_a_frame_that_gives_other_rows_in_a_later_pass_is_an_error(tmp_path, change):
+    tables.write_log(tmp_path)
+    log = tether.Log.scan(ENGINES["duckdb"](tmp_path), context=None)
+    assert len(log) == 6000
+    if change == "values":
+        tables.replace_column(tmp_path / "0002.parquet", "loss", np.zeros(2000))
+    else:
+        (tmp_path / "0002.parquet").unlink()
+    message = "other values of 'loss'" if change == "values" else "6,000 rows and then 4,000"
+    with pytest.raises(ValueError, match=f"duckdb: .*other rows than in an .*: {message}"):
+        tether.calibrate(log, alpha=0.15, test_weight="analytic")
+
+
 def test_batches_are_cut_between_items():
     item = pa.array([1, 1, 2, 2, 2, 2, 3, 3, 4])
     whole = pa.RecordBatch.from_arrays([item], ["item"])

@@ -156,6 +156,17 @@ def test_columns_of_lists_are_tables(tmp_path):
         tether.calibrate(tether.Log.scan(tmp_path), alpha=0.9)
 
 
+def test_a_file_whose_tables_have_another_number_of_actions_is_named(tmp_path):
+    for name, actions in (("one", 2), ("two", 3)):
+        score = -float(np.log(actions))
+        columns = {"loss": [0.0, 1.0], "log_safe": [score] * 2, "log_optimized": [score] * 2}
+        columns |= {f"{each}_all": [[score] * actions] * 2 for each in tuple(columns)[1:]}
+        parquet.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    message = r"(one|two)\.parquet: the rows .* number of actions in their tables: [23] and [23]"
+    with pytest.raises(ValueError, match=message):
+        tether.calibrate(tether.Log.scan(tmp_path), alpha=0.9)
+
+
 def test_no_files_files_named_twice_and_hidden_files(world):
     folder, _ = world
     with pytest.raises(FileNotFoundError, match="no Parquet files"):
@@ -190,6 +201,15 @@ def test_a_file_that_is_written_again_between_passes_is_an_error(tmp_path):
     replace_column(tmp_path / "0001.parquet", "loss", 1 - columns["loss"][:2000])
     with pytest.raises(ValueError, match=r"0001\.parquet: the file has changed"):
         _ = found.promise
+    (tmp_path / "0001.parquet").unlink()
+    with pytest.raises(ValueError, match=r"0001\.parquet: the file was removed"):
+        _ = found.promise
+
+
+def test_a_column_that_is_missing_in_the_first_file_is_an_error_that_names_it(tmp_path):
+    write_log(tmp_path)
+    with pytest.raises(ValueError, match=r"first .*0000\.parquet\) has no column 'harm'"):
+        tether.Log.scan(tmp_path, context=None, loss="harm")
 
 
 def test_a_condition_that_does_not_fit_is_named_in_the_error(tmp_path):

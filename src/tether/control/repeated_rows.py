@@ -64,7 +64,7 @@ def repeated_rows_warning(log: Log, taken: Integers | None = None) -> str | None
     if len(starts) == len(order):
         return None
     different = DIFFERENT_SHARE if context is None else _different_share(log, context, taken)
-    implausible, kept = _implausible(times, context, different), False
+    implausible, kept = implausible_rows(times, _context_times(context), different), False
     if not implausible and context is not None and taken is not None and log.log_mix is None:
         later = np.ones(len(order), dtype=np.bool_)
         later[order[starts]] = False
@@ -99,9 +99,8 @@ def repeated_warning(
     """Say that rows of columns of numbers do, as of a log; `same` names the columns."""
     hashes = hash_rows(columns)
     order, _, times = group_equal(hashes)
-    return (
-        _copies(hashes, order, times, same=same) if _implausible(times, _codes(context)) else None
-    )
+    implausible = implausible_rows(times, _context_times(_codes(context)))
+    return _copies(hashes, order, times, same=same) if implausible else None
 
 
 def _copies(
@@ -173,24 +172,30 @@ def _where(hashes: NDArray[np.uint64], order: Integers) -> str:
     return f" (rows {first} to {last} equal rows {first - back} to {last - back})"
 
 
-def _implausible(
-    times: Integers, context: Integers | None, different: float = DIFFERENT_SHARE
+def implausible_rows(
+    times: Integers, context_times: Integers | None, different: float = DIFFERENT_SHARE
 ) -> bool:
-    """Whether rows that occur so often are copies, and no contexts that come back by design."""
+    """Whether rows that occur so often are copies, and no contexts that come back by design.
+
+    `context_times` says how often each context occurs, where there are any, and `different` which
+    share of the rows in contexts that come back differ from all earlier ones, at least.
+    """
     if not implausible_copies(times):
         return False
-    return context is None or not _come_by_design(context, len(times), different)
+    return context_times is None or not _come_by_design(context_times, len(times), different)
 
 
-def _come_by_design(context: Integers, distinct: int, different: float) -> bool:
+def _context_times(context: Integers | None) -> Integers | None:
+    return None if context is None else np.unique(context, return_counts=True)[1]
+
+
+def _come_by_design(times: Integers, distinct: int, different: float) -> bool:
     """Whether contexts come back more often than by chance, and with other rows too.
 
-    `distinct` is the number of different rows, and `different` the share of rows in contexts that
-    come back which differ from all earlier ones, at least.
+    `times` says how often each context occurs, and `distinct` how many different rows there are.
     """
-    times = np.unique(context, return_counts=True)[1]
-    returned, copies = len(context) - len(times), len(context) - distinct
-    if _return_as_copies(returned, copies, FEW_DIFFERENT, different):
+    rows = int(times.sum())
+    if _return_as_copies(rows - len(times), rows - distinct, FEW_DIFFERENT, different):
         return False
     return implausible_copies(times)
 

@@ -49,6 +49,7 @@ def select_by_group(
             inverted_warning(each),
             labels_as_scores_warning(each),
             single_claims_warning(each),
+            each.copies_warning if isinstance(each, ScannedClaims) else None,
         )
         doubts = [text for text in looks if text is not None]
         if groups is None and _has_groups(each):

@@ -19,6 +19,7 @@ from tether.risk.item_names import (
     repeated_hashes,
 )
 from tether.risk.item_weights import ItemColumn
+from tether.risk.scanned_copies import CountCopies, CountedCopies, copies_warning
 
 Found = TypeVar("Found")
 
@@ -40,6 +41,7 @@ class ScannedClaims:
     def __init__(self, parts: Parts, columns: ClaimColumns) -> None:
         self.parts, self.columns = parts, columns
         self._contents: Contents | None = None
+        self._copies: CountedCopies
 
     def __repr__(self) -> str:
         return f"ScannedClaims({self.parts!r})"
@@ -79,10 +81,17 @@ class ScannedClaims:
     @cached_property
     def survey(self) -> SurveyResult:
         """What a first pass finds, with each item in one part only."""
-        found: SurveyResult = self._pass([Survey()])[0]
+        found: SurveyResult
+        found, self._copies = self._pass([Survey(), CountCopies()])
         if not found.names.apart():
             self._refuse_repeated(found.names)
         return replace(found, names=replace(found.names, hashes=None))
+
+    @cached_property
+    def copies_warning(self) -> str | None:
+        """What is said of items that are copies; None if none are, or all may be by chance."""
+        _ = self.survey
+        return self.run_together([copies_warning(self._copies)])[0]
 
     def _refuse_repeated(self, names: ItemNames) -> None:
         """Compare the hashes of all names, in one or more passes over them where they are many."""

@@ -6,7 +6,7 @@ Spark. With validation and ranges, a GROUP BY of the engine takes longer than th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,8 @@ import pyarrow as pa
 from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, to_arrays
+from tether.scan.parquet import PARQUET_SUFFIXES
+from tether.scan.same_rows import Visited, Visiting
 
 ROWS_PER_ENGINE_BATCH = 1 << 18
 """How many rows of an engine are asked for at once, where it can be told."""
@@ -24,6 +26,9 @@ MOST_BYTES_AT_ONCE = 1 << 25
 """How large a slice of a batch may be that has been decoded as a whole."""
 FEWEST_ROWS_ALONE = 1 << 16
 """Batches with fewer rows are joined to others, as after a filter that few rows pass."""
+
+HINT = ". To have the file named, scan the folder or glob of files itself"
+"""What helps where an engine does not say which file it could not read."""
 
 
 class FrameSource:
@@ -39,6 +44,7 @@ class FrameSource:
         self.frame: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
         self.names: list[str] = self.frame.collect_schema().names()
         self._rows: int | None = None  # known after the first pass
+        self._visited: Visited | None = None
 
     @property
     def engine(self) -> str:
@@ -54,58 +60,111 @@ class FrameSource:
             for name in kernel.columns:
                 if name not in self.names:
                     raise ValueError(f"there is no column {name!r}; there are {self.names}")
-            if self.frame.implementation.is_spark_like():
-                from tether.scan.spark import reduce_spark
+            if needs_whole_parts(kernel):  # claims compare their own contents
+                return self._merged(kernel)
+            found = self._merged(Visiting(kernel)) or Visited(None, 0, {})
+            if self._visited is not None and (other := found.difference(self._visited)):
+                raise ValueError(
+                    f"the frame gave other rows than in an earlier pass: {other}; have files "
+                    f"changed since? Scan the frame again"
+                )
+            self._visited = found.joined(self._visited or found)
+            return found.summary
 
-                return reduce_spark(self.frame.to_native(), kernel)
-            with progress.step(f"reading rows from {self.engine}", self._rows) as step:
-                return merge_all(self._summaries(kernel, step))
+    def _merged(self, kernel: Kernel) -> Any:
+        if self.frame.implementation.is_spark_like():
+            from tether.scan.spark import reduce_spark
+
+            return reduce_spark(self.frame.to_native(), kernel)
+        with progress.step(f"reading rows from {self.engine}", self._rows) as step:
+            return merge_all(self._summaries(kernel, step))
 
     def _summaries(self, kernel: Kernel, step: progress.Step) -> Iterator[Any]:
         frame, start = self.frame.select(*kernel.columns), 0
-        batches = None
-        if needs_whole_parts(kernel):
+        whole = needs_whole_parts(kernel)
+        if whole:
             item = kernel.names.items  # type: ignore[attr-defined]
             batches = whole_items(stream(frame.sort(item)), item)
-        for batch in stream(frame) if batches is None else batches:
+        else:
+            batches = stream(frame)
+        for batch in batches:
             if batch.num_rows:
                 try:
                     yield kernel.partial(to_arrays(batch))
                 except (TypeError, ValueError) as error:
-                    raise type(error)(f"{error} (rows counted from row {start})") from error
+                    batches.close()
+                    place = f"rows counted from row {start}"
+                    if not whole and (file := self._file_of(kernel, batch, start)):
+                        place += f"; it is in {file}"
+                    raise type(error)(f"{error} ({place})") from error
             start += batch.num_rows
             step.advance(batch.num_rows)
         self._rows = start
+
+    def _file_of(self, kernel: Kernel, batch: pa.RecordBatch, start: int) -> str | None:
+        """The file of the first row that a kernel refuses, if DuckDB tells."""
+        row = first_refused(kernel, batch)
+        if row is None or not self.frame.implementation.is_duckdb():
+            return None
+        names = ", ".join(f'"{name}"' for name in kernel.columns)
+        native: Any = self.frame.to_native()
+        try:
+            one = native.project(f"{names}, filename").limit(1, offset=start + row).to_arrow_table()
+        except Exception:  # no frame of files, or one that does not pass their names on
+            return None
+        refused = first_refused(kernel, one.select(kernel.columns).to_batches()[0])
+        return None if refused is None else str(one["filename"][0])
 
     @contextmanager
     def _naming_the_engine(self) -> Iterator[None]:
         """Say which engine it was, also for its own errors about files that it cannot read."""
         try:
             yield
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{self.engine}: {error}") from error
         except Exception as error:
-            if type(error).__module__.partition(".")[0] in (
-                "duckdb",
-                "_duckdb",
-                "polars",
-                "pyspark",
+            engines = ("duckdb", "_duckdb", "polars", "pyspark")
+            if type(error).__module__.partition(".")[0] in engines or isinstance(
+                error, (OSError, pa.ArrowException)
             ):
-                raise ValueError(f"{self.engine} cannot read the rows: {error}") from error
-            raise
+                hint = "" if any(each in str(error) for each in PARQUET_SUFFIXES) else HINT
+                raise ValueError(f"{self.engine} cannot read the rows: {error}{hint}") from error
+            if not isinstance(error, (TypeError, ValueError)):
+                raise
+            raise type(error)(f"{self.engine}: {error}") from error
 
 
-def stream(frame: nw.LazyFrame[Any]) -> Iterator[pa.RecordBatch]:
+def stream(frame: nw.LazyFrame[Any]) -> Generator[pa.RecordBatch]:
     """The rows of a frame of DuckDB or Polars as Arrow batches."""
     native = frame.to_native()
     if frame.implementation.is_duckdb():
-        yield from native.to_arrow_reader(ROWS_PER_ENGINE_BATCH)
+        # Closed at the end: a connection with an open result takes no further query.
+        with native.to_arrow_reader(ROWS_PER_ENGINE_BATCH) as reader:
+            yield from reader
     elif frame.implementation.is_polars():
         # As Polars has decoded them: batches of a given size would be copied for that.
         parts = native.collect_batches(maintain_order=True, engine="streaming")
         yield from regrouped(batch for part in parts for batch in part.to_arrow().to_batches())
     else:
         yield from frame.collect().to_arrow().to_batches(ROWS_PER_ENGINE_BATCH)
+
+
+def first_refused(kernel: Kernel, batch: pa.RecordBatch) -> int | None:
+    """The first row that a kernel refuses by itself; None if it only refuses several together."""
+
+    def refused(start: int, rows: int) -> bool:
+        try:
+            kernel.partial(to_arrays(batch.slice(start, rows)))
+        except (TypeError, ValueError):
+            return True
+        return False
+
+    start, rows = 0, batch.num_rows
+    while rows > 1:
+        half = rows // 2
+        if refused(start, half):
+            rows = half
+        else:
+            start, rows = start + half, rows - half
+    return start if refused(start, 1) else None
 
 
 def regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,7 +187,7 @@ def regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from joined(held)
 
 
-def whole_items(batches: Iterator[pa.RecordBatch], item: str) -> Iterator[pa.RecordBatch]:
+def whole_items(batches: Iterator[pa.RecordBatch], item: str) -> Generator[pa.RecordBatch]:
     """Batches, sorted by item, cut so that each item is in one of them."""
     held: list[pa.RecordBatch] = []
     for batch in batches:

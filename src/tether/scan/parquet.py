@@ -28,7 +28,7 @@ from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
 from tether.scan.partition_folders import folder_types, with_folders
 
-VALUES_PER_BATCH = 1 << 18
+VALUES_PER_BATCH = 1 << 19
 """About how many values are decoded at once, so that memory does not grow with the columns."""
 ASSUMED_LIST_LENGTH = 16
 """How many values a list counts for, before it is read."""
@@ -87,23 +87,25 @@ class Parquet:
         return sum(_open(path).metadata.num_rows for path in self.files)
 
     def _reduced(self, kernel: Kernel, step: progress.Step) -> Any:
+        total: Any = None
         # Two scanners of Arrow at the same time may wait for each other for ever: a scanner, which
         # `where` needs, decodes on Arrow's own threads instead.
         if self.threads <= 1 or self.where is not None:
-            return merge_all(self._summary(kernel, piece, step) for piece in self._pieces(kernel))
-        total: Any = None
+            for piece in self._pieces(kernel):
+                total = _merged(piece, total, self._summary(kernel, piece, step))
+            return total
         pieces = self._pieces(kernel)
         with ThreadPoolExecutor(self.threads) as pool:
-            running: set[Future[Any]] = set()
+            running: dict[Future[Any], Piece] = {}
             try:
                 for piece in islice(pieces, 2 * self.threads):
-                    running.add(pool.submit(self._summary, kernel, piece, step))
+                    running[pool.submit(self._summary, kernel, piece, step)] = piece
                 while running:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    done = wait(running, return_when=FIRST_COMPLETED).done
                     for each in done:
-                        total = merge_all((total, each.result()))
+                        total = _merged(running.pop(each), total, each.result())
                     for piece in islice(pieces, len(done)):
-                        running.add(pool.submit(self._summary, kernel, piece, step))
+                        running[pool.submit(self._summary, kernel, piece, step)] = piece
             finally:
                 for each in running:
                     each.cancel()
@@ -113,8 +115,9 @@ class Parquet:
         """All groups of rows of all files, or whole files for a kernel that needs them."""
         for path in self.files:
             if _state(path) != self._states[path]:
+                change = "has changed" if os.path.exists(path) else "was removed"
                 raise ValueError(
-                    f"{path}: the file has changed since the source was opened, and what was "
+                    f"{path}: the file {change} since the source was opened, and what was "
                     f"computed from its rows no longer holds: open the source again"
                 )
             start, metadata = 0, _open(path).metadata
@@ -137,7 +140,7 @@ class Parquet:
                 kept = "rows that `where` keeps, counted from" if self.where is not None else ""
                 place = f"{kept or 'rows counted from'} row {start} of the file"
                 raise type(error)(f"{piece.path}: {error} ({place})") from error
-            total = merge_all((total, summary))
+            total = _merged(piece, total, summary)
             step.advance(batch.num_rows)
         return total
 
@@ -196,6 +199,14 @@ class Parquet:
                 raise TypeError(
                     f"{path}: the column {name!r} holds {kind}, but in {elsewhere} it holds {first}"
                 )
+
+
+def _merged(piece: Piece, total: Any, summary: Any) -> Any:
+    """Both summaries; where one does not fit the other, the error names the file."""
+    try:
+        return merge_all((total, summary))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{piece.path}: {error}, in another file or in other rows") from error
 
 
 def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:

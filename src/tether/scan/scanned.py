@@ -9,7 +9,7 @@ from tether._core.frame_contexts import ContextColumns, ContextsNotStatedError, 
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.parts.rows import DRAW_NAMES, TABLE_NAMES, LogColumns, ProposalColumns
 from tether.control.proposals import SOURCES
-from tether.scan.source import open_source
+from tether.scan.source import Source, open_source
 
 Scores = tuple[str, str, str | None]
 Several = str | Sequence[str] | None
@@ -67,8 +67,8 @@ def scan_log(
     )
     used = columns.columns(tables=True, reward=True)
     for name in used:
-        _require(known, name)
-    has_contexts = _contexts(known, context, used, stated=bool(listed or stored))
+        _require(opened, name)
+    has_contexts = _contexts(opened, context, used, stated=bool(listed or stored))
     return LogInParts(opened, columns, contexts=has_contexts)
 
 
@@ -89,14 +89,14 @@ def scan_proposals(
         is_column,
     )
     for name in columns.columns:
-        _require(known, name)
-    has_contexts = _contexts(known, context, columns.columns, stated=False)
+        _require(opened, name)
+    has_contexts = _contexts(opened, context, columns.columns, stated=False)
     return ProposalsInParts(opened, columns, contexts=has_contexts)
 
 
-def _require(known: list[str] | None, name: str) -> None:
-    if known is not None and name not in known:
-        raise ValueError(f"there is no column {name!r}; the source has {known}")
+def _require(source: Source, name: str) -> None:
+    if source.names is not None and name not in source.names:
+        raise ValueError(f"{source!r} has no column {name!r}; it has {source.names}")
 
 
 def _optional(known: list[str] | None, argument: str, name: str | None) -> str | None:
@@ -145,13 +145,13 @@ def _check_tables(tables: set[str], draws: set[str], mixture: bool) -> None:
 
 
 def _contexts(
-    known: list[str] | None, context: ContextColumns, used: Collection[str], *, stated: bool
+    opened: Source, context: ContextColumns, used: Collection[str], *, stated: bool
 ) -> bool:
     """Whether there are contexts, which must be stated unless tables or draws tell."""
     if isinstance(context, Unstated):
         if stated:
             return False
-        raise ContextsNotStatedError([name for name in known or () if name not in used])
+        raise ContextsNotStatedError([name for name in opened.names or () if name not in used])
     if context is None:
         return False
     columns = [context] if isinstance(context, str) else list(context)
@@ -163,5 +163,5 @@ def _contexts(
                 f"context: the column {name!r} holds losses or log-probabilities, so it cannot be "
                 f"a context too"
             )
-        _require(known, name)
+        _require(opened, name)
     return True

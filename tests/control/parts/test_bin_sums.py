@@ -55,6 +55,40 @@ def test_the_polynomial_of_a_bin_is_the_exponential_up_to_rounding():
     assert np.abs(bin_sums.less_than_one(y) + np.expm1(-y)).max() <= 1e-17
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_amounts_are_added_as_integers_rounded_half_to_even(seed, monkeypatch):
+    monkeypatch.setattr(bin_sums, "MOST_ADDED", 40)
+    rng = np.random.default_rng(seed)
+    unit = 2.0**-46
+    amount = 256 * rng.random(200) ** rng.choice([1, 40], 200)
+    less = amount / 256 * rng.random(200)
+    for values in (amount, less):  # halves, the edges of upper digits, and the smallest
+        values[:40] = np.floor(values[:40] / unit) * unit + unit / 2 * (values[:40] < 64)
+    amount[40:60] = (rng.integers(1, 2**28, 20) * 2.0**26 + rng.integers(-1, 2, 20)) * unit
+    amount[60:80] = (2 * rng.integers(1, 2**27, 20) + 1) * 2.0**25 * unit
+    place = rng.integers(0, 5, 200)
+    sums, plain = bin_sums.AmountSums(6), bin_sums.Sums(6)
+    for rows in np.array_split(np.arange(200), 7):
+        sums.add(place[rows], less[rows].copy(), amount[rows].copy())
+        plain.add(place[rows], less[rows].copy())
+    used, count, digits = sums.finished()
+    assert used.tolist() == [0, 1, 2, 3, 4]
+    other = plain.table(used, used, np.zeros((5, 2), dtype=np.int64))
+    for k in range(5):
+        rows = np.flatnonzero(place == k)
+        whole, below = (
+            sum(round(Fraction(each) * 2**46) for each in values[rows].tolist())
+            for values in (amount, less)
+        )
+        assert count[k] == other.count[k] == len(rows)
+        assert _integers(digits[k]) == [whole, whole - below]
+        assert _integers(other.digits[k]) == [0, -below]
+
+
+def _integers(digits):
+    return [(int(digits[k]) << 26) + int(digits[k + 1]) for k in (0, 2)]
+
+
 def test_a_ratio_that_no_bin_can_hold_is_refused():
     with pytest.raises(ValueError, match="log ratios of up to"):
         bin_terms(Bins(), np.array([0.0, 1e12]), np.ones(2), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tether.control.parts.ratio_bins import Bins, bin_tops
+from tether.control.parts.ratio_bins import Bins, BinTable, bin_tops
 
 
 def test_every_ratio_lies_in_its_bin_coarse_or_fine():
@@ -28,3 +28,27 @@ def test_the_largest_candidates_of_each_bin_are_kept():
     table = bin_tops(Bins(), ratio, base)
     assert table.base.tolist() == [-1.0, 0.0]
     assert table.rising[0] == pytest.approx(-0.9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tables_merge_to_the_sums_of_each_key(seed):
+    rng = np.random.default_rng(seed)
+
+    def table(rows):
+        key = np.sort(rng.choice(12, rows, replace=False))
+        digits = rng.integers(0, 1 << 26, (rows, 4))
+        return BinTable(key, rng.integers(1, 9, rows), digits)
+
+    first, second = table(rng.integers(0, 9)), table(rng.integers(0, 9))
+    merged = first.merge(second)
+    expected = {}
+    for each in (first, second):
+        for key, count, digits in zip(each.key.tolist(), each.count, each.digits, strict=True):
+            sums = expected.setdefault(key, [0, 0, 0])
+            for k, value in enumerate([count, *((digits[::2] << 26) + digits[1::2])]):
+                sums[k] += int(value)
+    assert merged.key.tolist() == sorted(expected)
+    assert (merged.digits[:, 1::2] < 1 << 26).all()
+    whole = (merged.digits[:, ::2] << 26) + merged.digits[:, 1::2]
+    found = np.column_stack((merged.count, whole)).tolist()
+    assert found == [expected[key] for key in sorted(expected)]

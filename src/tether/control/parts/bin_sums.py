@@ -3,6 +3,9 @@
 Rows are taken in blocks that stay in the processor's cache. Within a bin, Σ|a|·e^(ratio − right
 edge) is Σ|a| − Σ|a|·(1 − e^(ratio − right edge)). The second sum is below 1/256 of the first, so
 that an integer of 64 bits holds it without being split, and the exponential is a short polynomial.
+
+Numbers are rounded to integers by adding a power of two whose last binary digit is the unit: the
+last digits of the float are then the integer, and are added as they are.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from tether.control.parts.ratio_bins import (
     LOWER_SCALE,
     POWER_DIGITS,
     UNIT_DIGITS,
+    UPPER_DIGITS,
     UPPER_SCALE,
     Bins,
     BinTable,
@@ -29,6 +33,14 @@ ROWS_PER_TABLE = 1 << 15
 """How many rows are taken at once where a table of its own is made from them."""
 MOST_ADDED = 1 << 17
 """How many integers below 2^46 are added before their sum is split."""
+MANTISSA_DIGITS = 52
+"""The binary digits of a float after the first: those of 2^52 + k, for k below 2^52, are k."""
+TO_UNITS = 2.0 ** (MANTISSA_DIGITS - UNIT_DIGITS)
+"""Added to a number below it, this leaves `UNIT_DIGITS` binary digits after the point."""
+TO_UPPER = 2.0 ** (MANTISSA_DIGITS - UPPER_DIGITS)
+"""The same for `UPPER_DIGITS`."""
+BITS_OF_UNITS, BITS_OF_UPPER = np.array([TO_UNITS, TO_UPPER]).view(np.int64).tolist()
+"""What the bits of such a number are more than its digits."""
 COUNT_DIGIT = 44
 """The binary digit from which on rows are counted: above the sum of `MOST_ADDED` lower digits."""
 MOST_PLACES = 1 << 16
@@ -65,20 +77,21 @@ def less_than_one(y: Floats) -> Floats:
 
 
 class Sums:
-    """How many rows each place has, and the sum of integers below 2^46 in it."""
+    """How many rows each place has, and the sum of numbers below 1, in units of 2^-46."""
 
     def __init__(self, places: int) -> None:
         self.count = np.zeros(places, dtype=np.int64)
-        self._sum = np.zeros(places, dtype=np.int64)
+        self._split_count, self._sum = np.zeros((2, places), dtype=np.int64)
         self._halves = np.zeros((places, 2), dtype=np.int64)
         self._added = 0
 
     def add(self, place: Integers, values: Floats) -> None:
-        """Add at most `MOST_ADDED` values, rounded to integers."""
+        """Add at most `MOST_ADDED` values, which are rounded in place."""
         if self._added + len(values) > MOST_ADDED:
             self._split()
         self.count += np.bincount(place, minlength=len(self.count))
-        np.add.at(self._sum, place, np.rint(values, out=values).astype(np.int64))
+        values += TO_UNITS
+        np.add.at(self._sum, place, values.view(np.int64))
         self._added += len(values)
 
     def table(self, used: Integers, key: Integers, flat: Integers) -> BinTable:
@@ -88,52 +101,60 @@ class Sums:
         return BinTable(key, self.count[used], carried(digits))
 
     def _split(self) -> None:
+        self._sum -= (self.count - self._split_count) * BITS_OF_UNITS  # modulo 2^64
         self._halves[:, 0] += self._sum >> LOWER_DIGITS
         self._halves[:, 1] += self._sum & ((1 << LOWER_DIGITS) - 1)
+        self._split_count[:] = self.count
         self._sum[:] = 0
         self._added = 0
 
 
 class AmountSums:
-    """How many rows each place has, the sums of their amounts, and of integers below 2^46.
+    """How many rows each place has, the sums of their amounts, and of numbers below 1.
 
-    Amounts are integers below 2^54. Their lower digits are added together with the count, in one
-    integer.
+    Amounts are below 256, and rounded to units of 2^-46. Each is the sum of a multiple of 2^-20 and
+    of at most 2^-21. The latter, in units, are added together with the count, in one integer.
     """
 
     def __init__(self, places: int) -> None:
         self._count = np.zeros(places, dtype=np.int64)
-        self._digits = np.zeros((places, 4), dtype=np.int64)
+        self._digits = np.zeros((4, places), dtype=np.int64)
         self._less, self._lower, self._upper = np.zeros((3, places), dtype=np.int64)
         self._added = 0
 
     def add(self, place: Integers, less: Floats, amount: Floats) -> None:
-        """Add at most `MOST_ADDED` values and amounts, rounded to integers in place."""
+        """Add at most `MOST_ADDED` numbers and amounts; both are overwritten."""
         if self._added + len(less) > MOST_ADDED:
             self._split()
-        np.add.at(self._less, place, np.rint(less, out=less).astype(np.int64))
-        units = np.rint(amount, out=amount).astype(np.int64)
-        np.add.at(self._upper, place, units >> LOWER_DIGITS)
-        units &= (1 << LOWER_DIGITS) - 1
-        units |= 1 << COUNT_DIGIT
-        np.add.at(self._lower, place, units)
+        less += TO_UNITS
+        np.add.at(self._less, place, less.view(np.int64))
+        upper = np.add(amount, TO_UPPER, out=less)
+        np.add.at(self._upper, place, upper.view(np.int64))
+        upper -= TO_UPPER
+        amount -= upper
+        amount += TO_UNITS + 2.0 ** (COUNT_DIGIT - UNIT_DIGITS)
+        lower = amount.view(np.int64)
+        lower &= (1 << MANTISSA_DIGITS) - 1
+        np.add.at(self._lower, place, lower)
         self._added += len(less)
 
     def finished(self) -> tuple[Integers, Integers, Integers]:
         """The places that are used, their counts, and the digits of a table."""
         self._split()
         used = np.flatnonzero(self._count)
-        digits = self._digits[used]
+        digits = self._digits.T[used]
         digits[:, 2:] = digits[:, :2] - digits[:, 2:]
         return used, self._count[used], carried(digits)
 
     def _split(self) -> None:
-        low = (1 << LOWER_DIGITS) - 1
-        self._count += self._lower >> COUNT_DIGIT
-        self._digits[:, 0] += self._upper
-        self._digits[:, 1] += self._lower & ((1 << COUNT_DIGIT) - 1)
-        self._digits[:, 2] += self._less >> LOWER_DIGITS
-        self._digits[:, 3] += self._less & low
+        half = 1 << (COUNT_DIGIT - 1)  # the sum of lower digits may be negative
+        count = (self._lower + half) >> COUNT_DIGIT
+        self._count += count
+        self._less -= count * BITS_OF_UNITS  # modulo 2^64
+        self._digits[0] += self._upper - count * BITS_OF_UPPER
+        self._digits[1] += self._lower - (count << COUNT_DIGIT)
+        self._digits[2] += self._less >> LOWER_DIGITS
+        self._digits[3] += self._less & ((1 << LOWER_DIGITS) - 1)
         for each in (self._less, self._lower, self._upper):
             each[:] = 0
         self._added = 0
@@ -158,7 +179,6 @@ def _table(bins: Bins, ratio: Floats, amount: Floats, log_base: Floats | None) -
     key, place = _keys(number, power, amount < 0)
     less = less_than_one(bins.edges(number)[1] - ratio)
     less *= scaled
-    less *= 2.0**UNIT_DIGITS
     sums = Sums(len(key))
     sums.add(place, less)
     used = np.flatnonzero(sums.count)

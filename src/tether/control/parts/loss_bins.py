@@ -19,6 +19,7 @@ from tether._core.types import Booleans, Floats, Integers
 from tether.control.constraint import Constraint
 from tether.control.parts.bin_sums import (
     EMPTY_TABLE,
+    MANTISSA_DIGITS,
     MOST_PLACES,
     AmountSums,
     Sums,
@@ -29,15 +30,16 @@ from tether.control.parts.ratio_bins import (
     BINS_PER_UNIT,
     LARGEST_BINNED_RATIO,
     POWER_DIGITS,
-    UNIT_DIGITS,
     BinTable,
     finite_ends,
     row_key,
 )
 from tether.control.parts.rows import Range, value_range
 
-ROWS_IN_CACHE = 1 << 14
+ROWS_IN_CACHE = 1 << 15
 """How many rows are taken at once."""
+FEW_SMALLER = 1 / 8
+"""Up to which share of the rows of a block have a lower power than the highest in most logs."""
 ROWS_LOOKED_AT = 1 << 8
 """How many rows are looked at before all of them are, for a loss that is neither extreme."""
 LEAST_POWER = -127
@@ -68,7 +70,7 @@ def bin_losses(
     ends = np.array(loss_range)
     amounts = constraint.signed(ends)
     if (second := _which_of_two(loss, loss_range)) is not None:
-        kind, scaled = powers.kinds(amounts.copy())
+        kind, scaled = powers.kinds(amounts)
         if kind[0] != kind[1] or ends[0] == ends[1]:
             blocks = _Blocks.of(ratio, ratio_range, 2)
             return _two_amounts(powers, blocks, second, kind, scaled), largest_logs(amounts)
@@ -109,12 +111,9 @@ class Powers:
         return cls(lowest, max(_power(largest * error), lowest))
 
     def kinds(self, amount: Floats) -> tuple[Integers, Floats]:
-        """Twice the power above the lowest, plus one if negative; and the size over its power.
-
-        The sizes take the place of the amounts.
-        """
+        """Twice the power above the lowest, plus one if negative; and the size over its power."""
         kind = (amount < 0).astype(np.int64)  # `take` is slow with shorter integers
-        size = np.abs(amount, out=amount)
+        size = np.abs(amount)
         for power in range(self.lowest + 1, self.highest + 1):
             kind += (size >= 2.0 ** (POWER_DIGITS * power)) * np.int64(2)
         size *= self._units.take(kind)
@@ -140,24 +139,30 @@ def _power(size: float) -> int:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Blocks of rows: the index of each row's bin in `numbers`, and 1 − e^(ratio − right edge)."""
+    """Blocks of rows: the place of each row's bin, and 1 − e^(ratio − right edge).
+
+    The bin `numbers[i]` has the places from i·kinds on.
+    """
 
     ratio: Floats
+    kinds: int
     numbers: Integers
     index: Integers | None
 
     @classmethod
-    def of(cls, ratio: Floats, ratio_range: Range, places: int) -> _Blocks:
+    def of(cls, ratio: Floats, ratio_range: Range, kinds: int) -> _Blocks:
         """All bins between the first and the last, or those that occur if this is too many."""
         if max(-ratio_range[0], ratio_range[1]) > LARGEST_BINNED_RATIO:
             finite_ends(ratio)  # an error that names the ratio
         low, high = (math.floor(end * BINS_PER_UNIT) for end in ratio_range)
-        if places * (high - low + 1) <= max(MOST_PLACES, 8 * len(ratio)):
-            return cls(ratio, np.arange(low, high + 1), None)
+        if kinds * (high - low + 1) <= max(MOST_PLACES, 8 * len(ratio)):
+            return cls(ratio, kinds, np.arange(low, high + 1), None)
         number = np.floor(ratio * BINS_PER_UNIT).astype(np.int64)
-        return cls(ratio, *np.unique(number, return_inverse=True))
+        return cls(ratio, kinds, *np.unique(number, return_inverse=True))
 
-    def __iter__(self) -> Iterator[tuple[slice, Integers, Floats]]:
+    def places(self, kind: int) -> Iterator[tuple[slice, Integers, Floats]]:
+        """The blocks, with the places of one kind."""
+        shift = 2.0**MANTISSA_DIGITS + (kind - int(self.numbers[0]) * self.kinds)
         for start in range(0, len(self.ratio), ROWS_IN_CACHE):
             rows = slice(start, start + ROWS_IN_CACHE)
             units = self.ratio[rows] * BINS_PER_UNIT
@@ -166,10 +171,12 @@ class _Blocks:
             np.subtract(1.0, units, out=units)
             units *= 1 / BINS_PER_UNIT
             if self.index is None:
-                number -= self.numbers[0]
-                place = number.astype(np.int64)
+                number *= self.kinds
+                number += shift
+                place = number.view(np.int64)
+                place &= (1 << MANTISSA_DIGITS) - 1
             else:
-                place = self.index[rows].copy()
+                place = self.index[rows] * self.kinds + kind
             yield rows, place, less_than_one(units)
 
 
@@ -179,11 +186,9 @@ def _two_amounts(
     """The table of rows that have one of two amounts: Σ|amount| is a count times the amount."""
     order = np.argsort(kind)  # so that keys come in order
     sums = Sums(2 * len(blocks.numbers))
-    units = scaled * 2.0**UNIT_DIGITS
-    for rows, place, less in blocks:
+    for rows, place, less in blocks.places(0):
         own = second[rows].astype(np.int64)
-        less *= units.take(own)
-        place *= 2
+        less *= scaled.take(own)
         place += own if order[0] == 0 else 1 - own
         sums.add(place, less)
     used = np.flatnonzero(sums.count)
@@ -196,22 +201,31 @@ def _two_amounts(
 
 
 def _any_amounts(constraint: Constraint, powers: Powers, blocks: _Blocks, loss: Floats) -> BinTable:
-    """The table of rows with amounts of any size."""
-    kinds = 2 * len(powers)
-    sums = AmountSums(kinds * len(blocks.numbers))
-    for rows, place, less in blocks:
+    """The table of rows with amounts of any size, most of which have the highest power."""
+    least, unit = (2.0 ** (sign * POWER_DIGITS * powers.highest) for sign in (1, -1))
+    highest = blocks.kinds - 2
+    sums = AmountSums(blocks.kinds * len(blocks.numbers))
+    for rows, place, less in blocks.places(highest):
         amount = constraint.signed(loss[rows])
-        if not amount.all():
-            used = amount != 0
-            place, less, amount = place[used], less[used], amount[used]
-        kind, scaled = powers.kinds(amount)
-        place *= kinds
-        place += kind
-        scaled *= 2.0**UNIT_DIGITS
-        less *= scaled
-        sums.add(place, less, scaled)
+        size = np.abs(amount)
+        smaller = np.flatnonzero(size < least)
+        few = len(smaller) <= FEW_SMALLER * len(size)
+        kind, scaled = powers.kinds(amount[smaller] if few else amount)
+        if few:
+            size *= unit
+            size[smaller] = scaled
+            place -= amount.view(np.int64) >> 63  # one more if negative
+            place[smaller] += (kind & ~1) - highest
+        else:
+            size = scaled
+            place += kind - highest
+        if not scaled.all():
+            used = np.flatnonzero(amount)
+            place, less, size = place[used], less[used], size[used]
+        less *= size
+        sums.add(place, less, size)
     used, counts, digits = sums.finished()
-    keys = powers.keys(blocks.numbers[used // kinds], used % kinds)
+    keys = powers.keys(blocks.numbers[used // blocks.kinds], used % blocks.kinds)
     return BinTable(keys, counts, digits)
 
 

@@ -103,20 +103,19 @@ class BinTable:
         """The table of both."""
         if np.array_equal(self.key, other.key):
             return BinTable(self.key, self.count + other.count, carried(self.digits + other.digits))
-        if len(self.key) < len(other.key):
-            return other.merge(self)
-        others = np.minimum(np.searchsorted(self.key, other.key), max(len(self.key) - 1, 0))
-        if len(self.key) and np.array_equal(self.key[others], other.key):
-            key, count, digits = self.key, self.count.copy(), self.digits.copy()
-        else:
-            key = union(self.key, other.key)
-            own, others = np.searchsorted(key, self.key), np.searchsorted(key, other.key)
-            count = np.zeros(len(key), dtype=np.int64)
-            digits = np.zeros((len(key), 4), dtype=np.int64)
-            count[own], digits[own] = self.count, self.digits
-        count[others] += other.count
-        digits[others] += other.digits
-        return BinTable(key, count, carried(digits))
+        both = np.concatenate((self.key, other.key))
+        order = both.argsort(kind="stable")  # two runs, in linear time
+        key = both[order]
+        new = np.append(True, key[1:] != key[:-1])[: len(key)]
+        following = np.append(order[1:], 0)[: len(key)]
+        second = np.where(np.append(new[1:], True)[: len(key)], len(both), following)[new]
+
+        def added(own: Integers, others: Integers) -> Integers:
+            rows = np.concatenate((own, others, np.zeros((1, *own.shape[1:]), dtype=np.int64)))
+            return np.asarray(rows.take(order[new], axis=0) + rows.take(second, axis=0))
+
+        count = added(self.count, other.count)
+        return BinTable(key[new], count, carried(added(self.digits, other.digits)))
 
     def of_bins(self, chosen: Booleans) -> BinTable:
         """The rows of the table that are chosen."""

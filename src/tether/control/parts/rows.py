@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,9 +44,24 @@ class LogPart(Log):
         return value_range(self.log_ratio)
 
     @cached_property
+    def score_ranges(self) -> tuple[Range, Range]:
+        """The ranges of log_safe and log_optimized, −inf included."""
+        return value_range(self.log_safe), value_range(self.log_optimized)
+
+    @cached_property
     def loss_ranges(self) -> dict[str, Range]:
         """The range of each loss."""
         return {name: value_range(loss) for name, loss in self.loss.items()}
+
+    def in_range(self) -> bool:
+        """Whether losses and scores are what a log accepts; a range with NaN in it is not."""
+        safe, optimized = self.score_ranges
+        losses = self.loss_ranges.values()
+        return (
+            -np.inf < safe[0] <= safe[1] < np.inf
+            and -np.inf <= optimized[0] <= optimized[1] < np.inf
+            and all(0 <= low <= high < np.inf for low, high in losses)
+        )
 
     def _refuse_probabilities(self) -> None:
         """A part may hold log-densities between 0 and 1 by chance."""
@@ -103,15 +118,32 @@ class LogColumns:
         }
         safe = frames.column(frame, "log_safe", self.log_safe)
         optimized = frames.column(frame, "log_optimized", self.log_optimized)
-        if check:
+        part: LogPart | None = None
+        if not check or self._known_by_ranges((safe, optimized, *losses.values())):
+            part = self._unchecked(losses, safe, optimized, {**values, **listed})
+        if part is None or (check and not part.in_range()):
             loss: Any = losses["loss"] if self.single_loss else losses
             stated: dict[str, Any] = {"safe_share": self.safe_share, "max_ratio": self.max_ratio}
             part = LogPart(loss, safe, optimized, **{**values, **listed, **stated})
-        else:
-            part = self._unchecked(losses, safe, optimized, {**values, **listed})
         part.draws = _draws(frame, self.draws, check) if tables else {}
         part.acting = self._acting(frame)
         return part
+
+    def _known_by_ranges(self, columns: Sequence[Any]) -> bool:
+        """Whether the ranges of some columns tell all that is checked; the survey needs them too.
+
+        So it is for losses and scores alone, if they are floats already, one per row.
+        """
+        others = (self.log_mix, self.reward, self.safe_share, self.max_ratio)
+        if self.tables or self.draws or any(each is not None for each in others):
+            return False
+        return (
+            all(
+                type(each) is np.ndarray and each.dtype == np.float64 and each.ndim == 1
+                for each in columns
+            )
+            and len({len(each) for each in columns}) == 1
+        )
 
     def _acting(self, frame: Any) -> Acting | None:
         """The densities of the policies that acted, if they are stated."""

@@ -4,17 +4,22 @@ Rows are hashed one by one, and their hashes added modulo 2^64, so that the dige
 depend on the order of its rows. The smallest hashes tell how many distinct rows there are, exactly
 if they are few. How often the rows with the smallest hashes occur tells of copies: hashes are
 spread evenly, so these rows are a sample of the distinct rows, each with all of its copies.
+
+Rows with tables or stored draws are sampled by context, each with all of its rows. Contexts are not
+read, but rows of one context have the same tables, and so the hash of these stands for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.types import Floats, Integers
+from tether._core.counted_rows import CountedRows
+from tether._core.types import Floats
 from tether.control.parts.log_sum import LogSums
 from tether.control.parts.ratio_bins import union
 from tether.control.parts.rows import TABLE_NAMES, LogPart, ProposalsPart
@@ -23,36 +28,7 @@ from tether.control.score_checks import SAME_SCORE_TOLERANCE
 Hashes = NDArray[np.uint64]
 KEPT_HASHES = 4096
 """How many of the smallest hashes are kept: so many distinct rows are counted exactly."""
-KEPT_TIMES = 16_384
-"""Of how many distinct rows it is counted how often they occur."""
 FIRST_SEED, SECOND_SEED = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
-
-
-@dataclass(frozen=True)
-class CountedHashes:
-    """The smallest distinct hashes, in order, and how often each occurs in all rows."""
-
-    hashes: Hashes
-    times: Integers
-
-    @classmethod
-    def of(cls, hashes: Hashes) -> CountedHashes:
-        """Those of a part; of hashes that are spread evenly, few have to be sorted."""
-        most = KEPT_TIMES * 2
-        if len(hashes) > 2 * most:
-            near = hashes[hashes < np.uint64(int(most / len(hashes) * 2.0**64))]
-            found, times = np.unique(near, return_counts=True)
-            if len(found) >= KEPT_TIMES:
-                return cls(found[:KEPT_TIMES], times[:KEPT_TIMES])
-        found, times = np.unique(hashes, return_counts=True)
-        return cls(found[:KEPT_TIMES], times[:KEPT_TIMES])
-
-    def merge(self, other: CountedHashes) -> CountedHashes:
-        """Those of both. A hash among the smallest of all is so in each part that has it."""
-        found, place = np.unique(np.r_[self.hashes, other.hashes], return_inverse=True)
-        times = np.zeros(len(found), dtype=np.int64)
-        np.add.at(times, place, np.r_[self.times, other.times])
-        return CountedHashes(found[:KEPT_TIMES], times[:KEPT_TIMES])
 
 
 @dataclass(frozen=True)
@@ -70,8 +46,8 @@ class ScoreSums:
     """The same of the two columns of scores alone."""
     smallest: Hashes
     """The smallest distinct hashes of the two columns of scores."""
-    counted: CountedHashes
-    """The smallest distinct hashes of all columns, and how often each occurs."""
+    counted: CountedRows
+    """Distinct rows, by the hashes of all columns, and how often each occurs."""
 
     def merge(self, other: ScoreSums) -> ScoreSums:
         """Those of both."""
@@ -109,11 +85,12 @@ class SumScores:
             terms += [np.minimum(safe, optimized).ravel(), optimized[listed > -np.inf]]
         columns = [part.log_safe, part.log_optimized, part.log_mix, part.reward]
         columns += list(part.loss.values())
-        columns += [getattr(part, name) for name in TABLE_NAMES]
-        columns += [part.draws[name] for name in sorted(part.draws)]
+        of_context = [getattr(part, name) for name in TABLE_NAMES]
+        of_context += [part.draws[name] for name in sorted(part.draws)]
+        columns += of_context
         if part.acting is not None:
             columns += [part.acting.log_logged, part.acting.log_base_limit]
-        return _summed(part.log_safe, part.log_optimized, terms, columns)
+        return _summed(part.log_safe, part.log_optimized, terms, columns, of_context)
 
 
 @dataclass(frozen=True)
@@ -133,12 +110,18 @@ class SumDrawnScores:
 
 
 def _summed(
-    safe: Floats, optimized: Floats, terms: list[Floats], columns: list[Floats | None]
+    safe: Floats,
+    optimized: Floats,
+    terms: list[Floats],
+    columns: list[Floats | None],
+    of_context: Sequence[Floats | None] = (),
 ) -> ScoreSums:
     with np.errstate(invalid="ignore"):
         same = (safe == optimized) | (np.abs(safe - optimized) < SAME_SCORE_TOLERANCE)
     scores = _hashes([safe, optimized], FIRST_SEED)
     whole = [_hashes(columns, seed) for seed in (FIRST_SEED, SECOND_SEED)]
+    listed = [column for column in of_context if column is not None]
+    contexts = _hashes(listed, FIRST_SEED) if listed else None
     return ScoreSums(
         rows=len(safe),
         sums=LogSums.of(terms),
@@ -149,7 +132,7 @@ def _summed(
         total=(int(whole[0].sum()), int(whole[1].sum())),
         scores_total=int(scores.sum()),
         smallest=_smallest(scores),
-        counted=CountedHashes.of(whole[0]),
+        counted=CountedRows.of(whole[0], contexts),
     )
 
 
@@ -164,7 +147,7 @@ def _smallest(hashes: Hashes) -> Hashes:
     return np.unique(hashes)[:KEPT_HASHES]
 
 
-def _hashes(columns: list[Floats | None], seed: int) -> Hashes:
+def _hashes(columns: Sequence[Floats | None], seed: int) -> Hashes:
     """One hash per row of all columns that there are."""
 
     def add(state: Hashes, column: Floats) -> Hashes:

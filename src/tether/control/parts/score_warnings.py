@@ -11,9 +11,9 @@ from tether._core.digests import content_digest
 from tether._version import __version__
 from tether.control.parts.problem import ProblemInParts
 from tether.control.parts.rows import Range
-from tether.control.parts.score_sums import KEPT_TIMES, ScoreSums, SumDrawnScores, SumScores
+from tether.control.parts.score_sums import ScoreSums, SumDrawnScores, SumScores
 from tether.control.provenance import Provenance, plain_settings
-from tether.control.repeated_rows import copies_in_words, implausible_copies
+from tether.control.repeated_rows import copies_in_words, implausible_rows
 from tether.control.score_checks import (
     SAME_SCORE_TOLERANCE,
     compare_overlaps,
@@ -34,7 +34,7 @@ def score_warnings_in_parts(
 ) -> Iterator[str]:
     """Say it in words, as `score_warnings` does in memory."""
     survey = problem.log.survey
-    if not problem.log.contextual and (copies := _copies(log)) is not None:
+    if (copies := _copies(problem, log)) is not None:
         yield copies
     names = ("log_safe", "log_optimized")
     for name, (low, high) in zip(names, survey.scores, strict=True):
@@ -95,17 +95,20 @@ def _mean_ratio(problem: ProblemInParts, log: ScoreSums) -> Iterator[str]:
     yield from mean_ratio_warnings(float(mean), error, log.rows, possible)
 
 
-def _copies(log: ScoreSums) -> str | None:
+def _copies(problem: ProblemInParts, log: ScoreSums) -> str | None:
     """Say that rows occur more than once where this is no coincidence; None where it may be.
 
-    Without contexts, since the column of contexts is not read, and contexts may come back by
-    design.
+    Contexts may come back by design. Where neither tables nor draws tell them apart, rows are not
+    compared.
     """
-    times = log.counted.times
-    if not implausible_copies(times):
+    listed = problem.log.has_tables or problem.log.has_draws
+    if problem.log.has_contexts and not listed:
+        return None
+    times, contexts = log.counted.in_whole_contexts()
+    if not implausible_rows(times, contexts if listed else None):
         return None
     share = times[times > 1].sum() / times.sum()
-    return copies_in_words(share * log.rows, log.rows, about=len(times) == KEPT_TIMES)
+    return copies_in_words(share * log.rows, log.rows, about=log.counted.sampled)
 
 
 def possible_outside(log: ScoreSums) -> float:

@@ -44,7 +44,7 @@ class LogSurvey:
     def of(cls, part: LogPart) -> LogSurvey:
         """The survey of one part."""
         base = np.zeros(1) if part.log_mix is None else part.log_safe - part.log_mix
-        scores = value_range(part.log_safe), value_range(part.log_optimized)
+        scores = part.score_ranges
         zeros = scores[1][0] == -np.inf
         found = {
             "rows": len(part),
