@@ -28,7 +28,7 @@ from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
 from tether.scan.partition_folders import folder_types, with_folders
 
-VALUES_PER_BATCH = 1 << 19
+VALUES_PER_BATCH = 1 << 18
 """About how many values are decoded at once, so that memory does not grow with the columns."""
 ASSUMED_LIST_LENGTH = 16
 """How many values a list counts for, before it is read."""
