@@ -7,7 +7,8 @@ from tether.risk.learn_then_test import ltt
 from tether.risk.methods import crc, gcrc, monotonized_crc
 from tether.risk.risk_curve import Sweep
 from tether.risk.scored_labels import ScoredLabels
-from tether.risk.selection import Selection, Stability, ThresholdCurve
+from tether.risk.selection import Selection, ThresholdCurve
+from tether.risk.selection_stability import Stability
 from tether.risk.sweep_losses import sweep
 from tether.risk.tie_spreading import spread_ties
 

@@ -18,7 +18,8 @@ from tether.risk.loss_words import in_words
 from tether.risk.promises import Promise
 from tether.risk.risk_curve import Sweep
 from tether.risk.rule import Rule
-from tether.risk.selection import Selection, Stability
+from tether.risk.selection import Selection
+from tether.risk.selection_stability import Stability
 
 MAX_CURVE_POINTS = 1001
 MANY_EMPTIED = 0.2

@@ -19,7 +19,8 @@ from tether.risk.per_item import PerItem
 from tether.risk.promises import Promise, ltt_promise
 from tether.risk.risk_curve import DEFAULT_BOUND, Sweep, require_selected_start
 from tether.risk.rule import Request, Rule, Target
-from tether.risk.selection import Selection, Stability
+from tether.risk.selection import Selection
+from tether.risk.selection_stability import Stability
 
 PROCEDURES = ("fixed_sequence", "bonferroni", "holm")
 P_VALUES = ("hoeffding_bentkus", "betting")

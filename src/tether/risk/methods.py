@@ -26,7 +26,8 @@ from tether.risk.risk_curve import (
     require_selected_start,
 )
 from tether.risk.rule import Request, Rule, Target
-from tether.risk.selection import Selection, Stability
+from tether.risk.selection import Selection
+from tether.risk.selection_stability import Stability
 from tether.risk.stability import replace_one
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
-from tether.risk.selection import Stability
+from tether.risk.selection_stability import Stability
 
 
 class Promise(NamedTuple):

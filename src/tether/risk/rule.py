@@ -17,7 +17,7 @@ from tether.risk.item_weights import ItemWeights
 from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
 from tether.risk.promises import Promise
 from tether.risk.risk_curve import Sweep
-from tether.risk.selection import Stability
+from tether.risk.selection_stability import Stability
 
 
 class Target(NamedTuple):

@@ -17,6 +17,7 @@ from tether._core.useful_promise import is_useful
 from tether.risk.kept_share import KeptShare
 from tether.risk.selection_checks import find_problems
 from tether.risk.selection_columns import selection_columns
+from tether.risk.selection_stability import Stability
 from tether.risk.selection_summary import describe_selection
 
 if TYPE_CHECKING:
@@ -29,35 +30,6 @@ SELECTION_TEXT_ENTRIES = (
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
 """The name of the pool of small groups."""
-
-
-@dataclass(frozen=True)
-class Stability:
-    """How much depends on a single item: how far the threshold moves, how much the loss rises.
-
-    Parameters
-    ----------
-    epsilon : float
-        The average over the items, the test item included, of the largest move of the threshold
-        when that item is replaced by one that costs 0, or the bound, at every threshold.
-    largest : float
-        The largest of these moves.
-    gap : float
-        The average over the items of how much an item's own loss is larger at the threshold that
-        the other items find than at the one that all find together; at least 0.
-    lipschitz : float, optional
-        K, where the user passed it: the losses are K-Lipschitz in the threshold.
-    """
-
-    epsilon: float
-    largest: float
-    gap: float
-    lipschitz: float | None = None
-
-    @property
-    def term(self) -> float:
-        """What the promise adds to alpha: K·epsilon where K is known, otherwise the gap."""
-        return self.gap if self.lipschitz is None else self.lipschitz * self.epsilon
 
 
 class ThresholdCurve(NamedTuple):

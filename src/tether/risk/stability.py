@@ -12,7 +12,7 @@ from tether._core.types import Floats
 from tether.risk.loss_gap import first_true, loss_gaps, measurable, require_collected
 from tether.risk.replaced_items import first_violations
 from tether.risk.risk_curve import Sweep, before_first_violation
-from tether.risk.selection import Stability
+from tether.risk.selection_stability import Stability
 
 
 def threshold_moves(sweep: Sweep, alpha: float) -> Floats | None:
