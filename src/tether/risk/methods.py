@@ -55,9 +55,8 @@ def gcrc(
     Stability pays for the dependence of the threshold on single items: how much an item's loss
     rises when the item itself is left out (0 where losses are monotone), or K·epsilon where K is
     passed. Existence pays for data on which nothing passes, so that the safest threshold is served.
-    Both are estimated from the items, without bias or too large on average; where the level is
-    chosen from the same items, by `promise`, the stated bound is met on these items, and holds up
-    to the error of that estimate.
+    Both are estimated from the items, without bias or too large on average. With `promise` the
+    level is chosen from the same items, and the bound holds up to the error of that estimate.
 
     Parameters
     ----------
