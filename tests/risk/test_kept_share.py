@@ -34,7 +34,8 @@ def counted(claims, threshold):
         kept += len(left)
         items += bool(scores)
         emptied += bool(scores) and not left
-    return KeptShare("claims", len(claims.scores), kept, items, emptied)
+    ends = (claims.scores.min(), claims.scores.max()) if items else (None, None)
+    return KeptShare("claims", len(claims.scores), kept, items, emptied, *ends)
 
 
 @pytest.fixture(params=[None, 8], ids=["blocks of many", "blocks of eight"])
@@ -78,7 +79,8 @@ def test_of_labels_all_items_count_whatever_the_rate_is_of(loss, thresholds):
     labels = tether.ScoredLabels(scores, rng.random(300) < scores)
     found = tether.crc(labels, thresholds, alpha=0.3, loss=loss)
     selected = int((scores >= found.threshold).sum())
-    assert found.kept == KeptShare("items", 300, selected, 300, 300 - selected)
+    ends = scores.min(), scores.max()
+    assert found.kept == KeptShare("items", 300, selected, 300, 300 - selected, *ends)
     assert str(found.kept) == f"{selected} of 300 calibration items ({selected / 3:.3g} %)"
 
 

@@ -12,7 +12,7 @@ import tether
 from tether._core import frames, progress, validate
 from tether._core.counted import counted
 from tether.cli.column_arrays import MissingValuesError
-from tether.cli.compare_methods import MethodComparison, compare_methods, keeps_nothing, select_by
+from tether.cli.compare_methods import MethodComparison, compare_methods, select_by
 from tether.cli.label_column import (
     accepted_labels,
     require_labels,
@@ -150,10 +150,9 @@ def threshold(
     if isinstance(selection, Selection):
         if not (selection.useful or as_json):
             print_line("\n".join(_advice(selection)))
-        served = selection.serves and not keeps_nothing(selection)
-        if selection.serves and not served and not as_json:
-            print_line(f"  no useful promise: {NOTHING_KEPT}")
-        served = served and not any(each.startswith(INVERTED) for each in selection.warnings)
+        served = selection.serves and not any(
+            each.startswith(INVERTED) for each in selection.warnings
+        )
     else:
         served = selection.useful
     if not served:
@@ -184,6 +183,8 @@ def _advice(selection: Selection) -> list[str]:
                 "crc promises nothing where losses are not monotone, however many items there are: "
                 "use --method gcrc, monotonized_crc or ltt"
             )
+        elif part.exists and part.keeps_nothing:
+            help_with = NOTHING_KEPT
         elif part.exists:
             help_with = "more items make it more stable; monotonized_crc and ltt need no stability"
         elif part.method != "LTT":

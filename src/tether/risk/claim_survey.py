@@ -22,13 +22,14 @@ ALL_ITEMS = None
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How many items and claims there are, in which cells of scores, and the largest weight."""
+    """How many items and claims there are, where their scores lie, and the largest weight."""
 
     n_items: int
     n_claims: int
     cells: NDArray[np.uint64]
     counts: Integers
     log_weight: float
+    ends: tuple[float, float]
 
     def merge(self, other: Tally) -> Tally:
         """The tally of both."""
@@ -41,6 +42,7 @@ class Tally:
             cells,
             counts,
             max(self.log_weight, other.log_weight),
+            (min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
         )
 
 
@@ -90,4 +92,5 @@ def _tally(part: ClaimPart) -> Tally:
     bits = ordered_bits(part.claims.scores)
     cells, counts = np.unique(bits >> CELL_BITS, return_counts=True)
     largest = -np.inf if part.log_weights is None else float(part.log_weights.max())
-    return Tally(part.claims.n_items, len(bits), cells, counts, largest)
+    ends = float(part.claims.scores.min()), float(part.claims.scores.max())
+    return Tally(part.claims.n_items, len(bits), cells, counts, largest, ends)

@@ -35,6 +35,8 @@ class KeptShare:
         How many items have at least one of them.
     emptied : int
         How many of these items have nothing left.
+    lowest, highest : float, optional
+        The lowest and the highest score among them, kept or not; None if there is none.
 
     Examples
     --------
@@ -47,6 +49,8 @@ class KeptShare:
     kept: int
     items: int
     emptied: int
+    lowest: float | None = None
+    highest: float | None = None
 
     @property
     def share(self) -> float:
@@ -84,7 +88,8 @@ class KeptCounts:
                 items += len(starts)
                 emptied += int((highest < threshold).sum())
         kept = int(self.read(np.array([index]))[0])
-        return KeptShare(self.unit, len(self.scores), kept, items, emptied)
+        ends = (float(self.scores.min()), float(self.scores.max())) if items else (None, None)
+        return KeptShare(self.unit, len(self.scores), kept, items, emptied, *ends)
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps; none if there is nothing to keep."""
@@ -101,11 +106,12 @@ class CountsInParts:
     items: int
     kept: Integers
     emptied: Integers
+    ends: tuple[float, float]
 
     def at(self, index: int, threshold: float) -> KeptShare:
         """Count at one candidate."""
         kept, emptied = int(self.kept[index]), int(self.emptied[index])
-        return KeptShare("claims", self.total, kept, self.items, emptied)
+        return KeptShare("claims", self.total, kept, self.items, emptied, *self.ends)
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps."""
@@ -162,4 +168,6 @@ def together(parts: Iterable[KeptShare | None]) -> KeptShare | None:
         kept=sum(part.kept for part in known),
         items=sum(part.items for part in known),
         emptied=sum(part.emptied for part in known),
+        lowest=min((part.lowest for part in known if part.lowest is not None), default=None),
+        highest=max((part.highest for part in known if part.highest is not None), default=None),
     )

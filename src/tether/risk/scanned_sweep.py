@@ -308,8 +308,8 @@ def _kept_counts(tally: Tally, table: ScoreTable, *, larger: bool, exact: bool) 
     if exact:  # the first candidate has met none
         met, tops = np.append(0, met), np.append(0, tops)
     if larger:
-        return CountsInParts(tally.n_claims, tally.n_items, met, tally.n_items - tops)
-    return CountsInParts(tally.n_claims, tally.n_items, tally.n_claims - met, tops)
+        return CountsInParts(tally.n_claims, tally.n_items, met, tally.n_items - tops, tally.ends)
+    return CountsInParts(tally.n_claims, tally.n_items, tally.n_claims - met, tops, tally.ends)
 
 
 def _relative_test_weight(log_test: float, log_weight: float) -> float:

@@ -205,12 +205,19 @@ class Selection(records.Saved, Described):
         """Whether the promise says something.
 
         It does if a threshold passes and the stated bound is at most twice what is tolerated and
-        clearly below the bound of the loss; with several losses or groups, for each of them.
+        clearly below the bound of the loss, and the threshold keeps something; with several losses
+        or groups, for each of them.
         """
         parts = [*self.by_loss, *self.groups.values()]
         if parts:
             return all(part.useful for part in parts)
-        return self.exists and is_useful(self.promise, self.tolerated, self.bound)
+        stated = self.exists and is_useful(self.promise, self.tolerated, self.bound)
+        return stated and not self.keeps_nothing
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether the threshold keeps none of the calibration data, as far as this is known."""
+        return self.kept is not None and self.kept.kept == 0 < self.kept.total
 
     @property
     def refused_groups(self) -> tuple[str, ...]:
