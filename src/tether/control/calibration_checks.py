@@ -19,6 +19,7 @@ from tether._version import __version__
 from tether.control.calibration_entries import check_entries, check_provenance
 from tether.control.coverage import RESTRICTED_WORDS, is_covered
 from tether.control.promise import ASSUMPTIONS
+from tether.control.refuted_log import REFUTED_WORDS
 
 SAME_TOLERANCE = 1e-9
 """How far two computations of one number may be apart, relatively."""
@@ -160,6 +161,7 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
     useful = (
         _exists(saved)
         and covered
+        and not any(REFUTED_WORDS in each for each in saved["log_warnings"])
         and all(
             is_useful(promised[each["name"]], asked[each["name"]], each["bound"])
             for each in saved["constraints"]

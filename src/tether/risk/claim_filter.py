@@ -25,7 +25,7 @@ MOST_OUTSIDE = 0.5
 """The share of scores outside the range above which claims are refused."""
 MIN_OUTSIDE = 5
 """How many scores must lie outside at least before it is."""
-SAME_SCORES = "The promise is for scores that are made as in the calibration"
+MADE_ALIKE = "The promise is for scores that are made as in the calibration"
 """What errors and warnings about the scale of scores end with."""
 
 
@@ -191,7 +191,7 @@ def require_near(
         raise ValueError(
             f"{refused}: scores[{first + worst}] is {values[worst]:.6g}, and those of the "
             f"calibration are {low:.4g} to {high:.4g}: is it on another scale (a percentage, a "
-            f"logit, a log-probability), or of another model? {SAME_SCORES}"
+            f"logit, a log-probability), or of another model? {MADE_ALIKE}"
         )
 
 
@@ -215,5 +215,5 @@ def outside_in_words(selection: Selection, outside: int, total: int) -> str:
     low, high = score_range(selection) or (np.nan, np.nan)
     return (
         f"{outside:,} of {total:,} scores lie outside those of the calibration, {low:.4g} to "
-        f"{high:.4g}: are they on another scale, or of another model? {SAME_SCORES}"
+        f"{high:.4g}: are they on another scale, or of another model? {MADE_ALIKE}"
     )

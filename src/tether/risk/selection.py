@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SELECTION_TEXT_ENTRIES = (
-    *("method", "loss", "safer", "statement", "warnings", "pooled_groups", "unit"),
+SELECTION_TEXT_ENTRIES = tuple(
+    ["method", "loss", "safer", "statement", "warnings", "pooled_groups", "unit"]
 )
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
@@ -204,9 +204,8 @@ class Selection(records.Saved, Described):
     def useful(self) -> bool:
         """Whether the promise says something.
 
-        It does if a threshold passes and the stated bound is at most twice what is tolerated and
-        clearly below the bound of the loss, and the threshold keeps something; with several losses
-        or groups, for each of them.
+        It does if a threshold passes and keeps something, and the stated bound is at most twice what
+        is tolerated and clearly below that of the loss; with several losses or groups, for each.
         """
         parts = [*self.by_loss, *self.groups.values()]
         if parts:
