@@ -202,13 +202,12 @@ class Selection(records.Saved, Described):
 
     @property
     def useful(self) -> bool:
-        """Whether the promise says something.
+        """Whether the promise says something, of each loss and group where there are several.
 
-        It does if a threshold passes and keeps something, and the stated bound is at most twice what
-        is tolerated and clearly below that of the loss; with several losses or groups, for each.
+        A threshold passes and keeps something, and the stated bound is at most twice what is
+        tolerated and clearly below the bound of the loss.
         """
-        parts = [*self.by_loss, *self.groups.values()]
-        if parts:
+        if parts := [*self.by_loss, *self.groups.values()]:
             return all(part.useful for part in parts)
         stated = self.exists and is_useful(self.promise, self.tolerated, self.bound)
         return stated and not self.keeps_nothing
@@ -237,9 +236,7 @@ class Selection(records.Saved, Described):
     @property
     def serves(self) -> bool:
         """Whether there is anything to filter by: a useful promise, or one in some group."""
-        if self.groups:
-            return any(part.useful for part in self.groups.values())
-        return self.useful
+        return any(part.useful for part in self.groups.values() or (self,))
 
     @property
     def stability(self) -> float:
