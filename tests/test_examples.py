@@ -1,6 +1,7 @@
 """The examples run and show what they say."""
 
 import inspect
+import re
 import runpy
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def test_example(name, capsys):
     names = runpy.run_path(str(FOLDER / f"{name}.py"))
     printed = capsys.readouterr().out
     if name == "six_lines":
-        assert "9." in printed.split("tethered")[1]
+        shares = [float(each) for each in re.findall(r"([\d.]+)% leave", printed)]
+        assert shares[0] < shares[2] < 12 < shares[1]  # safe, tethered, optimized
         assert names["found"].contextual
     elif name == "own_family":
         assert "within the promise" in printed

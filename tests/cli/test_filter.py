@@ -233,7 +233,7 @@ def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
     _, path = found(tmp_path)
     out = tmp_path / "kept.parquet"
     for share, code in ((0.4, 0), (0.6, 2)):
-        percent = np.where(np.arange(4000) < share * 4000, 100 * SCORES + 10, SCORES)
+        percent = np.where(np.arange(4000) < share * 4000, SCORES / 2 + 1.1, SCORES)
         pyarrow.parquet.write_table(pa.table({"s": percent}), tmp_path / "new.parquet")
         done = run(
             *("filter", tmp_path / "new.parquet", "--threshold", path, "--score", "s"),
@@ -243,6 +243,13 @@ def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
         assert "scores lie outside those of the calibration" in one_line(done)
         assert out.exists() == (code == 0)
         out.unlink(missing_ok=True)
+    far = np.where(np.arange(4000) == 1234, 90.0, SCORES)  # one is enough
+    pyarrow.parquet.write_table(pa.table({"s": far}), tmp_path / "new.parquet")
+    done = run(
+        "filter", tmp_path / "new.parquet", "--threshold", path, "--score", "s", "--out", out
+    )
+    assert done.exit_code == 2
+    assert "scores[1234] is 90" in one_line(done)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["found.json", "new.parquet"]
 
 

@@ -92,6 +92,19 @@ def test_special_tokens_of_the_tokenizer(folders, tmp_path):
     assert done.exit_code == 0, done.output
 
 
+def test_each_model_may_have_a_server_of_its_own(folders):
+    models = {"base": tiny.llama(scale=0.3)}, {"tuned": tiny.llama(scale=0.3)}
+    with Loopback(models[0]) as first, Loopback(models[1]) as second:
+        done = run(
+            folders / "prompts.txt", "--base-url", first.url, "--safe", "base",
+            "--optimized-url", second.url, "--optimized", "tuned",
+            "--tokenizer", folders / "safe", "--max-new-tokens", 2, "--draws", 3,
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert {each["model"] for each in first.requests} == {"base"}
+    assert {each["model"] for each in second.requests} == {"tuned"}
+
+
 @pytest.mark.parametrize("answered", [0, 9])
 def test_an_unavailable_server_is_one_line(folders, answered, monkeypatch):
     """From the first request on, or after the draws of the safe policy, while it scores."""
@@ -143,6 +156,7 @@ def test_models_on_a_server(folders, monkeypatch):
         (("nothing.txt",), "there is no file nothing.txt"),
         (("--safe", "nowhere"), "--safe must be a folder"),
         (("--base-url", "http://127.0.0.1:1/v1"), "--tokenizer is required"),
+        (("--optimized-url", "http://127.0.0.1:1/v1"), "name the other with --base-url"),
         (
             ("--tokenizer", "nowhere"),
             "--tokenizer must be a folder, but 'nowhere' does not exist",

@@ -218,3 +218,17 @@ def test_inverted_labels_have_an_exit_code_although_a_threshold_passes(tmp_path)
     assert json.loads(inverted.stdout)["exists"], inverted.output
     assert inverted.exit_code == 3
     assert run("threshold", path, *columns, "--label", "z").exit_code == 0
+    compared = run("threshold", path, *columns, "--label", "y", "--method", "all")
+    assert compared.exit_code == 3
+
+
+@pytest.mark.filterwarnings("default::tether.AssumptionWarning")
+@pytest.mark.parametrize("label", [True, False])
+def test_labels_of_one_kind_have_an_exit_code_although_a_threshold_passes(tmp_path, label):
+    path = tmp_path / "claims.csv"
+    table = pyarrow.table({"q": ITEMS, "s": SCORES, "y": np.full(len(SCORES), label)})
+    pyarrow.csv.write_csv(table, path)
+    columns = ("--score", "s", "--item", "q", "--label", "y", "--promise", 0.25)
+    done = run("threshold", path, *columns)
+    assert done.exit_code == 3
+    assert "are these the labels?" in " ".join(done.output.split())

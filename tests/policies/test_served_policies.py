@@ -123,3 +123,22 @@ def test_two_equal_policies_are_not_exchanged():
     )
     tether.Tethered(safe, safe, found)
     tether.Tethered(safe, safe, tether.Calibration.from_dict(found.to_dict()))
+
+
+def test_a_calibration_that_is_not_useful_is_told_when_a_policy_is_made_or_loaded(tmp_path):
+    rng = np.random.default_rng(1)
+    safe, optimized = tether.Gaussian(0.0), tether.Gaussian(1.5)
+    actions = safe.sample(8, rng)
+    log = tether.make_log(safe, optimized, None, actions, 1.0 * (actions > 1.0))
+    found = tether.calibrate(log, alpha=0.2)
+    assert found.exists
+    assert not found.useful
+    with pytest.warns(tether.PromiseWarning, match="not useful; serve the safe policy instead"):
+        policy = tether.Tethered(safe, optimized, found)
+    tether.save_policy(policy, tmp_path / "served.tether")
+    with pytest.warns(tether.PromiseWarning, match="the expected loss is promised to be at most"):
+        tether.load_policy(tmp_path / "served.tether")
+    none = tether.calibrate(log, alpha=0.01)
+    assert not none.exists
+    tether.Tethered(safe, optimized, none)  # beta = 0 is the safe policy
+    tether.Tethered(safe, optimized, found.beta)  # a number has no promise

@@ -85,3 +85,36 @@ def test_a_score_that_fails_says_how_it_is_called():
         shortlist = tether.Shortlist(safe, score, size=4)
         with pytest.raises(ValueError, match=r"optimized failed .* called with \(contexts, cand"):
             shortlist.make_log(20, actions, np.zeros(20), rng)
+
+
+def test_a_log_that_is_refuted_has_no_useful_promise_saved_or_not(tmp_path):
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=2_000)
+    shortlist = Shortlist(near, above, size=4)
+    right = near(contexts, rng)
+    log = shortlist.make_log(contexts, right, 1.0 * (right > contexts + 2), rng)
+    assert tether.calibrate(log, promise=0.1).useful
+    wrong = right + 0.3  # of a bolder sampler
+    with pytest.warns(tether.AssumptionWarning, match="score higher than fresh candidates"):
+        log = shortlist.make_log(contexts, wrong, 1.0 * (wrong > contexts + 2.3), rng)
+    found = tether.calibrate(log, promise=0.1)
+    found.save(tmp_path / "found.json")
+    for each in (found, tether.Calibration.load(tmp_path / "found.json")):
+        assert each.exists
+        assert each.promise <= 0.1
+        assert not each.useful
+        assert "a calibration on this log does not hold" in str(each).splitlines()[0]
+        assert "no useful promise: the expected loss" in each.statement
+        with pytest.warns(tether.PromiseWarning, match="serve the safe policy instead. no useful"):
+            shortlist.tethered(each)
+    shortlist.tethered(0.5)  # a number of one's own has no promise to warn of
+
+
+def test_a_constant_score_is_called_by_its_name():
+    rng = np.random.default_rng(2)
+    contexts = rng.normal(size=50)
+    shortlist = Shortlist(near, lambda x, c: np.zeros(c.shape), size=4)
+    log = shortlist.make_log(contexts, near(contexts, rng), np.zeros(50), rng)
+    texts = tether.calibrate(log, promise=0.2).warnings
+    assert any("all candidates of the shortlist have the same score" in each for each in texts)
+    assert not any("log_safe" in each for each in texts)

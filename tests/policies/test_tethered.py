@@ -117,6 +117,7 @@ def test_many_contexts_are_scored_in_parts():
 
 @pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(2)"])
 @pytest.mark.parametrize("log_beta", [-900.0, 900.0])
+@pytest.mark.filterwarnings("ignore:this policy is of a calibration that is not useful")
 def test_likelihoods_and_betas_that_no_float_can_hold(family, log_beta):
     """Answers with a likelihood of e^-900, and a calibrated beta as far from one as that."""
     answers = np.array([-900.0, -2000.0, -1500.0])

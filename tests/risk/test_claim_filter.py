@@ -30,7 +30,8 @@ def test_filtering_without_groups():
     assert tether.filter_claims(found, []).tolist() == []
     nothing = tether.gcrc(CLAIMS, alpha=0.001)
     assert not nothing.exists
-    assert not tether.filter_claims(nothing, SCORES).any()
+    with pytest.warns(tether.PromiseWarning, match="no threshold passes at alpha 0.001"):
+        assert not tether.filter_claims(nothing, SCORES).any()
     with pytest.raises(ValueError, match="scores"):
         tether.filter_claims(found, [np.nan])
     with pytest.raises(ValueError, match="calibrated without groups"):
@@ -47,17 +48,70 @@ def test_scores_of_another_scale_are_told():
     scores = rng.random(2000)
     claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 5))
     found = tether.gcrc(claims, alpha=0.2)
-    with pytest.raises(ValueError, match=r"nothing is filtered: 9. of 100 scores lie outside"):
-        tether.filter_claims(found, 100 * rng.random(100))
-    some = np.where(np.arange(100) % 3 == 0, 7.0, rng.random(100))
+    with pytest.raises(ValueError, match=r"nothing is filtered: 100 of 100 scores lie outside"):
+        tether.filter_claims(found, 1.1 + 0.5 * rng.random(100))
+    some = np.where(np.arange(100) % 3 == 0, 1.7, rng.random(100))
     with pytest.warns(tether.AssumptionWarning, match="34 of 100 scores lie outside those of the"):
         tether.filter_claims(found, some)
     tether.filter_claims(found, rng.random(100))
     tether.filter_claims(found, 0.5 + 0.5 * rng.random(100))  # a narrower range
-    tether.filter_claims(found, 100 * rng.random(5))  # too few to tell
-    by_hand = tether.gcrc(claims, [0.6, 0.7, 0.8], alpha=0.2)  # the range is not known
-    with pytest.warns(tether.AssumptionWarning, match="which is more than chance explains"):
-        tether.filter_claims(by_hand, 100 * rng.random(100))
+    tether.filter_claims(found, 1.1 + 0.5 * rng.random(5))  # too few to tell
+
+
+@pytest.mark.parametrize("thresholds", [None, [0.6, 0.7, 0.8]])
+def test_a_single_score_far_outside_those_of_the_calibration_is_refused(thresholds):
+    rng = np.random.default_rng(0)
+    scores = rng.random(2000)
+    claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 5))
+    found = tether.gcrc(claims, thresholds, alpha=0.2)
+    low, high = scores.min(), scores.max()
+    tether.filter_claims(found, [2 * high - low, 2 * low - high])  # just as far as it is wide
+    for far in (90.0, -3.2, np.nextafter(2 * high - low, 3)):
+        with pytest.raises(ValueError, match=r"scores\[1\] is .* of the calibration are 0\.\d+ to"):
+            tether.filter_claims(found, [0.5, far, 0.6])
+        with pytest.raises(ValueError, match=r"scores\[30\] is"):
+            tether.filter_claims(found, [*rng.random(30), far])
+    groups = np.repeat(["a", "b"], 200)
+    by_group = tether.gcrc(claims, thresholds, alpha=0.2, groups=groups)
+    with pytest.raises(ValueError, match="is it on another scale"):
+        tether.filter_claims(by_group, [90.0], groups=["a"])
+
+
+def test_nothing_is_kept_without_a_useful_promise():
+    nonmonotone = tether.crc(CLAIMS, alpha=0.2)
+    assert nonmonotone.exists
+    assert not nonmonotone.useful
+    with pytest.warns(tether.PromiseWarning, match="promises 1 of a bound of 1, where 0.2 was"):
+        assert not tether.filter_claims(nonmonotone, SCORES).any()
+    unstable = tether.gcrc(CLAIMS, alpha=0.2, loss="miss", thresholds=[0.9, 0.95])
+    assert not unstable.exists
+    with pytest.warns(tether.PromiseWarning, match="so everything is kept of 3 claims"):
+        assert tether.filter_claims(unstable, [0.1, 0.5, 0.9]).all()
+
+
+def test_a_selection_that_keeps_nothing_is_not_useful():
+    claims = tether.Claims(np.full(300, 0.7), np.arange(300) % 2 == 0, range(0, 301, 3))
+    found = tether.gcrc(claims, promise=0.1)
+    assert found.exists
+    assert found.threshold == np.inf
+    assert found.keeps_nothing
+    assert not found.useful
+    assert "no useful promise" in str(found)
+    assert not tether.Selection.from_dict(found.to_dict()).useful
+    with pytest.warns(tether.PromiseWarning, match="only a threshold that keeps nothing of the"):
+        assert not tether.filter_claims(found, [0.7]).any()
+
+
+def test_row_indexes_of_scores_and_groups_must_agree():
+    pandas = pytest.importorskip("pandas")
+    found = tether.gcrc(CLAIMS, alpha=0.2, groups=GROUPS, minimum_group_size=20)
+    table = pandas.DataFrame({"score": [0.5, 0.9, 0.7], "group": ["large", "middle", "large"]})
+    mixed = table.sort_values("score")
+    with pytest.raises(ValueError, match="groups and scores have different row indexes"):
+        tether.filter_claims(found, mixed.score, groups=table.group)
+    kept = tether.filter_claims(found, mixed.score, groups=mixed.group)
+    thresholds = [found.for_group(name).threshold for name in mixed.group]
+    assert kept.tolist() == (mixed.score.to_numpy() >= thresholds).tolist()
 
 
 def test_groups_for_a_selection_without_groups_are_refused_in_words():

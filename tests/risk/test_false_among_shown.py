@@ -1,5 +1,6 @@
 """The share of false claims among all that are shown, as an expected loss."""
 
+import re
 from fractions import Fraction
 from itertools import pairwise
 
@@ -70,20 +71,42 @@ def test_the_fast_loss_is_the_function_of_labels_and_kept(supported):
 
 
 def test_so_many_claims_must_be_shown_before_the_safest_threshold_can_pass():
-    """One claim per item, all true: at 0.1 and 8 claims, 72 must be shown."""
+    """All that is shown is true: at 0.1 and 8 claims, 72 must be shown."""
     assert needed_shown(0.1, 8) == 72
     loss = tether.FalseAmongShown(0.1, most_claims=8)
     found = {}
     for shown in (71, 72, 73):
         scores = np.where(np.arange(400) < shown, 0.9, 0.1)
-        claims = tether.Claims(scores, np.ones(400), np.arange(0, 401, 4))
+        claims = tether.Claims(scores, np.arange(400) < 399, np.arange(0, 401, 4))
         swept = tether.risk.sweep(claims, [0.5], loss=loss)
         found[shown] = swept.risks()[0] <= 0.1 + 1e-12
         if shown == 71:
             text = tether.gcrc(claims, [0.5], loss=loss, promise=0.1).warnings[-1]
             assert "shows 71 claims, 0 of them false" in text
-            assert "= 72, however few are false" in text
+            assert "room for 7.1 more at a share of 0.1; the next item needs 7.2 of them" in text
     assert found == {71: False, 72: True, 73: True}
+
+
+def test_what_a_promise_adds_is_told_in_claims_where_it_refuses():
+    """The conservative risk of the largest threshold passes, and the promise does not."""
+    rng = np.random.default_rng(0)
+    scores = rng.random(8400)
+    true = rng.random(8400) < scores**0.3
+    claims = tether.Claims(scores, true, range(0, 8401, 7))
+    loss = tether.FalseAmongShown(0.1, most_claims=7)
+    grid = np.linspace(0.4, 0.985, 40)
+    found = tether.gcrc(claims, grid, promise=0.1, loss=loss)
+    assert not found.exists
+    assert found.risk < 0.1
+    text = found.warnings[-1]
+    numbers = re.findall(r"(?:for|needs|nothing passes|of the threshold) ([0-9.]+[0-9])", text)
+    room, next_item, existence, stability = map(float, numbers)
+    shown = scores >= 0.985
+    assert room == pytest.approx(0.1 * shown.sum() - (shown & ~true).sum())
+    assert next_item == pytest.approx(0.9 * 7)
+    assert next_item < room < next_item + existence + stability
+    assert "above" not in str(found)
+    assert "A lower largest threshold shows more" in text
 
 
 def world(rng, n_items):
@@ -140,6 +163,7 @@ def test_what_it_needs_is_asked_for():
             tether.FalseAmongShown(share, most)
 
 
+@pytest.mark.filterwarnings("ignore:are these the labels")
 def test_a_bound_below_one_is_refused_though_no_item_of_the_calibration_reaches_one(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -188,7 +212,8 @@ def test_the_result_counts_what_is_shown_false_and_says_so_in_words():
         false = int((kept & ~claims.supported).sum())
         text = " ".join(str(found).split())
         assert f"{false:,} of the {kept.sum():,} claims shown are false" in text
-        assert "as a share of the expected number of all claims shown" in text
+        assert "at most 0.1 of all claims shown are false; other values are no shares" in text
+        assert "(not a share of claims)" in text or found.groups
         assert "an item that shows nothing" not in text
         assert found.settings == {"share": 0.1, "most_claims": 4}
         assert tether.Selection.from_dict(found.to_dict()).to_dict() == found.to_dict()

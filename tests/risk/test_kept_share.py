@@ -35,7 +35,8 @@ def counted(claims, threshold):
         items += bool(scores)
         emptied += bool(scores) and not left
         squares += len(scores) ** 2
-    return KeptShare("claims", len(claims.scores), kept, items, emptied, squares)
+    ends = (claims.scores.min(), claims.scores.max()) if items else (None, None)
+    return KeptShare("claims", len(claims.scores), kept, items, emptied, squares, *ends)
 
 
 @pytest.fixture(params=[None, 8], ids=["blocks of many", "blocks of eight"])
@@ -79,7 +80,8 @@ def test_of_labels_all_items_count_whatever_the_rate_is_of(loss, thresholds):
     labels = tether.ScoredLabels(scores, rng.random(300) < scores)
     found = tether.crc(labels, thresholds, alpha=0.3, loss=loss)
     selected = int((scores >= found.threshold).sum())
-    assert found.kept == KeptShare("items", 300, selected, 300, 300 - selected, 300)
+    ends = scores.min(), scores.max()
+    assert found.kept == KeptShare("items", 300, selected, 300, 300 - selected, 300, *ends)
     assert str(found.kept) == f"{selected} of 300 calibration items ({selected / 3:.3g} %)"
 
 

@@ -233,6 +233,6 @@ def test_too_few_selected_items_are_told_apart_from_a_rate_that_is_too_large(met
     scores = np.arange(1, 1001) / 1000
     labels = tether.ScoredLabels(scores, np.arange(1000) % 2)  # half of any selection is false
     many = method(labels, [0.2, 0.5], alpha=0.1, loss="false_discovery")
-    assert many.warnings == ("no threshold passes: the safest, 0.5, already fails",)
+    assert many.warnings[0] == "no threshold passes: the safest, 0.5, already fails"
     few = method(labels, [0.999], alpha=0.1, loss="false_discovery")
     assert "too few items are selected at the safest threshold, 2," in few.warnings[0]

@@ -29,6 +29,7 @@ def outcome(method, claims, options):
         return type(error)
 
 
+@pytest.mark.filterwarnings("ignore:are these the labels")
 @settings(max_examples=scaled(60), deadline=None)
 @given(
     seed=st.integers(0, 2**32),

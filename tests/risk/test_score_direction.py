@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
-from tether.risk.score_direction import area_with_error, inverted_warning
+from tether.risk.score_direction import (
+    area_with_error,
+    inverted_warning,
+    measured_area,
+    uninformative_note,
+)
 
 METHODS = [tether.gcrc, tether.crc, tether.monotonized_crc, tether.ltt]
 
@@ -16,6 +21,10 @@ def claims_of(seed=0, items=300, sign=1):
     scores = rng.random(4 * items)
     labels = rng.random(4 * items) < 0.3 + 0.6 * scores
     return tether.Claims(sign * scores, labels, np.arange(0, 4 * items + 1, 4))
+
+
+def inverted(losses):
+    return inverted_warning(losses, measured_area(losses))
 
 
 @settings(max_examples=60, deadline=None)
@@ -58,12 +67,38 @@ def test_every_method_tells_inverted_scores(method):
 
 def test_inverted_labels_and_labels_of_single_items_are_told():
     claims = claims_of()
-    inverted = tether.Claims(claims.scores, ~claims.supported, claims.offsets)
+    turned = tether.Claims(claims.scores, ~claims.supported, claims.offsets)
     with pytest.warns(tether.AssumptionWarning, match="1 is supported"):
-        tether.gcrc(inverted, alpha=0.3)
-    labels = tether.ScoredLabels(inverted.scores, inverted.supported)
+        tether.gcrc(turned, alpha=0.3)
+    labels = tether.ScoredLabels(turned.scores, turned.supported)
     with pytest.warns(tether.AssumptionWarning, match="1 is a positive label"):
         tether.crc(labels, alpha=0.3, loss="false_positive")
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_labels_of_one_kind_are_told(label):
+    claims = claims_of()
+    same = tether.Claims(claims.scores, np.full(1200, label), claims.offsets)
+    with pytest.warns(tether.AssumptionWarning, match=f"1,200 are {label:d}"):
+        found = tether.gcrc(same, alpha=0.3)
+    assert found.warnings[0].startswith("are these the labels?")
+    labels = tether.ScoredLabels(same.scores, same.supported)
+    with pytest.warns(tether.AssumptionWarning, match="check the spelling"):
+        tether.crc(labels, alpha=0.3, loss="false_negative" if label else "false_positive")
+    tether.gcrc(tether.Claims([0.5, 0.6], [label, label], [0, 1, 2]), alpha=0.4)  # few
+
+
+def test_scores_without_information_have_a_line_in_the_summary():
+    rng = np.random.default_rng(0)
+    labels = rng.random(4000) < 0.8
+    claims = tether.Claims(np.arange(4000.0), labels, np.arange(0, 4001, 4))
+    found = tether.gcrc(claims, alpha=0.3)  # no Python warning, which would be an error
+    assert any(each.startswith("the scores hardly tell") for each in found.warnings)
+    told = [uninformative_note(measured_area(claims_of(seed))) for seed in range(20)]
+    assert told == [None] * 20
+    assert uninformative_note((0.51, 0.01)) is not None
+    assert uninformative_note((0.52, 0.05)) is None  # it may be more than 0.6
+    assert uninformative_note((0.53, 0.01)) is None
 
 
 def test_useless_scores_and_few_claims_are_not_told():
@@ -72,14 +107,14 @@ def test_useless_scores_and_few_claims_are_not_told():
         useless = tether.Claims(
             rng.random(600), rng.random(600) < rng.random(), np.arange(0, 601, 6)
         )
-        assert inverted_warning(useless) is None
-    assert inverted_warning(claims_of(items=8, sign=-1)) is None
-    assert inverted_warning(np.zeros((4, 3))) is None
+        assert inverted(useless) is None
+    assert inverted(claims_of(items=8, sign=-1)) is None
+    assert inverted(np.zeros((4, 3))) is None
 
 
 def test_of_many_claims_some_items_are_compared():
-    assert "inverted" in inverted_warning(claims_of(items=60_000, sign=-1))
-    assert inverted_warning(claims_of(items=60_000)) is None
+    assert "inverted" in inverted(claims_of(items=60_000, sign=-1))
+    assert inverted(claims_of(items=60_000)) is None
 
 
 def test_labels_that_are_passed_as_scores_are_told():

@@ -52,8 +52,8 @@ class MethodComparison:
 
     @property
     def useful(self) -> bool:
-        """Whether a method has a useful promise and keeps something, in some group at least."""
-        return any(found.serves and not keeps_nothing(found) for found in self.selections.values())
+        """Whether a method has a useful promise, in some group at least."""
+        return any(found.serves for found in self.selections.values())
 
     def to_dict(self) -> dict[str, Any]:
         """One entry per method, with the shares that are kept."""
@@ -90,11 +90,11 @@ class MethodComparison:
             why = "no threshold passes" if not found.exists else "no useful promise"
             if name == "crc" and not found.monotone:
                 why = "promises nothing: losses are not monotone"
+            elif found.exists and found.keeps_nothing:
+                why = "keeps nothing"
             return (name, "-", "-" if not found.exists else f"{found.promise:.4g}", "-", "-", why)
         confidence = found.settings.get("confidence")
         notes = [] if confidence is None else [f"with probability {confidence:g}"]
-        if keeps_nothing(found):
-            notes.append("keeps nothing")
         if refused := found.refused_groups:
             notes.append(f"refuses {', '.join(refused)}")
         return (
@@ -105,12 +105,6 @@ class MethodComparison:
             f"{true_kept:.1%}",
             "; ".join(notes),
         )
-
-
-def keeps_nothing(found: Selection) -> bool:
-    """Whether the threshold, or that of every group that is served, keeps none of the claims."""
-    parts = [part for part in found.groups.values() if part.useful] or [found]
-    return all(part.kept is not None and part.kept.kept == 0 for part in parts)
 
 
 def compare_methods(

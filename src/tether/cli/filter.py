@@ -25,7 +25,12 @@ from tether.cli.terminal import (
     show,
 )
 from tether.risk import Selection
-from tether.risk.claim_filter import MANY_OUTSIDE, outside_in_words, refused_in_words
+from tether.risk.claim_filter import (
+    MANY_OUTSIDE,
+    outside_in_words,
+    refused_in_words,
+    why_not_useful,
+)
 from tether.risk.kept_comparison import kept_doubts
 from tether.risk.loss_words import loss_in_words
 
@@ -139,7 +144,8 @@ def filter_(
     The promise is for complete items: every claim of an item must be there. The claims of a folder
     or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
     has no useful promise; with groups, if none of them has one. Nothing is written either, and the
-    exit code is 2, if most scores lie outside those of the calibration. Of groups without a useful
+    exit code is 2, if most scores lie outside those of the calibration, or one of them further than
+    their range is wide. Of groups without a useful
     promise beside others nothing is kept (with the loss miss everything), and they are named.
     """
     require_file(threshold)
@@ -150,11 +156,11 @@ def filter_(
         _require_losses(selection, loss, threshold)
     if not selection.serves:
         asked = "alpha" if selection.target is None else "promise"
+        why = "in none of the groups" if selection.groups else why_not_useful(selection)
         print_error(
             "no useful promise:",
-            f"the selection in {threshold} promises {selection.promise:.4g} of a bound of "
-            f"{selection.bound:.4g}, so nothing is written: find a threshold again, with more "
-            f"items, another method or a larger {asked}",
+            f"{threshold}: {why}, so nothing is written: find a threshold again, with more items, "
+            f"another method or a larger {asked}",
         )
         raise typer.Exit(NOTHING_PASSES)
     columns = ClaimColumns(score, group, mark)

@@ -29,7 +29,13 @@ from tether.cli.table_file import (
 )
 from tether.cli.terminal import require_file
 from tether.risk import Selection
-from tether.risk.claim_filter import count_outside, keep_promised, require_scale, score_range
+from tether.risk.claim_filter import (
+    count_outside,
+    keep_promised,
+    require_near,
+    require_scale,
+    score_range,
+)
 from tether.risk.kept_comparison import KeptCounts, add_counts, count_kept
 
 
@@ -90,7 +96,7 @@ def copy_kept(
     """Write the claims of one file, or of all files of a folder or glob, that are kept.
 
     All of them are written or none, into one file: none where most scores lie outside those of the
-    calibration.
+    calibration, or one of them far outside.
     """
     paths = _claim_files(source, target)
     is_csv = _is_csv(paths[0])
@@ -143,6 +149,7 @@ def _kept(
     for batch in batches:
         scores = _numbers(columns.score, batch.column(columns.score), read)
         keeps, refused, by_group = _keeps(batch, scores, selection, columns)
+        require_near(known, scores, "nothing is written", read)
         read += batch.num_rows
         outside = count_outside(known, scores)
         kept, left_out = int(keeps.sum()), int(refused.sum())

@@ -35,6 +35,10 @@ def preflight(
     base_url: Annotated[
         str | None, typer.Option(help="A completions server, e.g. http://localhost:8000/v1.")
     ] = None,
+    optimized_url: Annotated[
+        str | None,
+        typer.Option(help="The server of the optimized model. (default: --base-url)"),
+    ] = None,
     tokenizer: Annotated[
         str | None, typer.Option(help="The folder of the tokenizer. (default: the safe model's)")
     ] = None,
@@ -105,15 +109,16 @@ def preflight(
     }
     if sending and base_url is None:
         raise ValueError(f"--{next(iter(sending))} is for a server: name it with --base-url")
+    if optimized_url is not None and base_url is None:
+        raise ValueError("--optimized-url is for two servers: name the other with --base-url")
     if tokenizer is not None:
         model_folders.check_folder("--tokenizer", tokenizer)
     try:
         if base_url is None:
             policies = model_folders.load_policies(safe, optimized, tokenizer, gguf_file, options)
         else:
-            policies = _server_policies(
-                base_url, safe, optimized, tokenizer, key_variable, options | sending
-            )
+            models = ((base_url, safe), (optimized_url or base_url, optimized))
+            policies = _server_policies(models, tokenizer, key_variable, options | sending)
         result = run_preflight(*policies, lines, np.random.default_rng(seed), draws=draws)
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
@@ -131,14 +136,12 @@ def _prompts(path: Path) -> list[str]:
 
 
 def _server_policies(
-    base_url: str,
-    safe: str,
-    optimized: str,
+    models: tuple[tuple[str, str], tuple[str, str]],
     tokenizer_folder: str | None,
     key_variable: str,
     options: dict[str, Any],
 ) -> tuple[Any, Any]:
-    """Both models on a server; prompts are tokenized here."""
+    """Two models by the address of their server and their name; prompts are tokenized here."""
     from tether.llm.server.openai_policy import OpenAIPolicy
 
     if tokenizer_folder is None:
@@ -149,7 +152,6 @@ def _server_policies(
     options = {"eos_token_id": tokenizer.eos_token_id, **options}
     key = os.environ.get(key_variable)
     safe_policy, optimized_policy = (
-        OpenAIPolicy(base_url, name, tokenizer=tokenizer, api_key=key, **options)
-        for name in (safe, optimized)
+        OpenAIPolicy(url, name, tokenizer=tokenizer, api_key=key, **options) for url, name in models
     )
     return safe_policy, optimized_policy

@@ -12,7 +12,7 @@ import tether
 from tether._core import frames, progress, validate
 from tether._core.counted import counted
 from tether.cli.column_arrays import MissingValuesError
-from tether.cli.compare_methods import MethodComparison, compare_methods, keeps_nothing, select_by
+from tether.cli.compare_methods import MethodComparison, compare_methods, select_by
 from tether.cli.label_column import (
     accepted_labels,
     require_labels,
@@ -43,7 +43,7 @@ from tether.risk import Claims, Selection
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN
 from tether.risk.methods_by_name import METHODS
 from tether.risk.scanned_claims import ScannedClaims
-from tether.risk.score_direction import INVERTED
+from tether.risk.score_direction import INVERTED, ONE_LABEL
 
 ALL_METHODS = "all"
 NOTHING_KEPT = (
@@ -101,7 +101,7 @@ def threshold(
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes, none but
     one that keeps nothing, or the stated promise is of no use, such as that of crc where losses are
     not monotone; with groups, if this is so in all of them. It is 3 too if labels or scores look
-    inverted.
+    inverted, or all labels are the same.
     """
     saved = Output(out, force, key)
     saved.check(claims)
@@ -150,13 +150,11 @@ def threshold(
     if isinstance(selection, Selection):
         if not (selection.useful or as_json):
             print_line("\n".join(_advice(selection)))
-        served = selection.serves and not keeps_nothing(selection)
-        if selection.serves and not served and not as_json:
-            print_line(f"  no useful promise: {NOTHING_KEPT}")
-        served = served and not any(each.startswith(INVERTED) for each in selection.warnings)
+        served, warnings = selection.serves, selection.warnings
     else:
         served = selection.useful
-    if not served:
+        warnings = next(iter(selection.selections.values())).warnings
+    if not served or any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings):
         raise typer.Exit(NOTHING_PASSES)
 
 
@@ -184,6 +182,8 @@ def _advice(selection: Selection) -> list[str]:
                 "crc promises nothing where losses are not monotone, however many items there are: "
                 "use --method gcrc, monotonized_crc or ltt"
             )
+        elif part.exists and part.keeps_nothing:
+            help_with = NOTHING_KEPT
         elif part.exists:
             help_with = "more items make it more stable; monotonized_crc and ltt need no stability"
         elif part.method != "LTT":

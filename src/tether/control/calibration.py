@@ -207,12 +207,14 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         """Whether the promise says something: a beta passes, and each promise is worth stating.
 
         A promise near the bound, or of more than twice what was asked for, is not. Nor is any where
-        the log does not contain what the tethered policy does (`covered`).
+        the log does not contain what the tethered policy does (`covered`), or where what looked
+        wrong about it refutes it (`refuted_by`).
         """
         asked = self.asked_promise or {each.name: each.alpha for each in self.constraints}
         return (
             self.exists
             and self.covered
+            and not self.refuted_by
             and all(
                 is_useful(self.promises[each.name], asked[each.name], each.bound)
                 for each in self.constraints

@@ -20,6 +20,7 @@ from tether.control.calibration_entries import check_entries, check_provenance
 from tether.control.coverage import RESTRICTED_WORDS, is_covered
 from tether.control.families import find_family
 from tether.control.promise import ASSUMPTIONS
+from tether.control.refuted_log import REFUTED_WORDS
 
 SAME_TOLERANCE = 1e-9
 """How far two computations of one number may be apart, relatively."""
@@ -174,6 +175,7 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
     useful = (
         _exists(saved)
         and covered
+        and not any(REFUTED_WORDS in each for each in saved["log_warnings"])
         and all(
             is_useful(promised[each["name"]], asked[each["name"]], each["bound"])
             for each in saved["constraints"]

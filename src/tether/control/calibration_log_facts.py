@@ -12,6 +12,7 @@ from tether.control.coverage import COVERED_TETHERED, Coverage, is_covered
 from tether.control.families import Mix
 from tether.control.problem import Problem
 from tether.control.provenance import Provenance
+from tether.control.refuted_log import REFUTED_WORDS
 from tether.control.scored_by import PICKER, ScoredBy
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class CalibrationLogFacts:
         """What looked wrong about the log when it was made; `warnings` says it too."""
         problem = self._problem
         return problem.given_log.warnings if isinstance(problem, Problem) else ()
+
+    @property
+    def refuted_by(self) -> tuple[str, ...]:
+        """What looked so wrong about the log that a calibration on it does not hold.
+
+        These are of the `log_warnings`; nothing useful is promised where there is one.
+        """
+        return tuple(each for each in self.log_warnings if REFUTED_WORDS in each)
 
     @cached_property
     def provenance(self) -> Provenance | None:

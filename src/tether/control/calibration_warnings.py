@@ -14,6 +14,7 @@ from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 from tether.control.promise import foreseeing_draws
+from tether.control.refuted_log import REFUTED_WORDS
 from tether.control.scored_by import PICKER
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -69,15 +70,8 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
-    elif not found.covered:
-        yield not_covered(found)
     elif not found.useful:
-        yield (
-            f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
-            f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; "
-            f"{_more_draws(found)}collect rows (tether.plan says how many), or ask for a larger "
-            f"promise"
-        )
+        yield why_not_useful(found)
     if found.exists and found.confidence is None:
         yield from _near_alpha(found, measured)
     if problem.blend:
@@ -175,6 +169,19 @@ def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
 
 def _named(found: Calibration, constraint: Constraint) -> str:
     return f" of {constraint.name!r}" if len(found.constraints) > 1 else ""
+
+
+def why_not_useful(found: Calibration) -> str:
+    """Why a beta that passes has no useful promise."""
+    if found.refuted_by:
+        return f"no useful promise: {REFUTED_WORDS}, since {found.refuted_by[0]}"
+    if not found.covered:
+        return not_covered(found)
+    return (
+        f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
+        f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; "
+        f"{_more_draws(found)}collect rows (tether.plan says how many), or ask for a larger promise"
+    )
 
 
 def not_covered(found: Calibration) -> str:

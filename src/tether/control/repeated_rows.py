@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from tether._core.equal_values import group_equal
 from tether._core.types import Floats, Integers
 from tether.control.equal_choices import chosen_anew, earlier_actions
+from tether.control.refuted_log import REFUTED_WORDS
 
 if TYPE_CHECKING:
     from tether.control.log import Log
@@ -46,6 +47,8 @@ FEW_DIFFERENT = 0.01
 """How improbable it must be that so few contexts come back with other rows."""
 MIN_KEYS = 0.25
 """A column of a file is a key only if it has this many different values, relative to the rows."""
+MOST_COPIES = 0.8
+"""The share of rows that are in the log more than once above which no promise is useful."""
 MIN_BLOCK = 5
 """Fewer rows in sequence that equal others may do so by coincidence, and are not named."""
 SAME_SCORES, SAME_VALUES = "losses and log-probabilities", "values in all columns of the file"
@@ -138,6 +141,7 @@ def copies_in_words(
         f"{'about ' if about else ''}{count:,.0f} of {rows:,} rows are in the log more than once, "
         f"with the same {same}{where}, far more than by chance: {causes} A promise takes "
         f"every row for a new observation: remove the copies"
+        f"{f'; {REFUTED_WORDS}' if count > MOST_COPIES * rows else ''}"
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.types import Floats
+from tether.control.scored_by import PICKER
 
 if TYPE_CHECKING:
     from tether.control.log import Log
@@ -130,6 +131,11 @@ def _identical_or_constant(log: Log, proposals: Proposals | None) -> str | None:
         return None
     if has_equal_scores(log):
         differ = proposals is not None and not _same(proposals.log_safe, proposals.log_optimized)
+        if log.scored_by is not None and PICKER in log.scored_by.fingerprints:
+            return (
+                "in every row all candidates of the shortlist have the same score, so that there "
+                "is nothing to pick by, and beta means nothing: is the score a constant?"
+            )
         return (
             "log_safe and log_optimized are equal in every row of the log"
             + (", but not in the proposals" if differ else "")

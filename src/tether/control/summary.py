@@ -10,6 +10,7 @@ from tether._core.description import Description
 from tether.control.calibration_warnings import SAFE_ABOVE_WORDS
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.promise import ASSUMPTIONS
+from tether.control.refuted_log import REFUTED_WORDS
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
@@ -94,6 +95,8 @@ def _headline(found: Calibration) -> str:
         if any(SAFE_ABOVE_WORDS in each for each in found.warnings):
             return f"beta = 0: no promise, and {SAFE_ABOVE_WORDS} {family}"
         return f"beta = 0: serve the safe policy only {family}"
+    if found.refuted_by:
+        return f"beta = {found.beta:.4g}: {REFUTED_WORDS}; serve the safe policy {family}"
     if not found.covered:
         return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):

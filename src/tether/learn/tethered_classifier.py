@@ -24,6 +24,7 @@ from tether.learn.held_out_rows import hold_out, seed_from
 from tether.learn.known_labels import known_labels, one_label_per_row
 from tether.learn.row_draws import draw_by_row
 from tether.policies.log_from_policies import make_log
+from tether.policies.served_policies import told_elsewhere
 from tether.policies.tethered import Tethered
 
 
@@ -268,7 +269,8 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.calibration_ = find_beta(
             log, alpha=self.alpha, promise=self.promise, bound=self.bound, family=self.family
         )
-        self.policy_ = Tethered(safe, optimized, self.calibration_, outside=self.outside)
+        with told_elsewhere():
+            self.policy_ = Tethered(safe, optimized, self.calibration_, outside=self.outside)
         if not self.calibration_.useful:
             warnings.warn(
                 f"no useful promise can be made from {len(log):,} rows, and beta is "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Booleans, Integers
+from tether.control.refuted_log import REFUTED_WORDS
 from tether.policies.shortlist_rows import ShortlistRows
 
 MOST_ROWS = 0.5
@@ -67,7 +68,7 @@ def copied_warning(rows: ShortlistRows, index: Integers) -> str | None:
         return (
             f"all {size} candidates are the same in {(alike == size).mean():.0%} of the rows, so "
             f"there is hardly anything to pick from: the safe policy almost always does the same "
-            f"(temperature 0?), or {REASONS}, and then a calibration on this log does not hold"
+            f"(temperature 0?), or {REASONS}. The log does not tell which, and {REFUTED_WORDS}"
         )
     return None
 

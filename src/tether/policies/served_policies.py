@@ -7,7 +7,9 @@ give to all actions in a few contexts of the log. A saved calibration has the di
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ from tether._core import policy_calls
 from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.control.calibration import Calibration
+from tether.control.calibration_warnings import why_not_useful
 from tether.control.family import Family
 from tether.control.scored_by import ScoredBy
 from tether.policies.fingerprint import fingerprint
@@ -55,13 +58,44 @@ def note_policies(
 
 
 def check_served(safe: Policy, optimized: Policy, found: Calibration) -> None:
-    """Refuse policies that are not those of the calibration, as far as this can be told."""
+    """Refuse policies that are not those of the calibration, as far as this can be told.
+
+    A calibration without a useful promise is a warning.
+    """
+    warn_not_useful(found)
     given = {"safe": safe, "optimized": optimized}
     noted = found.scored_by
     if noted is not None and "safe" in noted.probe_scores:
         _compare_scores(given, noted)
     elif found.policies:
         _compare_digests(given, found.policies)
+
+
+def warn_not_useful(found: Calibration | None) -> None:
+    """Say that a policy is made of a calibration without a useful promise.
+
+    A beta of 0 is the safe policy, which is what should be served then.
+    """
+    if found is None or not found.exists or found.useful or _is_told.get():
+        return
+    warn_user(
+        f"this policy is of a calibration that is not useful; serve the safe policy instead. "
+        f"{why_not_useful(found)}",
+        PromiseWarning,
+    )
+
+
+@contextmanager
+def told_elsewhere() -> Iterator[None]:
+    """Make policies without this warning, where runs and classifiers say it in their own way."""
+    token = _is_told.set(True)
+    try:
+        yield
+    finally:
+        _is_told.reset(token)
+
+
+_is_told: ContextVar[bool] = ContextVar("_is_told", default=False)
 
 
 def default_outside(found: Calibration | None, family: Family) -> str:

@@ -358,6 +358,8 @@ class Shortlist:
         -----
         AssumptionWarning
             If what draws or scores the candidates only has another digest or name.
+        PromiseWarning
+            If the calibration is not useful, and its beta is above 0.
         """
         if isinstance(beta, Calibration):
             check_calibration(beta, self.size)

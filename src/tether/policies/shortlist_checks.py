@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Floats, Integers
+from tether.control.refuted_log import REFUTED_WORDS
 from tether.policies.picker import Picker
 from tether.policies.shortlist_rows import ShortlistRows
 
@@ -57,8 +58,8 @@ def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
     return (
         f"the logged actions score {side} than fresh candidates of the safe policy (mean rank "
         f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} standard "
-        f"deviations off): they do not come from the sampler that draws candidates, and a "
-        f"calibration on this log does not hold"
+        f"deviations off): they do not come from the sampler that draws candidates, and "
+        f"{REFUTED_WORDS}"
     )
 
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.counted import counted
+from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Booleans
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning, PromiseWarning
@@ -25,6 +26,8 @@ MOST_OUTSIDE = 0.5
 """The share of scores outside the range above which claims are refused."""
 MIN_OUTSIDE = 5
 """How many scores must lie outside at least before it is."""
+MADE_ALIKE = "The promise is for scores that are made as in the calibration"
+"""What errors and warnings about the scale of scores end with."""
 
 
 def filter_claims(
@@ -33,9 +36,8 @@ def filter_claims(
     """Mark the claims to keep: those with score ≥ threshold.
 
     The promise of the selection is for complete items: score and filter every claim of an item.
-    Of groups without a useful promise, `selection.refused_groups`, nothing is kept (with the loss
-    "miss" everything), as by `tether filter`. Without groups, where `selection.useful` is False
-    nothing useful is promised, although the threshold may still keep claims.
+    Where `selection.useful` is False nothing is kept (with the loss "miss" everything); with groups
+    this is so in those without a useful promise, `selection.refused_groups`.
 
     Parameters
     ----------
@@ -56,8 +58,9 @@ def filter_claims(
     TypeError
         If `selection` is not a `Selection`.
     ValueError
-        If a score is not finite, `groups` is missing, a group was not calibrated, or most of at
-        least 20 scores lie outside those of the calibration.
+        If a score is not finite, `groups` is missing, a group was not calibrated, scores and groups
+        have different row indexes, a score lies further outside those of the calibration than
+        their range is wide, or most of at least 20 scores lie outside.
 
     Warns
     -----
@@ -65,7 +68,7 @@ def filter_claims(
         If many scores lie outside those of the calibration, or the share that is kept differs from
         that of the calibration by more than chance explains.
     PromiseWarning
-        If claims are of groups without a useful promise.
+        If the selection, or the group of some claims, has no useful promise.
 
     Examples
     --------
@@ -74,11 +77,13 @@ def filter_claims(
     >>> filter_claims(tether.gcrc(claims, alpha=0.1), [0.95, 0.85, 0.1])
     array([ True,  True, False])
     """
+    check_row_indexes({"scores": scores, "groups": groups})
     kept, refused = keep_promised(selection, scores, groups)
+    known = score_range(selection)
+    require_near(known, scores, "nothing is filtered")
     if refused.any():
         warn_user(refused_in_words(selection, int(refused.sum())), PromiseWarning)
-    known = score_range(selection) if len(kept) >= MIN_SCORES_COMPARED else None
-    outside = count_outside(known, scores)
+    outside = count_outside(known if len(kept) >= MIN_SCORES_COMPARED else None, scores)
     require_scale(selection, outside, len(kept), "nothing is filtered")
     if outside > MANY_OUTSIDE * len(kept):
         warn_user(outside_in_words(selection, outside, len(kept)), AssumptionWarning)
@@ -122,13 +127,13 @@ def keep_claims(
 def keep_promised(
     selection: Selection, scores: ArrayLike, groups: ArrayLike | None = None
 ) -> tuple[Booleans, Booleans]:
-    """Which claims are kept, and which are of groups without a useful promise.
+    """Which claims are kept, and which have no useful promise: all of them, or those of groups.
 
     Of these the safest is done: nothing is kept where larger thresholds are safer, and everything
     where smaller ones are.
     """
     kept = keep_claims(selection, scores, groups)
-    refused = np.zeros(len(kept), dtype=np.bool_)
+    refused = np.full(len(kept), not selection.serves)
     if groups is not None and len(kept):
         names = group_names(validate.labels("groups", groups, len(kept)))
         refused = np.isin(names, selection.refused_groups)
@@ -136,28 +141,60 @@ def keep_promised(
 
 
 def refused_in_words(selection: Selection, claims: int) -> str:
-    """What is done with the claims of groups without a useful promise."""
+    """What is done with claims without a useful promise."""
     kept = "nothing" if selection.safer == "larger" else "everything"
+    if not selection.groups:
+        return (
+            f"no useful promise ({why_not_useful(selection)}), so {kept} is kept of "
+            f"{counted(claims, 'claim')} here"
+        )
     return (
         f"{', '.join(selection.refused_groups)}: no useful promise, so {kept} is kept of their "
         f"{counted(claims, 'claim')} here"
     )
 
 
-def score_range(selection: Selection) -> tuple[float, float] | None:
-    """The lowest and the highest score of the calibration; None where it is not known.
+def why_not_useful(selection: Selection) -> str:
+    """Why a selection without groups has no useful promise."""
+    if not selection.exists:
+        asked = "alpha" if selection.target is None else "a promise of"
+        return f"no threshold passes at {asked} {selection.tolerated:g}"
+    if selection.keeps_nothing:
+        return "only a threshold that keeps nothing of the calibration data passes"
+    return (
+        f"the selection promises {selection.promise:.4g} of a bound of {selection.bound:.4g}, "
+        f"where {selection.tolerated:.4g} was asked for"
+    )
 
-    Where every score was a candidate, so was +inf.
+
+def score_range(selection: Selection) -> tuple[float, float] | None:
+    """The lowest and the highest score of the calibration; None where it is not known."""
+    known = selection.kept
+    if known is None or known.total < MIN_SCORES_COMPARED:
+        return None
+    return None if known.lowest is None or known.highest is None else (known.lowest, known.highest)
+
+
+def require_near(
+    known: tuple[float, float] | None, scores: ArrayLike, refused: str, first: int = 0
+) -> None:
+    """Raise if a score is further outside the range of the calibration than that is wide.
+
+    A single score tells, since none like it was seen; a range of one score has no width to tell by.
+    The scores are numbered from `first` on.
     """
-    ranges = []
-    for part in selection.groups.values() or (selection,):
-        thresholds = part.curve_thresholds
-        finite = thresholds[np.isfinite(thresholds)]
-        known = part.kept is not None and part.kept.total >= MIN_SCORES_COMPARED
-        if not known or len(finite) == len(thresholds) or not len(finite):
-            return None
-        ranges.append((float(finite.min()), float(finite.max())))
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
+    values = np.asarray(scores, dtype=np.float64)
+    if known is None or known[0] == known[1] or not values.size:
+        return
+    low, high = known
+    beyond = np.maximum(low - values, values - high)
+    worst = int(np.argmax(beyond))
+    if beyond[worst] > high - low:
+        raise ValueError(
+            f"{refused}: scores[{first + worst}] is {values[worst]:.6g}, and those of the "
+            f"calibration are {low:.4g} to {high:.4g}: is it on another scale (a percentage, a "
+            f"logit, a log-probability), or of another model? {MADE_ALIKE}"
+        )
 
 
 def count_outside(known: tuple[float, float] | None, scores: ArrayLike) -> int:
@@ -180,6 +217,5 @@ def outside_in_words(selection: Selection, outside: int, total: int) -> str:
     low, high = score_range(selection) or (np.nan, np.nan)
     return (
         f"{outside:,} of {total:,} scores lie outside those of the calibration, {low:.4g} to "
-        f"{high:.4g}: are they on another scale, or of another model? The promise is for scores "
-        f"that are made as in the calibration"
+        f"{high:.4g}: are they on another scale, or of another model? {MADE_ALIKE}"
     )

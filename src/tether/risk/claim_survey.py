@@ -22,7 +22,7 @@ ALL_ITEMS = None
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How many items and claims there are, in which cells of scores, and the largest weight.
+    """How many items and claims there are, where their scores lie, and the largest weight.
 
     `squared_sizes` is the sum of the squares of how many claims each item has.
     """
@@ -33,6 +33,7 @@ class Tally:
     cells: NDArray[np.uint64]
     counts: Integers
     log_weight: float
+    ends: tuple[float, float]
 
     def merge(self, other: Tally) -> Tally:
         """The tally of both."""
@@ -46,6 +47,7 @@ class Tally:
             cells,
             counts,
             max(self.log_weight, other.log_weight),
+            (min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
         )
 
 
@@ -96,4 +98,5 @@ def _tally(part: ClaimPart) -> Tally:
     cells, counts = np.unique(bits >> CELL_BITS, return_counts=True)
     largest = -np.inf if part.log_weights is None else float(part.log_weights.max())
     squares = int(np.square(np.diff(part.claims.offsets)).sum())
-    return Tally(part.claims.n_items, len(bits), squares, cells, counts, largest)
+    ends = float(part.claims.scores.min()), float(part.claims.scores.max())
+    return Tally(part.claims.n_items, len(bits), squares, cells, counts, largest, ends)

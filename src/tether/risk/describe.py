@@ -11,7 +11,7 @@ from tether._core import validate
 from tether._core.counted import counted
 from tether._core.safe_excess import NEAR_SHARE, SafeMean
 from tether._core.types import Floats
-from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown, needed_shown
+from tether.risk.claim_losses import FALSE_AMONG_SHOWN
 from tether.risk.kept_share import KeptCounts
 from tether.risk.loss_gap import measurable
 from tether.risk.loss_words import in_words
@@ -20,6 +20,7 @@ from tether.risk.risk_curve import Sweep
 from tether.risk.rule import Rule
 from tether.risk.selection import Selection
 from tether.risk.selection_stability import Stability
+from tether.risk.shown_room import missing_room, safest_room, scarce_room
 
 MAX_CURVE_POINTS = 1001
 MANY_EMPTIED = 0.2
@@ -133,7 +134,7 @@ def _outcome_warnings(
     if reason := rule.too_few(sweep, alpha):
         return (_too_few_selected(int(total)) if among else f"no threshold passes: {reason}",)
     if target is not None:
-        why = _unmeasured(rule, sweep) or _shown_needed(rule, sweep)
+        why = _unmeasured(rule, sweep) or f": {_why(rule, sweep)}"
         return (f"no threshold has a stated promise of at most {target:g}{why}",)
     return (f"no threshold passes: the safest, {sweep.thresholds[0]:g}, already fails",)
 
@@ -161,26 +162,25 @@ def _unmeasured_items(sweep: Sweep) -> str:
     return "a stream" if sweep.read_losses is None else "several losses"
 
 
-def _shown_needed(rule: Rule, sweep: Sweep) -> str:
-    """For a share among all that is shown: how much the safest threshold shows, and must show."""
-    counts, known = sweep.kept_counts, sweep.loss_settings
-    plain = rule.conservative and not rule.envelope and not sweep.weighted
-    if sweep.loss != FALSE_AMONG_SHOWN or counts is None or not plain:
-        return ""
-    share, most = known["share"], known["most_claims"]
-    threshold = float(sweep.thresholds[0])
-    shown = counts.at(0, threshold).kept
-    false = false_among_shown(float(sweep.sums[0]), sweep.n_items, shown, share, most)
-    margin, needed = shown - false / share, needed_shown(share, most)
-    if margin >= needed:
-        return ""
-    return (
-        f": the largest threshold, {threshold:g}, shows {counted(shown, 'claim')}, {false:,} of "
-        f"them false, so that shown − false / {share:g} is {margin:,.4g}, and it must be at least "
-        f"most_claims · (1 − promise) / promise = {needed:,.4g}"
-        f"{', however few are false' if shown < needed else ''}; a lower largest threshold shows "
-        "more"
+def _why(rule: Rule, sweep: Sweep) -> str:
+    """What stands in the way of the safest threshold, at the smallest level that it passes at."""
+    if rule.levels is None:
+        needed = "more items are needed"
+        if sweep.loss == FALSE_AMONG_SHOWN:
+            needed = "it is too coarse for this loss, all of whose means are near the share"
+        return f"the test of {rule.method} does not establish it for the safest one; {needed}"
+    level = float(rule.levels(sweep)[0])
+    safest = rule.safest(sweep)
+    existence = 0.0 if safest is None else safest.excess(level)
+    stability = rule.stability([sweep], [level])[0]
+    added = 0.0 if stability is None or sweep.monotone else stability.term
+    if (room := safest_room(sweep)) is not None and not rule.envelope:
+        return missing_room(room, added, existence)
+    terms = (
+        f"the safest one, {sweep.thresholds[0]:g}, has the conservative risk {level:.4g}, to which "
+        f"{existence:.2g} is added for data on which nothing passes"
     )
+    return f"{terms} and {added:.2g} for the stability of the threshold"
 
 
 def _too_few_selected(count: int) -> str:
@@ -236,10 +236,14 @@ def _near_warning(
     share = 1.0 if sweep.loss == FALSE_AMONG_SHOWN else NEAR_SHARE
     if safest is None or not exists or not safest.near(tolerated, share):
         return ()
+    if (room := safest_room(sweep)) is not None:
+        return (scarce_room(room, safest),)
+    then = "the safest threshold is then served"
+    if sweep.kept_counts is not None:  # as `filter_claims` does
+        then = f"{'nothing' if sweep.safer == 'larger' else 'everything'} is then kept"
     return (
         f"the safest threshold's own mean loss, {safest.mean:.4g} ± {safest.standard_error:.2g}, "
-        f"is close to the tolerated {tolerated:g}: on other data nothing might pass, and the "
-        "safest threshold is then served",
+        f"is close to the tolerated {tolerated:g}: on other data nothing might pass, and {then}",
     )
 
 

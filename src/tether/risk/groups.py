@@ -25,7 +25,13 @@ from tether.risk.risk_curve import MAX_NAMED_ITEMS, Sweep
 from tether.risk.rule import Request, Rule
 from tether.risk.scanned_claims import ScannedClaims
 from tether.risk.scanned_selection import select_in_parts
-from tether.risk.score_direction import inverted_warning, labels_as_scores_warning
+from tether.risk.score_direction import (
+    inverted_warning,
+    labels_as_scores_warning,
+    measured_area,
+    one_label_warning,
+    uninformative_note,
+)
 from tether.risk.scored_labels import ScoredLabels
 from tether.risk.select import one_per_loss, select
 from tether.risk.selection import POOL_NAME, Selection
@@ -45,8 +51,10 @@ def select_by_group(
     found = _select_by_group(rule, request, groups, minimum_group_size)
     losses = request.losses
     for each in losses.values() if isinstance(losses, Mapping) else (losses,):
+        area = measured_area(each)
         looks = (
-            inverted_warning(each),
+            one_label_warning(each),
+            inverted_warning(each, area),
             labels_as_scores_warning(each),
             single_claims_warning(each),
             each.copies_warning if isinstance(each, ScannedClaims) else None,
@@ -56,8 +64,9 @@ def select_by_group(
             doubts.append(_unused_groups(rule.method))
         for doubt in doubts:
             warn_user(doubt, AssumptionWarning)
-        if doubts:
-            found = replace(found, warnings=(*doubts, *found.warnings))
+        notes = () if (note := uninformative_note(area)) is None else (note,)
+        if doubts or notes:
+            found = replace(found, warnings=(*doubts, *found.warnings, *notes))
             break
     logger.info(
         "%s on %d items: %s, %s %s",

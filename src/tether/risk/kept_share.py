@@ -38,6 +38,8 @@ class KeptShare:
     squared_sizes : int
         The sum of the squares of how many of them each item has; 1 for each item where each has one
         score. It tells how unequal items are.
+    lowest, highest : float, optional
+        The lowest and the highest score among them, kept or not; None if there is none.
 
     Examples
     --------
@@ -51,6 +53,8 @@ class KeptShare:
     items: int
     emptied: int
     squared_sizes: int
+    lowest: float | None = None
+    highest: float | None = None
 
     @property
     def share(self) -> float:
@@ -89,7 +93,8 @@ class KeptCounts:
                 items += len(starts)
                 emptied += int((highest < threshold).sum())
         kept = int(self.read(np.array([index]))[0])
-        return KeptShare(self.unit, len(self.scores), kept, items, emptied, squares)
+        ends = (float(self.scores.min()), float(self.scores.max())) if items else (None, None)
+        return KeptShare(self.unit, len(self.scores), kept, items, emptied, squares, *ends)
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps; none if there is nothing to keep."""
@@ -107,11 +112,14 @@ class CountsInParts:
     squared_sizes: int
     kept: Integers
     emptied: Integers
+    ends: tuple[float, float]
 
     def at(self, index: int, threshold: float) -> KeptShare:
         """Count at one candidate."""
         kept, emptied = int(self.kept[index]), int(self.emptied[index])
-        return KeptShare("claims", self.total, kept, self.items, emptied, self.squared_sizes)
+        return KeptShare(
+            "claims", self.total, kept, self.items, emptied, self.squared_sizes, *self.ends
+        )
 
     def shares(self, picked: Integers) -> Floats:
         """The share that each of these candidates keeps."""
@@ -169,4 +177,6 @@ def together(parts: Iterable[KeptShare | None]) -> KeptShare | None:
         items=sum(part.items for part in known),
         emptied=sum(part.emptied for part in known),
         squared_sizes=sum(part.squared_sizes for part in known),
+        lowest=min((part.lowest for part in known if part.lowest is not None), default=None),
+        highest=max((part.highest for part in known if part.highest is not None), default=None),
     )

@@ -37,6 +37,12 @@ def loss_in_words(selection: Selection) -> str | None:
 def named_loss(selection: Selection) -> str:
     """The name of the loss, and what it is."""
     words = loss_in_words(selection)
+    if words is not None and (share := selection.settings.get("share")) is not None:
+        words = (
+            f"{share:g} + (false − {share:g} · shown) / {selection.settings['most_claims']:g} for "
+            f"an item, so that a mean of at most {share:g} says that at most {share:g} of all "
+            "claims shown are false; other values are no shares"
+        )
     return selection.loss if words is None else f"{selection.loss}: {words.rstrip(',')}"
 
 

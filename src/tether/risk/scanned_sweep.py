@@ -308,7 +308,8 @@ def _kept_counts(tally: Tally, table: ScoreTable, *, larger: bool, exact: bool) 
     if exact:  # the first candidate has met none
         met, tops = np.append(0, met), np.append(0, tops)
     kept, emptied = (met, tally.n_items - tops) if larger else (tally.n_claims - met, tops)
-    return CountsInParts(tally.n_claims, tally.n_items, tally.squared_sizes, kept, emptied)
+    sizes = tally.n_claims, tally.n_items, tally.squared_sizes
+    return CountsInParts(*sizes, kept, emptied, tally.ends)
 
 
 def _relative_test_weight(log_test: float, log_weight: float) -> float:

@@ -1,4 +1,4 @@
-"""Whether scores point the right way: what is supported should score higher, not lower.
+"""Whether scores and labels say something: what is supported should score higher, not lower.
 
 Inverted labels, or scores of which higher ones are worse, make every method keep what it should
 remove. The area under the ROC curve tells: the probability that a supported claim scores higher
@@ -24,8 +24,15 @@ INVERTED_AREA = 0.45
 """How small the area must be at most."""
 
 
+MIN_LABELS_OF_ONE_KIND = 100
+"""Fewer labels than this may well be all the same."""
+UNINFORMATIVE_AREA = 0.6
+"""Scores tell nothing if the area is 0.5 within two standard errors, and surely below this."""
+
 INVERTED = "are labels or scores inverted?"
 """How the warning begins."""
+ONE_LABEL = "are these the labels?"
+"""How the warning of labels of one class begins."""
 
 
 def labels_as_scores_warning(losses: object) -> str | None:
@@ -41,14 +48,25 @@ def labels_as_scores_warning(losses: object) -> str | None:
     )
 
 
-def inverted_warning(losses: object) -> str | None:
-    """Say that labels or scores look inverted; None if they do not."""
+def one_label_warning(losses: object) -> str | None:
+    """Say that all labels are the same; None if they are not, or there are few."""
     if not isinstance(losses, (Claims, ScoredLabels)):
         return None
-    scores, labels, item = _compared(losses)
-    if min(labels.sum(), (~labels).sum(), losses.n_items) < MIN_COMPARED:
+    labels = losses.supported if isinstance(losses, Claims) else losses.labels
+    if len(labels) < MIN_LABELS_OF_ONE_KIND or 0 < labels.sum() < len(labels):
         return None
-    area, error = area_with_error(scores, labels, item)
+    return (
+        f"{ONE_LABEL} All {len(labels):,} are {'1, true' if labels[0] else '0, false'}, as where "
+        "a column of words was compared with a word that it does not hold (check the spelling and "
+        "capital letters). Nothing can be learned of scores from labels of one kind"
+    )
+
+
+def inverted_warning(losses: object, measured: tuple[float, float] | None) -> str | None:
+    """Say that labels or scores look inverted, by the area and its error; None if they do not."""
+    if measured is None:
+        return None
+    area, error = measured
     if area > INVERTED_AREA or area + INVERTED_STANDARD_ERRORS * error >= 0.5:
         return None
     one = "supported" if isinstance(losses, Claims) else "a positive label"
@@ -57,6 +75,30 @@ def inverted_warning(losses: object) -> str | None:
         f"(area under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). Labels: 1 "
         f"is {one}; scores: higher is more confident"
     )
+
+
+def uninformative_note(measured: tuple[float, float] | None) -> str | None:
+    """Say that the scores tell nothing, by the area and its error; None if they may."""
+    if measured is None:
+        return None
+    area, error = measured
+    if abs(area - 0.5) > 2 * error or area + 2 * error > UNINFORMATIVE_AREA:
+        return None
+    return (
+        "the scores hardly tell what is labelled 1 from what is labelled 0 (area under the curve "
+        f"{area:.3f} ± {error:.2g}, where 0.5 is no information): a threshold on them keeps a "
+        "promise only by keeping little, or where little is false. Is this the column of scores?"
+    )
+
+
+def measured_area(losses: object) -> tuple[float, float] | None:
+    """The area under the ROC curve and its standard error; None where there is too little."""
+    if not isinstance(losses, (Claims, ScoredLabels)):
+        return None
+    scores, labels, item = _compared(losses)
+    if min(labels.sum(), (~labels).sum(), losses.n_items) < MIN_COMPARED:
+        return None
+    return area_with_error(scores, labels, item)
 
 
 def area_with_error(scores: Floats, labels: Booleans, item: Integers) -> tuple[float, float]:

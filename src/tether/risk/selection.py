@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SELECTION_TEXT_ENTRIES = (
-    *("method", "loss", "safer", "statement", "warnings", "pooled_groups", "unit"),
+SELECTION_TEXT_ENTRIES = tuple(
+    ["method", "loss", "safer", "statement", "warnings", "pooled_groups", "unit"]
 )
 """Entries that hold text, even if a loss or group is called "inf" or "nan"."""
 POOL_NAME = "(pooled)"
@@ -174,15 +174,20 @@ class Selection(records.Saved, Described):
 
     @property
     def useful(self) -> bool:
-        """Whether the promise says something.
+        """Whether the promise says something, of each loss and group where there are several.
 
-        It does if a threshold passes and the stated bound is at most twice what is tolerated and
-        clearly below the bound of the loss; with several losses or groups, for each of them.
+        A threshold passes and keeps something, and the stated bound is at most twice what is
+        tolerated and clearly below the bound of the loss.
         """
-        parts = [*self.by_loss, *self.groups.values()]
-        if parts:
+        if parts := [*self.by_loss, *self.groups.values()]:
             return all(part.useful for part in parts)
-        return self.exists and is_useful(self.promise, self.tolerated, self.bound)
+        stated = self.exists and is_useful(self.promise, self.tolerated, self.bound)
+        return stated and not self.keeps_nothing
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether the threshold keeps none of the calibration data, as far as this is known."""
+        return self.kept is not None and self.kept.kept == 0 < self.kept.total
 
     @property
     def refused_groups(self) -> tuple[str, ...]:
@@ -203,9 +208,7 @@ class Selection(records.Saved, Described):
     @property
     def serves(self) -> bool:
         """Whether there is anything to filter by: a useful promise, or one in some group."""
-        if self.groups:
-            return any(part.useful for part in self.groups.values())
-        return self.useful
+        return any(part.useful for part in self.groups.values() or (self,))
 
     @property
     def stability(self) -> float:

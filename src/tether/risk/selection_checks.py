@@ -178,6 +178,10 @@ def _kept(found: Selection) -> Iterator[str]:
             return
     if kept.unit not in ("claims", "items"):
         yield f"kept: unit must be 'claims' or 'items', got {kept.unit!r}"
+    ends = [end for end in (kept.lowest, kept.highest) if end is not None]
+    finite = all(_is_number(end) and math.isfinite(end) for end in ends)
+    if len(ends) == 1 or not finite or ends != sorted(ends):
+        yield f"kept: lowest and highest must be finite and in order, got {kept!r}"
     if kept.kept > kept.total or kept.items > kept.total or kept.emptied > kept.items:
         yield f"kept is {kept!r}, which has parts that are larger than the whole"
     elif kept.items - kept.emptied > kept.kept:

@@ -101,11 +101,19 @@ def _risk(selection: Selection) -> str:
     where = "at this threshold" if selection.exists else "at the safest threshold"
     if selection.method == "LTT":
         return f"a mean loss of {selection.risk:.4g} {where}, tested against {selection.alpha:g}"
-    what = f"the mean loss {where}, with one more item at the worst loss"
-    if not selection.exists and selection.risk <= selection.alpha:  # a promise takes more than that
-        return f"{selection.risk:.4g}: {what}"
-    limit = "at most" if selection.exists else "above"
-    return f"{selection.risk:.4g}, {limit} alpha = {selection.alpha:.4g}: {what}"
+    named = "alpha" if selection.exists or selection.target is None else "the promise"
+    limit = f"at most {named} = {selection.alpha:.4g}"
+    if selection.risk > selection.alpha:
+        limit = f"above {named} = {selection.alpha:.4g}"
+    elif not selection.exists:
+        limit = f"before what a promise adds to it, which must be at most {selection.alpha:.4g}"
+    scale = ""
+    if selection.loss == FALSE_AMONG_SHOWN:
+        scale = " (not a share of claims)"
+    return (
+        f"{selection.risk:.4g}{scale}, {limit}: the mean loss {where}, with one more item at the "
+        "worst loss"
+    )
 
 
 def risk_of_shown(selection: Selection) -> str | None:
@@ -123,7 +131,14 @@ def risk_of_shown(selection: Selection) -> str | None:
     if selection.loss == FALSE_AMONG_SHOWN and selection.serves:
         false = sum(_false_claims(part) for part in parts or (selection,))
         share = f" ({false / kept.kept:.1%})" if kept.kept else ""
-        return f"{false:,} of the {counted(kept.kept, 'claim')} shown are false{share}"
+        text = f"{false:,} of the {counted(kept.kept, 'claim')} shown are false{share}"
+        if parts:
+            return text
+        more = int(selection.settings["most_claims"])
+        return (
+            f"{text}; {(false + more) / (kept.kept + more):.1%} with one more item that shows "
+            f"{counted(more, 'claim')}, all false"
+        )
     shown = kept.items - kept.emptied
     if selection.loss != "fdr" or not (selection.exists or parts) or not kept.emptied or not shown:
         return None

@@ -26,6 +26,7 @@ from tether.policies.fingerprint import fingerprint as fingerprint
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import Policy, as_policy
+from tether.policies.served_policies import told_elsewhere
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import ChangedPolicyError
 from tether.rounds.path_pairs import PathOptimized, PathTethered
@@ -168,16 +169,17 @@ class PolicyRegistry:
 
         Clip becomes budgeted clip where its normalizing constant is not known.
         """
-        if isinstance(optimized, PathOptimized):
-            return optimized.pair.tethered(calibration)
         same = self._family is not None and self._family.name == calibration.family
-        return Tethered(
-            self.policy(reference),
-            optimized,
-            calibration,
-            family=self._family if same else None,
-            normalizer_draws=self._normalizer_draws,
-        )
+        with told_elsewhere():
+            if isinstance(optimized, PathOptimized):
+                return optimized.pair.tethered(calibration)
+            return Tethered(
+                self.policy(reference),
+                optimized,
+                calibration,
+                family=self._family if same else None,
+                normalizer_draws=self._normalizer_draws,
+            )
 
     def _look_up(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tether._core import files
 from tether.policies.policy import as_policy
+from tether.policies.served_policies import warn_not_useful
 from tether.saving.archive import manifest_of, pack, unpack
 from tether.saving.decoder import decode
 from tether.saving.encoder import encode
@@ -97,6 +98,11 @@ def load_policy(
     ImportError
         If the extra `skops` or `torch` is needed and not installed.
 
+    Warns
+    -----
+    PromiseWarning
+        If the policy is of a calibration that is not useful, and its beta is above 0.
+
     Examples
     --------
     >>> load_policy("served.tether", allow_imports=["clinic.scores"])  # doctest: +SKIP
@@ -105,11 +111,13 @@ def load_policy(
     with files.as_path("path", path).open("rb") as file:
         data = file.read(max_bytes + 1)
     try:
-        return policy_from_bytes(
+        policy = policy_from_bytes(
             data, allow_imports=allow_imports, trusted=trusted, max_bytes=max_bytes
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    warn_not_useful(getattr(getattr(policy, "pick", policy), "calibration", None))
+    return policy
 
 
 def policy_to_bytes(policy: Any, *, given: Any = None) -> bytes:

@@ -134,7 +134,7 @@ def test_best_of_n_is_calibrated_on_a_log_without_probabilities():
 
 
 def test_a_saved_calibration_refuses_another_model_and_a_louder_scorer_of_its_name(tmp_path):
-    rng, contexts = np.random.default_rng(1), np.array([asked("x")] * 300)
+    rng, contexts = np.random.default_rng(1), np.array([asked(f"x{k}") for k in range(300)])
 
     def shortlist(server, scale=1.0, **options):
         def score(messages, answers):

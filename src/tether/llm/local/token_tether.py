@@ -21,6 +21,7 @@ from tether.llm.local.token_rule import TokenRule
 from tether.llm.local.token_tethered import TokenTethered
 from tether.llm.local.token_walk import score_path
 from tether.policies.policy import Policy
+from tether.policies.served_policies import warn_not_useful
 
 DEFAULT_LOG_BETAS = tuple(np.linspace(-12.0, 6.0, 73).tolist())
 """The log betas of a path by default: steps of a quarter."""
@@ -115,6 +116,7 @@ class TokenTether:
                     f"this beta was calibrated for family {beta.family!r}, not {self.family!r}: "
                     f"answers tethered at each token have another distribution"
                 )
+            warn_not_useful(beta)
             return TokenTethered(self.pair, self.rule, beta.log_beta)
         beta = validate.number("beta", beta, above=0, below=np.inf, including=(0, np.inf))
         log_beta = math.log(beta) if beta else -math.inf

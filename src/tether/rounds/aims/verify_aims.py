@@ -16,6 +16,7 @@ import sqlalchemy as sql
 
 from tether.aiming.candidates import PLAIN
 from tether.aiming.predicted_loss import predicted_losses
+from tether.policies.served_policies import told_elsewhere
 from tether.policies.shortlist import Shortlist
 from tether.policies.tethered import Tethered
 from tether.rounds.aims.aim_record import AimRecord
@@ -155,7 +156,8 @@ class _Policies:
         calibration = calibration_from_json(row["calibration"])
         assert calibration is not None
         aimed = self._required(self.aimed(number), f"policy of round {number}")
-        return Tethered(self.serving(row["reference"]), aimed, calibration)
+        with told_elsewhere():
+            return Tethered(self.serving(row["reference"]), aimed, calibration)
 
     def _load(self, digest: str | None) -> Any:
         return None if digest is None else load_stored_policy(self.connection, digest, None)
