@@ -160,3 +160,30 @@ def test_verify_takes_the_options_of_calibrate(decisions, tmp_path):
     done = run("verify", out, "--log", decisions, *options)
     assert done.exit_code == 0, done.output
     assert "calibrating again gives the same" in one_line(done)
+
+
+@pytest.mark.filterwarnings("always::tether.AssumptionWarning")
+@pytest.mark.parametrize("column", ["action", "treatment"])
+def test_actions_of_other_rows_are_no_useful_promise(column, tmp_path):
+    rng = np.random.default_rng(2)
+    safe = np.array([[0.7, 0.2, 0.1], [0.4, 0.3, 0.3]])[SEGMENT % 2]
+    taken = (rng.random(ROWS)[:, None] > safe.cumsum(axis=1)).sum(axis=1)
+    propensity = safe[np.arange(ROWS), taken]
+    named = np.array(["call", "mail", "none"])[taken]
+    new = np.exp(NEW.log_prob(SEGMENT, taken))
+    options = (*COLUMNS, "--min-propensity", 0.1, *MIX)
+    options += () if column == "action" else ("--action", column)
+    path = changed(tmp_path / "log.parquet", propensity=propensity, new=new, **{column: named})
+    assert run("calibrate", path, *options).exit_code == 0
+    changed(path, propensity=propensity, new=new, **{column: rng.permutation(named)})
+    done = run("calibrate", path, *options, "--out", tmp_path / "found.json")
+    assert done.exit_code == 3, done.output
+    assert "look as if they were from different rows" in one_line(done)
+    assert "the log contradicts itself" in one_line(done)
+    assert not tether.Calibration.load(tmp_path / "found.json").useful
+
+
+def test_a_column_of_actions_that_is_not_there_is_named(decisions):
+    done = run("calibrate", decisions, *COLUMNS, *MIX, "--action", "arm", "--min-propensity", 0.3)
+    assert done.exit_code == 2
+    assert "there is no column 'arm'" in one_line(done)

@@ -25,6 +25,7 @@ from tether.cli.log_files import (
     read_log_files,
 )
 from tether.cli.probability_columns import (
+    ActionOption,
     DoubtfulColumnsError,
     MinPropensityOption,
     ProbabilityColumns,
@@ -115,6 +116,7 @@ def calibrate(
     propensity: PropensityOption = None,
     probability: ProbabilityOption = None,
     min_propensity: MinPropensityOption = None,
+    action: ActionOption = None,
     source: SourceOption = None,
     reward: RewardOption = None,
     what_if: Annotated[
@@ -153,7 +155,7 @@ def calibrate(
         "blend": blend,
     }
 
-    stated = ProbabilityColumns(propensity, probability, min_propensity)
+    stated = ProbabilityColumns(propensity, probability, min_propensity, action)
 
     def find() -> CalibrationWithGain:
         actions, draws = read_files()

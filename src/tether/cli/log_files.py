@@ -155,7 +155,8 @@ def _in_memory(
 ) -> tuple[tether.Log, tether.Proposals | None]:
     with _naming_the_file(log, stated):
         numbers = [*names, *rewards, *stated.names]
-        table = _read(log, columns, [*numbers, "max_ratio"], numbers, max_rows)
+        others = [*numbers, "max_ratio", stated.action or "action"]
+        table = _read(log, columns, others, numbers, max_rows)
         table, shares["max_ratio"] = stated.read(
             table, columns["log_safe"], columns["log_optimized"], shares["max_ratio"]
         )
@@ -166,6 +167,7 @@ def _in_memory(
             **shares,
             **columns,
         )
+        warn_and_keep(actions, stated.contradiction(table, actions.log_safe))
         _warn_of_copies(log, table, actions)
     if proposals is None:
         return actions, None

@@ -12,11 +12,12 @@ import tether
 from tether._core import frames, validate
 from tether._core.types import Floats
 from tether.cli.table_file import FileColumns
-from tether.control.score_checks import MEAN_RATIO_ERRORS, MIN_ROWS_OF_MEAN_RATIO
+from tether.control.contradictions import ratio_contradiction
 from tether.policies.propensities import (
     MAX_PROPENSITY,
     PROPENSITY_TOLERANCE,
     checked_propensities,
+    contradiction_of_propensities,
     max_ratio_of,
 )
 
@@ -43,6 +44,15 @@ MinPropensityOption = Annotated[
 ]
 
 
+ActionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of the actions, which are compared with --propensity and "
+        "--min-propensity. (default: action, if there is one)"
+    ),
+]
+
+
 class DoubtfulColumnsError(ValueError):
     """Columns of probabilities of which each fits the place of the other."""
 
@@ -54,6 +64,7 @@ class ProbabilityColumns:
     propensity: str | None = None
     probability: str | None = None
     min_propensity: float | None = None
+    action: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -124,23 +135,37 @@ class ProbabilityColumns:
             f"{'--probability' if self.names else '--log-optimized'}"
         )
 
+    def contradiction(self, table: FileColumns, log_safe: Floats) -> str | None:
+        """How the actions of the file contradict the propensities, in words.
+
+        With --min-propensity, which tells how many actions there can be.
+        """
+        actions = frames.optional(table, "action", self.action)
+        if actions is None or self.propensity is None or self.min_propensity is None:
+            return None
+        names, taken = np.unique(actions.astype(str), return_inverse=True)
+        possible = int((1 + PROPENSITY_TOLERANCE) / self.min_propensity)
+        return contradiction_of_propensities(names, taken, np.exp(log_safe), possible)
+
     def exchanged(self, log: tether.Log) -> str | None:
         """Ask whether the two columns are exchanged; None if they cannot be.
 
         The mean of optimized over safe probability of the actions that the safe policy took is at
-        most one; exchanged, it is above one by how different the policies are.
+        most one; exchanged, it is above one by how different the policies are. The rule is that of
+        `tether.calibrate`, which promises nothing useful then.
         """
         if self.propensity is None or self.probability is None or log.log_mix is not None:
             return None
-        ratios = np.exp(log.log_optimized - log.log_safe)
-        mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
-        slack = MEAN_RATIO_ERRORS * error + PROPENSITY_TOLERANCE
-        if len(ratios) < MIN_ROWS_OF_MEAN_RATIO or mean <= 1 + slack:
+        log_ratios = log.log_optimized - log.log_safe
+        if ratio_contradiction(log_ratios, 1.0) is None:
             return None
+        ratios = np.exp(log_ratios)
+        error = ratios.std() / np.sqrt(len(ratios))
         return (
             f"are --propensity {self.propensity} and --probability {self.probability} exchanged? "
-            f"The mean of {self.probability} / {self.propensity} is {mean:.3g} ± {error:.2g}, and "
-            "at most 1 where --propensity is the probability with which each action was taken"
+            f"The mean of {self.probability} / {self.propensity} is {ratios.mean():.3g} ± "
+            f"{error:.2g}, and at most 1 where --propensity is the probability with which the "
+            f"action of the same row was taken"
         )
 
 

@@ -147,7 +147,9 @@ def calibrate(
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
     if isinstance(problem, Problem) and not found.covered:  # in parts this takes another pass
-        warn_user(not_covered(found), AssumptionWarning)
+        why = not_covered(found)
+        if why not in found.log_warnings:  # else `make_log` has warned of it
+            warn_user(why, AssumptionWarning)
     return found
 
 

@@ -17,6 +17,7 @@ from tether._core.digests import content_digest
 from tether._core.useful_promise import is_useful
 from tether._version import __version__
 from tether.control.calibration_entries import check_entries, check_provenance
+from tether.control.contradictions import contradiction_among
 from tether.control.coverage import RESTRICTED_WORDS, is_covered
 from tether.control.promise import ASSUMPTIONS
 
@@ -157,6 +158,7 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
     promised = _totals(saved)
     asked = saved["asked_promise"] or {each["name"]: each["alpha"] for each in saved["constraints"]}
     covered = is_covered(saved["coverage_limit"], binding["ratio_error"])
+    covered = covered and contradiction_among(saved["warnings"]) is None
     useful = (
         _exists(saved)
         and covered

@@ -12,6 +12,7 @@ from tether._core import records
 from tether._core.validate import frozen
 from tether.control import calibration_checks
 from tether.control.constraint import Constraint
+from tether.control.contradictions import contradiction_among
 from tether.control.coverage import Coverage
 from tether.control.curve import Curve
 from tether.control.promise import ASSUMPTIONS, PromiseTerms
@@ -110,6 +111,7 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
     }
     known = saved["coverage"] is not None
     kept["_coverage"] = Coverage(*(saved[name] for name in COVERAGE)) if known else None
+    kept["contradiction"] = contradiction_among(saved["warnings"])
     kept["provenance"] = read_provenance(saved.get("provenance"))
     if saved.get("gain") is not None:
         from tether.control.gain_record import read_gain  # only where there is a gain

@@ -13,6 +13,7 @@ from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
+from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.control.scored_by import PICKER
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -69,7 +70,8 @@ def find_warnings(
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
     elif not found.covered:
-        yield not_covered(found)
+        if (why := not_covered(found)) not in found.log_warnings:
+            yield why
     elif not found.useful:
         yield (
             f"no useful promise: the expected loss is promised to be at most {found.promise:.4g}, "
@@ -118,7 +120,9 @@ def find_warnings(
             f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
-    yield from measured.score_warnings()
+    for suspicion in measured.score_warnings():
+        if found.contradiction is None or HIGH_RATIO_WORDS not in suspicion:  # said already
+            yield suspicion
 
 
 def _too_few_draws(found: Calibration, problem: Problem | ProblemInParts) -> str | None:
@@ -168,7 +172,9 @@ def _named(found: Calibration, constraint: Constraint) -> str:
 
 
 def not_covered(found: Calibration) -> str:
-    """The log does not contain what the tethered policy does, in words."""
+    """Why the log does not contain what the tethered policy does, in words."""
+    if found.contradiction is not None:
+        return found.contradiction
     return (
         f"nothing useful is promised: the log contains only {found.coverage:.1%} of what "
         f"{found.covered_policy} does (by chance at most {found.coverage_limit:.1%}), and nothing "

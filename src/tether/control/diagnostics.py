@@ -16,6 +16,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.constraint import Constraint
+from tether.control.contradictions import ratio_contradiction
 from tether.control.coverage import Coverage, coverage_of, optimized_coverage
 from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
@@ -87,6 +88,10 @@ class Diagnostics(Protocol):
 
     def optimized_coverage(self) -> Coverage | None:
         """The same of the optimized policy, where it is too small to be chance."""
+        ...
+
+    def ratio_contradiction(self, allowed: float) -> str | None:
+        """How ratios that may be wrong by a factor contradict the log, in words."""
         ...
 
     def score_warnings(self) -> Iterator[str]:
@@ -209,6 +214,13 @@ class DiagnosticsInMemory:
     def optimized_coverage(self) -> Coverage | None:
         """The same of the optimized policy, where it is too small to be chance."""
         return optimized_coverage(self.problem.given_log)
+
+    def ratio_contradiction(self, allowed: float) -> str | None:
+        """How ratios that may be wrong by a factor contradict the log, in words."""
+        log = self.problem.given_log
+        if log.log_mix is not None:  # single rows may have larger expectations
+            return None
+        return ratio_contradiction(log.log_optimized - log.log_safe, allowed)
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._core.description import Description
 from tether.control.calibration_warnings import SAFE_ABOVE_WORDS
+from tether.control.contradictions import CONTRADICTION_WORDS
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.promise import ASSUMPTIONS
 
@@ -26,7 +27,7 @@ def describe_calibration(found: Calibration) -> Description:
             promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
-        if found.exists and found.confidence is None:
+        if found.exists and found.contradiction is None and found.confidence is None:
             facts.append(("made of", _terms(found, constraint)))
         facts.append((risk, _risk(found, constraint)))
     if found.optimized_share is not None:
@@ -70,6 +71,8 @@ def write_statement(found: Calibration) -> str:
     """The promise in one sentence."""
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
+    if found.contradiction is not None:
+        return f"none: {CONTRADICTION_WORDS} that it states"
     statement = f"{_expected_loss(found)} of the next action is at most {found.promise:.4g}"
     if len(found.promises) > 1:
         each = ", ".join(f"{name} {value:.4g}" for name, value in found.promises.items())
@@ -94,6 +97,8 @@ def _headline(found: Calibration) -> str:
         if any(SAFE_ABOVE_WORDS in each for each in found.warnings):
             return f"beta = 0: no promise, and {SAFE_ABOVE_WORDS} {family}"
         return f"beta = 0: serve the safe policy only {family}"
+    if found.contradiction is not None:
+        return f"beta = {found.beta:.4g}: nothing is promised, the log contradicts itself {family}"
     if not found.covered:
         return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):
@@ -114,6 +119,8 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     """The promise on one loss."""
     if not found.exists:
         return "none"
+    if found.contradiction is not None:
+        return f"none: {CONTRADICTION_WORDS} that it states"
     bound = f"{found.promises[constraint.name]:.4g}"
     text = f"{_expected_loss(found)} of the next action is at most {bound}"
     if found.confidence is not None:

@@ -13,6 +13,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
+from tether.control.contradictions import summed_ratio_contradiction
 from tether.control.coverage import COVERED_OPTIMIZED, Coverage, coverage_of
 from tether.control.curve import Curve
 from tether.control.diagnostics import RISK_TOLERANCE
@@ -280,6 +281,14 @@ class DiagnosticsInParts:
         ratio, square = (float(each) for each in sums.sums.logs[:2])
         found = coverage_of(sums.rows, ratio, square, math.log(log.max_ratio))
         return None if found is None else found._replace(policy=COVERED_OPTIMIZED)
+
+    def ratio_contradiction(self, allowed: float) -> str | None:
+        """How ratios that may be wrong by a factor contradict the log, in words."""
+        if self.problem.log.columns.log_mix is not None:
+            return None
+        sums = self._scores[0]
+        ratio, square = (float(each) for each in sums.sums.logs[:2])
+        return summed_ratio_contradiction(sums.rows, ratio, square, allowed)
 
     def provenance(self) -> Provenance:
         """Which log, proposals, settings and version this came from."""
