@@ -95,12 +95,10 @@ def test_ratios_whose_mean_is_above_one_promise_nothing_useful():
     log_safe = np.log(rng.uniform(0.2, 0.4, size=2000))
     log_optimized = np.log(rng.uniform(0.3, 0.6, size=2000))
     log = tether.Log(rng.random(2000) < 0.05, log_safe, log_optimized, max_ratio=5)
-    with pytest.warns(tether.AssumptionWarning, match="should be at most 1"):
-        found = tether.calibrate(log, promise=0.2, family="mix")
+    found = tether.calibrate(log, promise=0.2, family="mix")
     assert not found.useful
     assert sum("should be at most 1" in each for each in found.warnings) == 1
-    with pytest.warns(tether.AssumptionWarning, match="should be at most 1"):
-        assert not tether.calibrate(log, alpha=0.2, family="mix", ratio_error=1.1).useful
+    assert not tether.calibrate(log, alpha=0.2, family="mix", ratio_error=1.1).useful
     assert tether.calibrate(log, alpha=0.2, family="mix", ratio_error=2.0).covered
 
 

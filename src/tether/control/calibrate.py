@@ -146,10 +146,9 @@ def calibrate(
         *(len(log), found.beta, chosen.name, asked, targets),
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
-    if isinstance(problem, Problem) and not found.covered:  # in parts this takes another pass
-        why = not_covered(found)
-        if why not in found.log_warnings:  # else `make_log` has warned of it
-            warn_user(why, AssumptionWarning)
+    # In parts this takes another pass; of a contradiction, `make_log` has warned.
+    if isinstance(problem, Problem) and found.contradiction is None and not found.covered:
+        warn_user(not_covered(found), AssumptionWarning)
     return found
 
 

@@ -111,6 +111,10 @@ def _asked(saved: Mapping[str, Any]) -> Iterator[str]:
             asked = saved["asked_promise"][name]
             if asked >= each["bound"]:
                 yield f"asked_promise[{name!r}] is {asked!r}, not below {each['bound']!r}"
+            if saved.get("nearest") is not None and (
+                _exists(saved) or saved["confidence"] is not None
+            ):
+                yield "nearest is there, although it is for promises that no beta has"
             exact = saved["confidence"] is not None or not _exists(saved)
             if each["alpha"] != asked if exact else promised[name] > asked * (1 + SAME_TOLERANCE):
                 yield (

@@ -32,6 +32,10 @@ SAFE_ABOVE_WORDS = "serving the safe policy does not keep it either"
 """What is said of a safe policy that is itself above what is asked for."""
 UNIFORM_TOLERANCE = 1e-9
 """How far, in logs, the safe policy of a shortlist may be from uniform."""
+HARDLY_CHANGED = 1e-3
+"""A smaller share of decisions that change is worth a warning: hardly anything is gained."""
+HARDLY_CHANGED_WORDS = "in practice the safe policy"
+"""What is said of a policy that changes hardly any decision."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -78,6 +82,14 @@ def find_warnings(
             f"where {_asked(found):.4g} was asked for and no loss exceeds {found.bound:g}; collect "
             f"rows (tether.plan says how many), or ask for a larger promise"
         )
+    if found.useful and np.isfinite(found.log_beta):
+        changed = measured.changed(found)
+        if changed is not None and changed < HARDLY_CHANGED:
+            yield (
+                f"{HARDLY_CHANGED_WORDS}: {100 * changed:.2g} % of the decisions change at this "
+                f"beta. Collect rows, or ask for a larger promise, to use more of the optimized "
+                f"policy"
+            )
     if found.exists and found.confidence is None:
         yield from _near_alpha(found, measured)
     if problem.blend:

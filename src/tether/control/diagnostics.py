@@ -106,6 +106,10 @@ class Diagnostics(Protocol):
         """What the calibration buys; None if the log has no rewards."""
         ...
 
+    def changed(self, found: Calibration) -> float | None:
+        """The share of decisions that change; None where it is not known without more passes."""
+        ...
+
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk along beta."""
         ...
@@ -239,6 +243,14 @@ class DiagnosticsInMemory:
         from tether.control.gains import gain  # which needs calibrations
 
         return gain(found)
+
+    def changed(self, found: Calibration) -> float | None:
+        """The share of decisions that change; None along a path, where it is not estimated."""
+        if len(self.problem.path_log_betas):
+            return None
+        from tether.control.gains import gain  # which needs calibrations
+
+        return (found.saved_gain or gain(found)).changed.mean
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk along beta."""

@@ -10,7 +10,7 @@ from tether._core.description import Description
 from tether.control.calibration_warnings import SAFE_ABOVE_WORDS
 from tether.control.contradictions import CONTRADICTION_WORDS
 from tether.control.diagnostics import RISK_TOLERANCE
-from tether.control.promise import ASSUMPTIONS
+from tether.control.promise import ASSUMPTIONS, NearestPromise, PromiseTerms
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
@@ -28,7 +28,10 @@ def describe_calibration(found: Calibration) -> Description:
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
         if found.exists and found.contradiction is None and found.confidence is None:
-            facts.append(("made of", _terms(found, constraint)))
+            terms = found.promise_terms[constraint.name]
+            facts.append(("made of", terms_in_words(terms)))
+        elif found.nearest is not None:
+            facts.append(("would be made of", _nearest(found.nearest, constraint)))
         facts.append((risk, _risk(found, constraint)))
     if found.optimized_share is not None:
         share = f"{found.optimized_share:.4g} of the decisions are the optimized policy's"
@@ -130,13 +133,22 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     return text if found.useful else f"no useful promise: {text}"
 
 
-def _terms(found: Calibration, constraint: Constraint) -> str:
+def _nearest(nearest: NearestPromise, constraint: Constraint) -> str:
+    """The terms of a promise that is too large, at the alpha that comes nearest."""
+    terms = nearest.terms[constraint.name]
+    return (
+        f"{terms_in_words(terms)} = {terms.total:.4g}, which does not pass: the smallest promise "
+        f"that was found, at beta = {np.exp(nearest.log_beta):.4g}, and {constraint.alpha:.4g} was "
+        f"asked for"
+    )
+
+
+def terms_in_words(terms: PromiseTerms) -> str:
     """The terms of a promise, with what each is for."""
-    terms = found.promise_terms[constraint.name]
     excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
     text = (
         f"{terms.alpha:.4g} (alpha) + {terms.stability:.2g} (stability: beta was chosen on this "
-        f"log) + {excess:.2g} (safe excess: for logs on which only the safe policy can serve)"
+        f"log) + {excess:.2g} (safe excess: on some other logs no beta would pass)"
     )
     if terms.unforeseen:
         text += f" + {terms.unforeseen:.2g} (actions that no draw foresees)"

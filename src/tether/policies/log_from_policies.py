@@ -13,7 +13,11 @@ from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
-from tether.control.contradictions import taken_too_often, with_lacking_actions
+from tether.control.contradictions import (
+    ratio_contradiction,
+    taken_too_often,
+    with_lacking_actions,
+)
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
@@ -215,7 +219,7 @@ def make_log(
             *(known, taken, np.exp(log_logged), len(known), "probability"),
             "Actions and contexts look as if they were from different rows, actions are coded in "
             "another order than the safe policy's, or another policy took them",
-        )
+        ) or ratio_contradiction(log.log_optimized - log.log_safe, ratio_error)
     copies = repeated_rows_warning(log, None if known is None else taken)
     return warn_and_keep(log, with_lacking_actions(contradiction, lacking), copies)
 

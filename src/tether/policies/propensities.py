@@ -19,7 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import column_labels, labels
 from tether._core.types import Floats, Integers, Losses
-from tether.control.contradictions import taken_too_often, with_lacking_actions
+from tether.control.contradictions import (
+    ratio_contradiction,
+    taken_too_often,
+    with_lacking_actions,
+)
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
 from tether.policies.categorical import picked, positions
@@ -66,7 +70,9 @@ def log_of_propensities(
         stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
         stated["log_safe_all"] = two_action_table(values, taken)
     log = Log(losses, log_safe, picked(table, taken), scored_by=noted, **stated)
-    contradiction = contradiction_of_propensities(optimized.actions, taken, values)
+    contradiction = contradiction_of_propensities(
+        optimized.actions, taken, values
+    ) or ratio_contradiction(log.log_optimized - log.log_safe, 1.0)
     return warn_and_keep(log, with_lacking_actions(contradiction, lacking))
 
 

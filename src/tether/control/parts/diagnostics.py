@@ -302,6 +302,11 @@ class DiagnosticsInParts:
 
         return gain(found)
 
+    def changed(self, found: Calibration) -> float | None:
+        """The share of decisions that change; None where it is not known without more passes."""
+        gain = found.saved_gain
+        return found.optimized_share if gain is None else gain.changed.mean
+
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk at the breakpoints, thinned to equal steps of their rank."""
         grid = curve_grid(self.problem, self.log_beta, points)
