@@ -159,12 +159,14 @@ def calibrate(
 
     def find() -> CalibrationWithGain:
         actions, draws = read_files()
-        if stated.names and (question := stated.exchanged(actions)) is not None:
+        in_memory = isinstance(actions, tether.Log)
+        if in_memory and stated.names and (question := stated.exchanged(actions)) is not None:
             raise DoubtfulColumnsError(question)
-        if isinstance(actions, tether.Log) and has_equal_scores(actions):
+        if in_memory and has_equal_scores(actions):
             columns = propensity or log_safe, probability or log_optimized
             raise DoubtfulColumnsError(stated.equal_scores(*columns))
-        only_taken = stated.names and draws is None and actions.log_safe_all is None
+        has_tables = actions.log_safe_all is not None if in_memory else actions.has_tables
+        only_taken = stated.names and draws is None and not has_tables
         if only_taken and actions.contextual and family != "mix":
             raise ValueError(
                 f"--propensity and --probability tell only the probabilities of the actions that "

@@ -20,7 +20,12 @@ from tether._core.frames import NoSuchColumnError
 from tether.cli.file_rows import hash_columns
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.probability_columns import DoubtfulColumnsError, ProbabilityColumns
-from tether.cli.scanned_paths import is_in_parts, require_parquet, row_condition
+from tether.cli.scanned_paths import (
+    column_types,
+    is_in_parts,
+    require_parquet,
+    row_condition,
+)
 from tether.cli.table_file import FileColumns, Wanted, read_columns
 from tether.control.log_checks import warn_and_keep
 from tether.control.repeated_rows import may_have_copies, repeated_lines_warning
@@ -105,14 +110,13 @@ def read_log_files(
     stated = probabilities or ProbabilityColumns()
     shares = {"safe_share": safe_share, "max_ratio": max_ratio}
     if is_in_parts(log, where) or is_in_parts(proposals, where):
-        stated.require_memory()
-        return _scanned(log, proposals, names, columns, shares, reward, source, where)
+        return _scanned(log, proposals, names, columns, shares, reward, source, where, stated)
     try:
         return _in_memory(log, proposals, names, columns, shares, rewards, source, max_rows, stated)
     except TooManyRowsError:
-        if log.suffix != ".parquet" or stated.names:
+        if log.suffix != ".parquet":
             raise
-        return _scanned(log, proposals, names, columns, shares, reward, source, where)
+        return _scanned(log, proposals, names, columns, shares, reward, source, where, stated)
 
 
 def _scanned(
@@ -124,16 +128,18 @@ def _scanned(
     reward: str | None,
     source: str | None,
     where: list[str] | None,
+    stated: ProbabilityColumns,
 ) -> tuple[Any, Any]:
     """The log and the proposals in parts, of which only the named columns are read."""
     require_parquet(log, proposals)
     scores = [name for key, name in columns.items() if key != "context"]
-    condition = row_condition(where, (*losses, *scores, *([reward] if reward else [])))
-    with _naming_the_file(log):
+    measured = (*losses, *scores, *stated.names, *([reward] if reward else []))
+    with _naming_the_file(log, stated):
+        condition = row_condition(where, measured, column_types(log) if where else None)
         loss: Any = losses[0] if len(losses) == 1 else losses
-        actions = tether.Log.scan(
-            log, loss=loss, reward=reward, where=condition, **shares, **columns
-        )
+        scores_of = columns["log_safe"], columns["log_optimized"]
+        opened, shares["max_ratio"] = stated.scan(log, condition, *scores_of, shares["max_ratio"])
+        actions = tether.Log.scan(opened, loss=loss, reward=reward, **shares, **columns)
     if proposals is None:
         return actions, None
     with _naming_the_file(proposals):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import typer
 
 import tether
 from tether._core import frames, validate
+from tether._core.frames import NoSuchColumnError
 from tether._core.types import Floats
+from tether.cli.logarithm_source import Logarithms, LogarithmSource
 from tether.cli.table_file import FileColumns
 from tether.control.contradictions import ratio_contradiction
 from tether.policies.propensities import (
@@ -20,6 +24,8 @@ from tether.policies.propensities import (
     contradiction_of_propensities,
     max_ratio_of,
 )
+
+Logs = Callable[[Any], Floats]
 
 PropensityOption = Annotated[
     str | None,
@@ -71,13 +77,46 @@ class ProbabilityColumns:
         """The columns that are read."""
         return [name for name in (self.propensity, self.probability) if name is not None]
 
-    def require_memory(self) -> None:
-        """Refuse them for files that are read in parts."""
-        if self.names:
+    def scan(
+        self,
+        path: Path,
+        condition: Any,
+        log_safe: str,
+        log_optimized: str,
+        max_ratio: float | None,
+    ) -> tuple[Any, float | None]:
+        """Files in parts that have log-probabilities under these names, and max_ratio."""
+        from tether.scan.parquet import Parquet
+
+        source = Parquet(path, where=condition)
+        made = []
+        for option, column, target, logs in self._made(log_safe, log_optimized):
+            if column not in source.names:
+                raise NoSuchColumnError(option, column, source.names)
+            if target in source.names:
+                raise ValueError(f"{option} {column}: there is a column {target!r} too")
+            made.append((target, column, logs))
+        if self.min_propensity is not None:
+            self._refuse_max_ratio(max_ratio)
+            lowest = validate.number("--min-propensity", self.min_propensity, above=0, below=1)
+            max_ratio = 1 / lowest
+        if not made and self.min_propensity is None:
+            return source, max_ratio
+        found = Logarithms(tuple(made), log_safe, self.min_propensity)
+        return LogarithmSource(source, found), max_ratio
+
+    def _made(self, log_safe: str, log_optimized: str) -> Iterator[tuple[str, str, str, Logs]]:
+        """Each option with its column, the name of its logarithms, and how they are made."""
+        if self.propensity is not None:
+            yield "--propensity", self.propensity, log_safe, _log_propensities
+        if self.probability is not None:
+            yield "--probability", self.probability, log_optimized, _log_probabilities
+
+    def _refuse_max_ratio(self, max_ratio: float | None) -> None:
+        if max_ratio is not None:
             raise ValueError(
-                f"--propensity and --probability are for one file that fits into memory, got "
-                f"{' and '.join(self.names)}: store their logarithms, and name them with "
-                "--log-safe and --log-optimized"
+                f"--min-propensity {self.min_propensity:g} and --max-ratio {max_ratio:g} state the "
+                f"same thing: give --min-propensity without --max-ratio, or the other"
             )
 
     def read(
@@ -86,19 +125,14 @@ class ProbabilityColumns:
         """The table with log-probabilities under the names that a log looks for, and max_ratio."""
         self._refuse_exchanged(table)
         arrays, known = dict(table.arrays), list(table.column_names)
-        for option, column, target, logs in (
-            ("--propensity", self.propensity, log_safe, _log_propensities),
-            ("--probability", self.probability, log_optimized, _log_probabilities),
-        ):
-            if column is None:
-                continue
+        for option, column, target, logs in self._made(log_safe, log_optimized):
             if target in known:
                 raise ValueError(f"{option} {column}: there is a column {target!r} too")
             arrays[target] = logs(frames.column(table, option, column))
             known.append(target)
         if self.min_propensity is not None:
-            if max_ratio is not None or self.propensity is None:
-                raise ValueError("--min-propensity belongs to --propensity, without --max-ratio")
+            self._refuse_max_ratio(max_ratio)
+            frames.column(FileColumns(known, arrays, table.missing), "log_safe", log_safe)
             max_ratio = max_ratio_of(self.min_propensity, arrays[log_safe], finite=True)
         return FileColumns(known, arrays, table.missing), max_ratio
 

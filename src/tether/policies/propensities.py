@@ -146,7 +146,8 @@ def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
     raise ValueError(
         f"propensities disagree with the safe policy in {int(off.sum())} of {len(off)} row(s), by "
         f"more than {PROPENSITY_TOLERANCE:.0%} ({shown}): the safe policy passed is not the one "
-        f"that took these actions, or contexts or actions are in another order or coding"
+        f"that took these actions, or contexts or actions are in another order or coding. Of "
+        f"decisions that a tethered policy made, pass the tethered policy as safe"
     )
 
 
