@@ -232,3 +232,16 @@ def test_a_column_of_actions_that_is_not_there_is_named(decisions):
     done = run("calibrate", decisions, *COLUMNS, *MIX, "--action", "arm", "--min-propensity", 0.3)
     assert done.exit_code == 2
     assert "there is no column 'arm'" in one_line(done)
+
+
+@pytest.mark.filterwarnings("always::tether.AssumptionWarning")
+def test_a_few_dozen_copies_are_found_by_their_actions(tmp_path):
+    amount = np.random.default_rng(5).random(ROWS)
+    rows = {"action": ACTION.astype(str), "amount": amount, "id": np.arange(ROWS)}
+    options = (*COLUMNS, "--min-propensity", 0.3, *MIX, "--context", "amount")
+    path = changed(tmp_path / "log.parquet", **rows)
+    assert "more than once" not in one_line(run("calibrate", path, *options))
+    table = pyarrow.parquet.read_table(path)
+    pyarrow.parquet.write_table(pa.concat_tables([table, table.slice(100, 60)]), path)
+    done = run("calibrate", path, *options)
+    assert "120 of 2,060 rows are in the log more than once" in one_line(done)

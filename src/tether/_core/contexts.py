@@ -41,7 +41,8 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
     if isinstance(contexts, Mapping):
         raise TypeError(
             f"contexts must be an array or a frame with one row per context, got "
-            f"{shown(contexts)}: one case with named features is a frame of one row, pandas.DataFrame([case])"
+            f"{shown(contexts)}: one case with named features is a frame of one row, "
+            f"pandas.DataFrame([case])"
         )
     if not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
         try:

@@ -28,7 +28,11 @@ from tether.cli.scanned_paths import (
 )
 from tether.cli.table_file import FileColumns, Wanted, read_columns
 from tether.control.log_checks import warn_and_keep
-from tether.control.repeated_rows import may_have_copies, repeated_lines_warning
+from tether.control.repeated_rows import (
+    may_have_copies,
+    repeated_lines_warning,
+    repeated_rows_warning,
+)
 
 TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
 """The names of the columns of tables of all actions start like this."""
@@ -174,7 +178,7 @@ def _in_memory(
             **columns,
         )
         warn_and_keep(actions, stated.contradiction(table, actions.log_safe))
-        _warn_of_copies(log, table, actions)
+        _warn_of_copies(log, table, actions, stated)
     if proposals is None:
         return actions, None
     with _naming_the_file(proposals):
@@ -182,8 +186,12 @@ def _in_memory(
         return actions, tether.Proposals.from_frame(drawn, source=source, **columns)
 
 
-def _warn_of_copies(path: Path, table: FileColumns, log: tether.Log) -> None:
-    """Look for rows that occur more than once with all columns of the file, also those not used."""
+def _warn_of_copies(
+    path: Path, table: FileColumns, log: tether.Log, stated: ProbabilityColumns
+) -> None:
+    """Look for rows that occur more than once, with actions and with columns that are not used."""
+    if not log.warnings and (numbered := stated.numbered_actions(table)) is not None:
+        warn_and_keep(log, repeated_rows_warning(log, numbered[1]))
     has_others = not set(table.column_names) <= set(table.arrays)
     if has_others and not log.warnings and may_have_copies(log):  # else the file is read once
         warn_and_keep(log, repeated_lines_warning(hash_columns(path)))

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 import tether
 from tether._core import frames, validate
 from tether._core.frames import NoSuchColumnError
-from tether._core.types import Floats
+from tether._core.types import Floats, Integers
 from tether.cli.logarithm_source import Logarithms, LogarithmSource
 from tether.cli.table_file import FileColumns
 from tether.control.contradictions import ratio_contradiction
@@ -169,15 +170,22 @@ class ProbabilityColumns:
             f"{'--probability' if self.names else '--log-optimized'}"
         )
 
+    def numbered_actions(self, table: FileColumns) -> tuple[NDArray[Any], Integers] | None:
+        """The names of the actions beside propensities, and the number of that of each row."""
+        actions = frames.optional(table, "action", self.action)
+        if actions is None or self.propensity is None:
+            return None
+        return np.unique(actions.astype(str), return_inverse=True)
+
     def contradiction(self, table: FileColumns, log_safe: Floats) -> str | None:
         """How the actions of the file contradict the propensities, in words.
 
         With --min-propensity, which tells how many actions there can be.
         """
-        actions = frames.optional(table, "action", self.action)
-        if actions is None or self.propensity is None or self.min_propensity is None:
+        numbered = self.numbered_actions(table)
+        if numbered is None or self.min_propensity is None:
             return None
-        names, taken = np.unique(actions.astype(str), return_inverse=True)
+        names, taken = numbered
         possible = int((1 + PROPENSITY_TOLERANCE) / self.min_propensity)
         return contradiction_of_propensities(names, taken, np.exp(log_safe), possible)
 
