@@ -274,3 +274,38 @@ def test_a_mix_states_its_share_of_the_traffic():
     assert found.optimized_share == pytest.approx(tether.Mix().optimized_share(found.log_beta))
     assert f"{found.optimized_share:.4g} of the decisions are the optimized" in str(found)
     assert tether.calibrate(LOG, alpha=0.2).optimized_share is None
+
+
+def test_losses_in_money_ask_for_their_bound():
+    log = tether.Log(np.linspace(0, 4000, 50), np.full(50, -1.0), np.full(50, -1.0))
+    with pytest.raises(ValueError, match=r"losses go up to 4000.*as bound="):
+        tether.calibrate(log, promise=150)
+    with pytest.raises(ValueError, match="at most bound = 1000") as raised:
+        tether.calibrate(log, promise=150, bound=1000)
+    assert "percentage" not in str(raised.value)
+
+
+def test_a_regressor_is_told_how_it_becomes_a_policy():
+    from sklearn.linear_model import LinearRegression
+
+    with pytest.raises(TypeError, match=r"Categorical\.from_logits"):
+        tether.make_log(None, LinearRegression(), [1], [0], [0.0], propensities=[0.5])
+
+
+def test_one_case_as_a_dictionary_is_told_to_be_a_frame_of_one_row():
+    policy = tether.Categorical.from_probabilities(
+        lambda rows: np.full((len(rows), 2), 0.5), actions=[0, 1]
+    )
+    with pytest.raises(TypeError, match=r"pandas\.DataFrame\(\[case\]\)"):
+        policy.sample({"age": 40, "region": "north"}, np.random.default_rng(0))
+
+
+def test_a_log_of_the_tethered_policy_is_told_whose_it_is():
+    rng = np.random.default_rng(0)
+    safe = tether.Categorical.from_probabilities([[0.5, 0.5]], actions=[0, 1])
+    served = tether.Categorical.from_probabilities([[0.2, 0.8]], actions=[0, 1])
+    contexts = np.zeros(200, dtype=int)
+    actions = served.sample(contexts, rng)
+    propensities = np.exp(served.log_prob(contexts, actions))
+    with pytest.raises(ValueError, match="pass the tethered policy as safe"):
+        tether.make_log(safe, served, contexts, actions, np.zeros(200), propensities=propensities)

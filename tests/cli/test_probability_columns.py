@@ -116,11 +116,56 @@ def test_mistakes_are_named(columns, options, message, tmp_path):
     assert message in one_line(done)
 
 
-def test_a_folder_is_told_to_hold_logarithms(tmp_path):
-    changed(tmp_path / "log.parquet")
-    done = run("calibrate", tmp_path, *COLUMNS, *MIX)
+def test_a_folder_gives_what_one_file_gives(tmp_path):
+    options = (*COLUMNS, "--min-propensity", 0.3, *MIX, "--json")
+    one = changed(tmp_path / "one.parquet")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for number in range(3):
+        rows = {name: values[number::3] for name, values in TABLE.items()}
+        pyarrow.parquet.write_table(pa.table(rows), parts / f"{number}.parquet")
+    found = [run("calibrate", path, *options) for path in (one, parts)]
+    assert [done.exit_code for done in found] == [0, 0], found[1].output
+    betas = [float(json.loads(done.stdout)["beta"]) for done in found]
+    assert betas[1] == pytest.approx(betas[0], rel=1e-9)
+    done = run("calibrate", parts, *COLUMNS, *MIX, "--min-propensity", 0.5)
     assert done.exit_code == 2
-    assert "store their logarithms" in one_line(done)
+    assert "taken with the probability 0.333333" in one_line(done)
+
+
+def test_a_smallest_propensity_goes_with_log_probabilities(tmp_path):
+    columns = {"log_safe": np.log(TABLE["propensity"]), "log_optimized": np.log(PROBABILITY)}
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    path = changed(parts / "log.parquet", **columns)
+    for source in (path, parts):
+        done = run("calibrate", source, "--loss", "left", *MIX, "--min-propensity", 0.33)
+        assert done.exit_code == 0, done.output
+        both = ("--min-propensity", 0.33, "--max-ratio", 4)
+        done = run("calibrate", source, "--loss", "left", *MIX, *both)
+        assert done.exit_code == 2
+        assert "without --max-ratio" in one_line(done)
+
+
+def test_where_compares_dates_and_times(tmp_path):
+    days = np.datetime64("2026-07-01") + np.arange(ROWS) % 90
+    zoned = pa.array(days.astype("datetime64[us]"), pa.timestamp("us", "UTC"))
+    dates = {"day": days, "time": days.astype("datetime64[ns]"), "zoned": zoned}
+    path = changed(tmp_path / "log.parquet", **dates, text=days.astype(str))
+    options = (*COLUMNS, *MIX, "--min-propensity", 0.3, "--json")
+    expected = int((days < np.datetime64("2026-09-01")).sum())
+    for condition in (
+        *("day < 2026-09-01", "time < 2026-09-01", "zoned < 2026-09-01", "text < 2026-09-01"),
+        *("time < 20260901", "time < 2026-09-01T00:00", "zoned < 2026-09-01T00:00+00:00"),
+    ):
+        done = run("calibrate", path, *options, "--where", condition)
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["rows"] == expected
+    for condition in ("day < soon", "day < 2026-09-01T12:00", "segment < soon", "days < 3"):
+        done = run("calibrate", path, *options, "--where", condition)
+        assert done.exit_code == 2
+        assert f"--where '{condition}'" in one_line(done)
+        assert "corrupt" not in one_line(done)
 
 
 def test_a_table_without_log_probabilities_is_told_of_propensities(decisions):
@@ -160,3 +205,43 @@ def test_verify_takes_the_options_of_calibrate(decisions, tmp_path):
     done = run("verify", out, "--log", decisions, *options)
     assert done.exit_code == 0, done.output
     assert "calibrating again gives the same" in one_line(done)
+
+
+@pytest.mark.filterwarnings("always::tether.AssumptionWarning")
+@pytest.mark.parametrize("column", ["action", "treatment"])
+def test_actions_of_other_rows_are_no_useful_promise(column, tmp_path):
+    rng = np.random.default_rng(2)
+    safe = np.array([[0.7, 0.2, 0.1], [0.4, 0.3, 0.3]])[SEGMENT % 2]
+    taken = (rng.random(ROWS)[:, None] > safe.cumsum(axis=1)).sum(axis=1)
+    propensity = safe[np.arange(ROWS), taken]
+    named = np.array(["call", "mail", "none"])[taken]
+    new = np.exp(NEW.log_prob(SEGMENT, taken))
+    options = (*COLUMNS, "--min-propensity", 0.1, *MIX)
+    options += () if column == "action" else ("--action", column)
+    path = changed(tmp_path / "log.parquet", propensity=propensity, new=new, **{column: named})
+    assert run("calibrate", path, *options).exit_code == 0
+    changed(path, propensity=propensity, new=new, **{column: rng.permutation(named)})
+    done = run("calibrate", path, *options, "--out", tmp_path / "found.json")
+    assert done.exit_code == 3, done.output
+    assert "look as if they were from different rows" in one_line(done)
+    assert "the log contradicts itself" in one_line(done)
+    assert not tether.Calibration.load(tmp_path / "found.json").useful
+
+
+def test_a_column_of_actions_that_is_not_there_is_named(decisions):
+    done = run("calibrate", decisions, *COLUMNS, *MIX, "--action", "arm", "--min-propensity", 0.3)
+    assert done.exit_code == 2
+    assert "there is no column 'arm'" in one_line(done)
+
+
+@pytest.mark.filterwarnings("always::tether.AssumptionWarning")
+def test_a_few_dozen_copies_are_found_by_their_actions(tmp_path):
+    amount = np.random.default_rng(5).random(ROWS)
+    rows = {"action": ACTION.astype(str), "amount": amount, "id": np.arange(ROWS)}
+    options = (*COLUMNS, "--min-propensity", 0.3, *MIX, "--context", "amount")
+    path = changed(tmp_path / "log.parquet", **rows)
+    assert "more than once" not in one_line(run("calibrate", path, *options))
+    table = pyarrow.parquet.read_table(path)
+    pyarrow.parquet.write_table(pa.concat_tables([table, table.slice(100, 60)]), path)
+    done = run("calibrate", path, *options)
+    assert "120 of 2,060 rows are in the log more than once" in one_line(done)

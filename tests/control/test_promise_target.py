@@ -204,3 +204,23 @@ def test_an_alpha_between_one_that_is_too_large_and_one_without_a_beta():
     found = reach_promise(solve, {"loss": 0.4})
     assert found.exists
     assert 0.359 < found.constraints[0].alpha <= 0.36
+
+
+def test_where_none_is_small_enough_the_nearest_says_which_terms_forbid_it():
+    rng = np.random.default_rng(5)
+    columns = log_and_proposals(gaussian_columns(rng, 300, 100), False)
+    safe = tether.calibrate(*columns, alpha=0.2, family="mix").safe_losses["loss"]
+    asked = 1.05 * safe
+    found = tether.calibrate(*columns, promise=asked, family="mix")
+    assert not found.exists
+    assert found.nearest is not None
+    terms = found.nearest.terms["loss"]
+    assert asked < terms.total < found.bound
+    again = tether.calibrate(*columns, alpha=terms.alpha, family="mix")
+    assert (again.log_beta, again.promise) == (found.nearest.log_beta, terms.total)
+    text = " ".join(str(found).split())
+    assert f"= {terms.total:.4g}, which does not pass" in text
+    loaded = tether.Calibration.from_dict(found.to_dict())
+    assert loaded == found
+    assert str(loaded) == str(found)
+    assert tether.calibrate(*columns, promise=0.3, family="mix").nearest is None

@@ -180,7 +180,9 @@ def test_a_log_of_another_policy_is_named():
     safe, optimized = categorical(rng, spread=2.0), categorical(rng, spread=2.0)
     contexts = rng.integers(4, size=2000)
     actions = optimized.sample(contexts, rng)
-    found = score_warnings(tether.make_log(safe, optimized, contexts, actions, actions == 1))
+    with pytest.warns(tether.AssumptionWarning, match="or another policy took them"):
+        log = tether.make_log(safe, optimized, contexts, actions, actions == 1)
+    found = score_warnings(log)
     assert any("according to the tables of all actions" in warning for warning in found)
 
 

@@ -66,7 +66,7 @@ def test_finite_actions_are_scored_in_the_log_and_need_no_proposals():
         tether.Pool.uniform(3),
         tether.Pool(np.arange(3.0)),
         contexts,
-        np.zeros(30, int),
+        np.arange(30) % 3,
         np.ones(30),
     )
     assert log.log_safe_all.shape == (30, 3)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 import tether
 from tests.report.example_histories import calibrate_on_simulated_log
+from tether.report.plot_frame import PASSING_COLOR
 
 OPTIMIZED = tether.Gaussian(1.0, 0.8)
 
@@ -141,3 +142,30 @@ def test_the_share_of_mix_is_in_the_title():
     share = tether.Mix().optimized_share(found.log_beta)
     title = found.plot().axes[0].get_title(loc="left")
     assert title.endswith(f"{share:.1%} by the optimized policy")
+
+
+def test_a_promise_that_no_beta_has_is_the_line_and_nothing_below_it_looks_passing():
+    rng = np.random.default_rng(5)
+    actions = rng.normal(size=1000)
+    log = tether.Log(actions > 1.5, -(actions**2) / 2, -((actions - 1) ** 2) / 2, max_ratio=200)
+    asked = 1.12 * float((actions > 1.5).mean())
+    found = tether.calibrate(log, promise=asked, family="mix", test_weight=3.0)
+    assert not found.exists
+    assert found.nearest is not None
+    for calibration in (found, tether.Calibration.from_dict(found.to_dict())):
+        (axes,) = calibration.plot().axes
+        texts = " ".join(text.get_text() for text in axes.texts)
+        assert "promise asked for" in texts
+        assert "alpha =" not in texts
+        assert "A risk below the line is not enough" in texts
+        assert PASSING_COLOR not in {line.get_color() for line in axes.lines}
+
+
+def test_of_a_mix_the_axis_shows_shares_of_decisions():
+    log = tether.Log([0.0] * 500, [-1.0] * 500, [-0.7, -1.5] * 250, max_ratio=2.0)
+    found = tether.calibrate(log, promise=0.2, family="mix")
+    (axes,) = found.plot().axes
+    low, high = axes.get_xlim()
+    assert -8 < low < high < 8
+    assert "50 %" in [label.get_text() for label in axes.get_xticklabels()]
+    assert "share of the decisions" in axes.get_xlabel()

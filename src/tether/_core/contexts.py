@@ -7,6 +7,7 @@ n: n actions of a policy that does not depend on a context.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -37,6 +38,12 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
         if contexts < 1:
             raise ValueError(f"contexts must be at least 1 when it is an integer, got {contexts}")
         return int(contexts)
+    if isinstance(contexts, Mapping):
+        raise TypeError(
+            f"contexts must be an array or a frame with one row per context, got "
+            f"{shown(contexts)}: one case with named features is a frame of one row, "
+            f"pandas.DataFrame([case])"
+        )
     if not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
         try:
             contexts = np.asarray(contexts)

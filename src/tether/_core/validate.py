@@ -101,7 +101,11 @@ def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "")
     largest = array.max()
     if not largest > bound:
         return
-    percent = f"; if {largest:g} is a percentage, divide by 100" if largest <= 100 * bound else ""
+    percent = (
+        f"; if {largest:g} is a percentage, divide by 100"
+        if 1 < largest <= 100 * bound <= 100
+        else ""
+    )
     hint = code_hint(array) or percent + advice
     reject(name, array, array > bound, f"a loss of at most bound = {bound:g}{hint}")
 

@@ -25,6 +25,7 @@ from tether.cli.log_files import (
     read_log_files,
 )
 from tether.cli.probability_columns import (
+    ActionOption,
     DoubtfulColumnsError,
     MinPropensityOption,
     ProbabilityColumns,
@@ -115,6 +116,7 @@ def calibrate(
     propensity: PropensityOption = None,
     probability: ProbabilityOption = None,
     min_propensity: MinPropensityOption = None,
+    action: ActionOption = None,
     source: SourceOption = None,
     reward: RewardOption = None,
     what_if: Annotated[
@@ -153,16 +155,18 @@ def calibrate(
         "blend": blend,
     }
 
-    stated = ProbabilityColumns(propensity, probability, min_propensity)
+    stated = ProbabilityColumns(propensity, probability, min_propensity, action)
 
     def find() -> CalibrationWithGain:
         actions, draws = read_files()
-        if stated.names and (question := stated.exchanged(actions)) is not None:
+        in_memory = isinstance(actions, tether.Log)
+        if in_memory and stated.names and (question := stated.exchanged(actions)) is not None:
             raise DoubtfulColumnsError(question)
-        if isinstance(actions, tether.Log) and has_equal_scores(actions):
+        if in_memory and has_equal_scores(actions):
             columns = propensity or log_safe, probability or log_optimized
             raise DoubtfulColumnsError(stated.equal_scores(*columns))
-        only_taken = stated.names and draws is None and actions.log_safe_all is None
+        has_tables = actions.log_safe_all is not None if in_memory else actions.has_tables
+        only_taken = stated.names and draws is None and not has_tables
         if only_taken and actions.contextual and family != "mix":
             raise ValueError(
                 f"--propensity and --probability tell only the probabilities of the actions that "

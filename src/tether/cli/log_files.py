@@ -20,10 +20,19 @@ from tether._core.frames import NoSuchColumnError
 from tether.cli.file_rows import hash_columns
 from tether.cli.memory_limit import TooManyRowsError
 from tether.cli.probability_columns import DoubtfulColumnsError, ProbabilityColumns
-from tether.cli.scanned_paths import is_in_parts, require_parquet, row_condition
+from tether.cli.scanned_paths import (
+    column_types,
+    is_in_parts,
+    require_parquet,
+    row_condition,
+)
 from tether.cli.table_file import FileColumns, Wanted, read_columns
 from tether.control.log_checks import warn_and_keep
-from tether.control.repeated_rows import may_have_copies, repeated_lines_warning
+from tether.control.repeated_rows import (
+    may_have_copies,
+    repeated_lines_warning,
+    repeated_rows_warning,
+)
 
 TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
 """The names of the columns of tables of all actions start like this."""
@@ -105,14 +114,13 @@ def read_log_files(
     stated = probabilities or ProbabilityColumns()
     shares = {"safe_share": safe_share, "max_ratio": max_ratio}
     if is_in_parts(log, where) or is_in_parts(proposals, where):
-        stated.require_memory()
-        return _scanned(log, proposals, names, columns, shares, reward, source, where)
+        return _scanned(log, proposals, names, columns, shares, reward, source, where, stated)
     try:
         return _in_memory(log, proposals, names, columns, shares, rewards, source, max_rows, stated)
     except TooManyRowsError:
-        if log.suffix != ".parquet" or stated.names:
+        if log.suffix != ".parquet":
             raise
-        return _scanned(log, proposals, names, columns, shares, reward, source, where)
+        return _scanned(log, proposals, names, columns, shares, reward, source, where, stated)
 
 
 def _scanned(
@@ -124,16 +132,18 @@ def _scanned(
     reward: str | None,
     source: str | None,
     where: list[str] | None,
+    stated: ProbabilityColumns,
 ) -> tuple[Any, Any]:
     """The log and the proposals in parts, of which only the named columns are read."""
     require_parquet(log, proposals)
     scores = [name for key, name in columns.items() if key != "context"]
-    condition = row_condition(where, (*losses, *scores, *([reward] if reward else [])))
-    with _naming_the_file(log):
+    measured = (*losses, *scores, *stated.names, *([reward] if reward else []))
+    with _naming_the_file(log, stated):
+        condition = row_condition(where, measured, column_types(log) if where else None)
         loss: Any = losses[0] if len(losses) == 1 else losses
-        actions = tether.Log.scan(
-            log, loss=loss, reward=reward, where=condition, **shares, **columns
-        )
+        scores_of = columns["log_safe"], columns["log_optimized"]
+        opened, shares["max_ratio"] = stated.scan(log, condition, *scores_of, shares["max_ratio"])
+        actions = tether.Log.scan(opened, loss=loss, reward=reward, **shares, **columns)
     if proposals is None:
         return actions, None
     with _naming_the_file(proposals):
@@ -155,7 +165,8 @@ def _in_memory(
 ) -> tuple[tether.Log, tether.Proposals | None]:
     with _naming_the_file(log, stated):
         numbers = [*names, *rewards, *stated.names]
-        table = _read(log, columns, [*numbers, "max_ratio"], numbers, max_rows)
+        others = [*numbers, "max_ratio", stated.action or "action"]
+        table = _read(log, columns, others, numbers, max_rows)
         table, shares["max_ratio"] = stated.read(
             table, columns["log_safe"], columns["log_optimized"], shares["max_ratio"]
         )
@@ -166,7 +177,8 @@ def _in_memory(
             **shares,
             **columns,
         )
-        _warn_of_copies(log, table, actions)
+        warn_and_keep(actions, stated.contradiction(table, actions.log_safe))
+        _warn_of_copies(log, table, actions, stated)
     if proposals is None:
         return actions, None
     with _naming_the_file(proposals):
@@ -174,8 +186,12 @@ def _in_memory(
         return actions, tether.Proposals.from_frame(drawn, source=source, **columns)
 
 
-def _warn_of_copies(path: Path, table: FileColumns, log: tether.Log) -> None:
-    """Look for rows that occur more than once with all columns of the file, also those not used."""
+def _warn_of_copies(
+    path: Path, table: FileColumns, log: tether.Log, stated: ProbabilityColumns
+) -> None:
+    """Look for rows that occur more than once, with actions and with columns that are not used."""
+    if not log.warnings and (numbered := stated.numbered_actions(table)) is not None:
+        warn_and_keep(log, repeated_rows_warning(log, numbered[1]))
     has_others = not set(table.column_names) <= set(table.arrays)
     if has_others and not log.warnings and may_have_copies(log):  # else the file is read once
         warn_and_keep(log, repeated_lines_warning(hash_columns(path)))

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 import tether
 from tether._core import frames, validate
-from tether._core.types import Floats
+from tether._core.frames import NoSuchColumnError
+from tether._core.types import Floats, Integers
+from tether.cli.logarithm_source import Logarithms, LogarithmSource
 from tether.cli.table_file import FileColumns
-from tether.control.score_checks import MEAN_RATIO_ERRORS, MIN_ROWS_OF_MEAN_RATIO
+from tether.control.contradictions import ratio_contradiction
 from tether.policies.propensities import (
     MAX_PROPENSITY,
     PROPENSITY_TOLERANCE,
     checked_propensities,
+    contradiction_of_propensities,
     max_ratio_of,
 )
+
+Logs = Callable[[Any], Floats]
 
 PropensityOption = Annotated[
     str | None,
@@ -43,6 +51,15 @@ MinPropensityOption = Annotated[
 ]
 
 
+ActionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of the actions, which are compared with --propensity and "
+        "--min-propensity. (default: action, if there is one)"
+    ),
+]
+
+
 class DoubtfulColumnsError(ValueError):
     """Columns of probabilities of which each fits the place of the other."""
 
@@ -54,19 +71,53 @@ class ProbabilityColumns:
     propensity: str | None = None
     probability: str | None = None
     min_propensity: float | None = None
+    action: str | None = None
 
     @property
     def names(self) -> list[str]:
         """The columns that are read."""
         return [name for name in (self.propensity, self.probability) if name is not None]
 
-    def require_memory(self) -> None:
-        """Refuse them for files that are read in parts."""
-        if self.names:
+    def scan(
+        self,
+        path: Path,
+        condition: Any,
+        log_safe: str,
+        log_optimized: str,
+        max_ratio: float | None,
+    ) -> tuple[Any, float | None]:
+        """Files in parts that have log-probabilities under these names, and max_ratio."""
+        from tether.scan.parquet import Parquet
+
+        source = Parquet(path, where=condition)
+        made = []
+        for option, column, target, logs in self._made(log_safe, log_optimized):
+            if column not in source.names:
+                raise NoSuchColumnError(option, column, source.names)
+            if target in source.names:
+                raise ValueError(f"{option} {column}: there is a column {target!r} too")
+            made.append((target, column, logs))
+        if self.min_propensity is not None:
+            self._refuse_max_ratio(max_ratio)
+            lowest = validate.number("--min-propensity", self.min_propensity, above=0, below=1)
+            max_ratio = 1 / lowest
+        if not made and self.min_propensity is None:
+            return source, max_ratio
+        found = Logarithms(tuple(made), log_safe, self.min_propensity)
+        return LogarithmSource(source, found), max_ratio
+
+    def _made(self, log_safe: str, log_optimized: str) -> Iterator[tuple[str, str, str, Logs]]:
+        """Each option with its column, the name of its logarithms, and how they are made."""
+        if self.propensity is not None:
+            yield "--propensity", self.propensity, log_safe, _log_propensities
+        if self.probability is not None:
+            yield "--probability", self.probability, log_optimized, _log_probabilities
+
+    def _refuse_max_ratio(self, max_ratio: float | None) -> None:
+        if max_ratio is not None:
             raise ValueError(
-                f"--propensity and --probability are for one file that fits into memory, got "
-                f"{' and '.join(self.names)}: store their logarithms, and name them with "
-                "--log-safe and --log-optimized"
+                f"--min-propensity {self.min_propensity:g} and --max-ratio {max_ratio:g} state the "
+                f"same thing: give --min-propensity without --max-ratio, or the other"
             )
 
     def read(
@@ -75,19 +126,14 @@ class ProbabilityColumns:
         """The table with log-probabilities under the names that a log looks for, and max_ratio."""
         self._refuse_exchanged(table)
         arrays, known = dict(table.arrays), list(table.column_names)
-        for option, column, target, logs in (
-            ("--propensity", self.propensity, log_safe, _log_propensities),
-            ("--probability", self.probability, log_optimized, _log_probabilities),
-        ):
-            if column is None:
-                continue
+        for option, column, target, logs in self._made(log_safe, log_optimized):
             if target in known:
                 raise ValueError(f"{option} {column}: there is a column {target!r} too")
             arrays[target] = logs(frames.column(table, option, column))
             known.append(target)
         if self.min_propensity is not None:
-            if max_ratio is not None or self.propensity is None:
-                raise ValueError("--min-propensity belongs to --propensity, without --max-ratio")
+            self._refuse_max_ratio(max_ratio)
+            frames.column(FileColumns(known, arrays, table.missing), "log_safe", log_safe)
             max_ratio = max_ratio_of(self.min_propensity, arrays[log_safe], finite=True)
         return FileColumns(known, arrays, table.missing), max_ratio
 
@@ -124,23 +170,44 @@ class ProbabilityColumns:
             f"{'--probability' if self.names else '--log-optimized'}"
         )
 
+    def numbered_actions(self, table: FileColumns) -> tuple[NDArray[Any], Integers] | None:
+        """The names of the actions beside propensities, and the number of that of each row."""
+        actions = frames.optional(table, "action", self.action)
+        if actions is None or self.propensity is None:
+            return None
+        return np.unique(actions.astype(str), return_inverse=True)
+
+    def contradiction(self, table: FileColumns, log_safe: Floats) -> str | None:
+        """How the actions of the file contradict the propensities, in words.
+
+        With --min-propensity, which tells how many actions there can be.
+        """
+        numbered = self.numbered_actions(table)
+        if numbered is None or self.min_propensity is None:
+            return None
+        names, taken = numbered
+        possible = int((1 + PROPENSITY_TOLERANCE) / self.min_propensity)
+        return contradiction_of_propensities(names, taken, np.exp(log_safe), possible)
+
     def exchanged(self, log: tether.Log) -> str | None:
         """Ask whether the two columns are exchanged; None if they cannot be.
 
         The mean of optimized over safe probability of the actions that the safe policy took is at
-        most one; exchanged, it is above one by how different the policies are.
+        most one; exchanged, it is above one by how different the policies are. The rule is that of
+        `tether.calibrate`, which promises nothing useful then.
         """
         if self.propensity is None or self.probability is None or log.log_mix is not None:
             return None
-        ratios = np.exp(log.log_optimized - log.log_safe)
-        mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
-        slack = MEAN_RATIO_ERRORS * error + PROPENSITY_TOLERANCE
-        if len(ratios) < MIN_ROWS_OF_MEAN_RATIO or mean <= 1 + slack:
+        log_ratios = log.log_optimized - log.log_safe
+        if ratio_contradiction(log_ratios, 1.0) is None:
             return None
+        ratios = np.exp(log_ratios)
+        error = ratios.std() / np.sqrt(len(ratios))
         return (
             f"are --propensity {self.propensity} and --probability {self.probability} exchanged? "
-            f"The mean of {self.probability} / {self.propensity} is {mean:.3g} ± {error:.2g}, and "
-            "at most 1 where --propensity is the probability with which each action was taken"
+            f"The mean of {self.probability} / {self.propensity} is {ratios.mean():.3g} ± "
+            f"{error:.2g}, and at most 1 where --propensity is the probability with which the "
+            f"action of the same row was taken"
         )
 
 

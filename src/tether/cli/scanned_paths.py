@@ -9,7 +9,8 @@ from __future__ import annotations
 import glob
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ import typer
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Only rows with e.g. 'split = test' or 'day >= 20260101'; several must all hold. "
+        help="Only rows with e.g. 'split = test' or 'day < 2026-09-01'; several must all hold. "
         "Parquet files only."
     ),
 ]
@@ -43,10 +44,27 @@ def is_in_parts(path: Path | None, where: list[str] | None = None) -> bool:
     return bool(where) or path.is_dir() or (not path.exists() and glob.has_magic(str(path)))
 
 
-def row_condition(where: list[str] | None, measured: Collection[str] = ()) -> Any:
+def column_types(path: Path) -> dict[str, Any]:
+    """The types of the columns of the first Parquet file, and of those in names of folders."""
+    from pyarrow import parquet
+
+    from tether.scan.parquet import find_files
+    from tether.scan.partition_folders import folder_types
+
+    files = find_files(path)
+    schema = parquet.read_schema(files[0])
+    return {**folder_types(files), **{field.name: field.type for field in schema}}
+
+
+def row_condition(
+    where: list[str] | None,
+    measured: Collection[str] = (),
+    types: Mapping[str, Any] | None = None,
+) -> Any:
     """The conditions as one expression of Arrow; None without any.
 
-    Rows may not be chosen by what is `measured` of them: future ones cannot be.
+    Rows may not be chosen by what is `measured` of them: future ones cannot be. `types` are those
+    of the columns, by which values are read: a date of the form 2026-09-01 in a column of dates.
     """
     if not where:
         return None
@@ -65,9 +83,56 @@ def row_condition(where: list[str] | None, measured: Collection[str] = ()) -> An
                 "nothing that is promised for such rows holds for future ones"
             )
         compare = COMPARISONS[match["sign"]]
-        condition = compare(pc.field(match["name"]), _value(match["value"]))
+        value: Any = _value(match["value"])
+        if types is not None:
+            if match["name"] not in types:
+                raise ValueError(
+                    f"--where {text!r}: there is no column {match['name']!r}; there are "
+                    f"{list(types)}"
+                )
+            value = value_of_type(text, match["value"], types[match["name"]])
+        condition = compare(pc.field(match["name"]), value)
         found = condition if found is None else found & condition
     return found
+
+
+def value_of_type(condition: str, text: str, kind: Any) -> Any:
+    """The value of a condition, as the column holds it."""
+    import pyarrow as pa
+
+    value, plain = _value(text), text.strip("'\"")
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return plain
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        try:
+            return _moment(plain, kind)
+        except ValueError as error:
+            raise ValueError(
+                f"--where {condition!r}: the column holds {kind}, so the value must be a date or "
+                f"a time such as 2026-09-01 or 2026-09-01T12:00, got {text!r}"
+            ) from error
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if isinstance(value, str) and (is_number or pa.types.is_boolean(kind)):
+        raise ValueError(f"--where {condition!r}: the column holds {kind}, got {text!r}")
+    return value
+
+
+def _moment(text: str, kind: Any) -> Any:
+    """A date or a time of ISO 8601; without a time zone it is in that of the column."""
+    import pyarrow as pa
+
+    moment = datetime.fromisoformat(text)
+    if pa.types.is_date(kind):
+        if moment.time() != time() or moment.tzinfo is not None:
+            raise ValueError("a date has no time")
+        return pa.scalar(moment.date(), pa.date32()).cast(kind)
+    if (kind.tz is None) != (moment.tzinfo is None):
+        if kind.tz is None:
+            raise ValueError("the column has no time zone")
+        moment = moment.replace(tzinfo=pa.lib.string_to_tzinfo(kind.tz))
+    return pa.scalar(moment, pa.timestamp("us", kind.tz)).cast(kind)
 
 
 def _value(text: str) -> bool | int | float | str:

@@ -24,6 +24,7 @@ from tether.cli.log_files import (
     read_log_files,
 )
 from tether.cli.probability_columns import (
+    ActionOption,
     MinPropensityOption,
     ProbabilityColumns,
     ProbabilityOption,
@@ -59,6 +60,7 @@ def verify(
     propensity: PropensityOption = None,
     probability: ProbabilityOption = None,
     min_propensity: MinPropensityOption = None,
+    action: ActionOption = None,
     source: SourceOption = None,
     reward: RewardOption = None,
     as_json: JsonOption = False,
@@ -86,7 +88,7 @@ def verify(
             log_mix=log_mix,
             safe_share=safe_share,
             max_ratio=max_ratio,
-            probabilities=ProbabilityColumns(propensity, probability, min_propensity),
+            probabilities=ProbabilityColumns(propensity, probability, min_propensity, action),
             source=source,
             reward=reward,
         )

@@ -146,7 +146,8 @@ def calibrate(
         *(len(log), found.beta, chosen.name, asked, targets),
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
-    if isinstance(problem, Problem) and not found.covered:  # in parts this takes another pass
+    # In parts this takes another pass; of a contradiction, `make_log` has warned.
+    if isinstance(problem, Problem) and found.contradiction is None and not found.covered:
         warn_user(not_covered(found), AssumptionWarning)
     return found
 
@@ -317,12 +318,23 @@ def _constraints(
         worst = bound[name] if isinstance(bound, Mapping) else bound
         worst = validate.number(f"bound{key}", worst, above=0, below=BOUND_LIMIT)
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
+        if validate.real(f"{asked}{key}", tolerated) >= worst and isinstance(log, Log):
+            _ask_for_a_bound(f"{asked}{key}", tolerated, worst, float(log.loss[name].max()))
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
         if isinstance(log, Log):
             advice = "; only if losses can be larger, pass a larger bound="
             validate.reject_above_bound(f"loss{key}", log.loss[name], worst, advice)
         constraints.append(Constraint(name, tolerated, worst, factor))
     return tuple(constraints)
+
+
+def _ask_for_a_bound(name: str, tolerated: float, bound: float, largest: float) -> None:
+    """Refuse what is tolerated of losses on another scale, such as money, without their bound."""
+    if largest > bound:
+        raise ValueError(
+            f"{name} must be above 0 and below bound = {bound:g}, got {tolerated!r}, and losses go "
+            f"up to {largest:g}: if they are amounts, pass the largest that is possible as bound="
+        )
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:

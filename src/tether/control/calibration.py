@@ -20,7 +20,7 @@ from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
 from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
-from tether.control.promise import PromiseTerms, make_promise, unforeseen_loss
+from tether.control.promise import NearestPromise, PromiseTerms, make_promise, unforeseen_loss
 from tether.control.summary import describe_calibration, write_statement
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         Digests of the policies "safe" and "optimized", of those that have one, where the log is
         from `tether.make_log`; of a shortlist, how its "picker" picks, what draws its
         "candidates", and its "scorer". Serving others is noticed.
+    nearest : NearestPromise, optional
+        Where no beta has the promise that was asked for, the smallest promise that was found.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
     actions: int | None = None
     approximate: str | None = None
     policies: Mapping[str, str] | None = None
+    nearest: NearestPromise | None = None
     _stored_problem: Problem | ProblemInParts | None = field(
         default=None, repr=False, compare=False
     )

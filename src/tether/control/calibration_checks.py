@@ -17,6 +17,7 @@ from tether._core.digests import content_digest
 from tether._core.useful_promise import is_useful
 from tether._version import __version__
 from tether.control.calibration_entries import check_entries, check_provenance
+from tether.control.contradictions import contradiction_among
 from tether.control.coverage import RESTRICTED_WORDS, is_covered
 from tether.control.families import find_family
 from tether.control.promise import ASSUMPTIONS
@@ -125,6 +126,10 @@ def _asked(saved: Mapping[str, Any]) -> Iterator[str]:
             asked = saved["asked_promise"][name]
             if asked >= each["bound"]:
                 yield f"asked_promise[{name!r}] is {asked!r}, not below {each['bound']!r}"
+            if saved.get("nearest") is not None and (
+                _exists(saved) or saved["confidence"] is not None
+            ):
+                yield "nearest is there, although it is for promises that no beta has"
             exact = saved["confidence"] is not None or not _exists(saved)
             if each["alpha"] != asked if exact else promised[name] > asked * (1 + SAME_TOLERANCE):
                 yield (
@@ -172,6 +177,7 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
     promised = _totals(saved)
     asked = saved["asked_promise"] or {each["name"]: each["alpha"] for each in saved["constraints"]}
     covered = is_covered(saved["coverage_limit"], binding["ratio_error"])
+    covered = covered and contradiction_among(saved["warnings"]) is None
     useful = (
         _exists(saved)
         and covered

@@ -81,6 +81,10 @@ def check_entries(saved: Mapping[str, Any]) -> None:
             text(name, warning)
     each_of("promise_terms", saved["promise_terms"], names, _terms)
     each_of("curves", saved["curves"], names, _curve)
+    if saved.get("nearest") is not None:
+        exact_keys("nearest", saved["nearest"], ("log_beta", "terms"))
+        real("nearest.log_beta", saved["nearest"]["log_beta"])
+        each_of("nearest.terms", saved["nearest"]["terms"], names, _terms)
 
 
 def check_constraints(constraints: Any) -> list[str]:

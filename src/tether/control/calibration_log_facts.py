@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether.control.calibration_entries import QUANTILES
+from tether.control.contradictions import contradiction_among
 from tether.control.coverage import COVERED_TETHERED, Coverage, is_covered
 from tether.control.families import Mix
 from tether.control.problem import Problem
@@ -118,9 +119,19 @@ class CalibrationLogFacts:
         """Whether the log can contain all that the tethered and the optimized policy do.
 
         If not, the policies that took the actions never took some of its actions, or took them with
-        other probabilities than stated, and nothing useful is promised.
+        other probabilities than stated, and nothing useful is promised. A log that contradicts its
+        probabilities (`contradiction`) contains neither.
         """
-        return is_covered(self.coverage_limit, self.ratio_error)
+        return self.contradiction is None and is_covered(self.coverage_limit, self.ratio_error)
+
+    @cached_property
+    def contradiction(self) -> str | None:
+        """How the log contradicts the probabilities that it states, in words; None if it does not.
+
+        The actions and the probabilities cannot be from the same rows, or columns are wrong.
+        """
+        found = contradiction_among(self.log_warnings)
+        return self._diagnostics.ratio_contradiction(self.ratio_error) if found is None else found
 
     @property
     def covered_policy(self) -> str:

@@ -12,9 +12,10 @@ from tether._core import records
 from tether._core.validate import frozen
 from tether.control import calibration_checks
 from tether.control.constraint import Constraint
+from tether.control.contradictions import contradiction_among
 from tether.control.coverage import Coverage
 from tether.control.curve import Curve
-from tether.control.promise import ASSUMPTIONS, PromiseTerms
+from tether.control.promise import ASSUMPTIONS, NearestPromise, PromiseTerms
 from tether.control.provenance import read_provenance
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def to_dict(found: Calibration) -> dict[str, Any]:
     content["promise_terms"] = {
         name: asdict(promise) for name, promise in found.promise_terms.items()
     }
+    content["nearest"] = None if found.nearest is None else asdict(found.nearest)
     content["assumptions"] = ASSUMPTIONS
     content["provenance"] = None if found.provenance is None else found.provenance.to_dict()
     gain = found.saved_gain
@@ -99,6 +101,9 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
     """A calibration from decoded entries that have been checked."""
     stated = {name: saved[name] for name in STATED}
     stated["constraints"] = tuple(Constraint(**each) for each in saved["constraints"])
+    if (near := saved.get("nearest")) is not None:
+        terms = {name: PromiseTerms(**each) for name, each in near["terms"].items()}
+        stated["nearest"] = NearestPromise(near["log_beta"], terms)
     loaded = cls(**stated)
     kept = {name: saved[name] for name in DERIVED}
     kept["promise_terms"] = {
@@ -110,6 +115,7 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
     }
     known = saved["coverage"] is not None
     kept["_coverage"] = Coverage(*(saved[name] for name in COVERAGE)) if known else None
+    kept["contradiction"] = contradiction_among(saved["warnings"])
     kept["provenance"] = read_provenance(saved.get("provenance"))
     if saved.get("gain") is not None:
         from tether.control.gain_record import read_gain  # only where there is a gain

@@ -15,6 +15,7 @@ from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 from tether.control.promise import foreseeing_draws
 from tether.control.refuted_log import REFUTED_WORDS
+from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.control.scored_by import PICKER
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
@@ -33,6 +34,10 @@ SAFE_ABOVE_WORDS = "serving the safe policy does not keep it either"
 """What is said of a safe policy that is itself above what is asked for."""
 UNIFORM_TOLERANCE = 1e-9
 """How far, in logs, the safe policy of a shortlist may be from uniform."""
+HARDLY_CHANGED = 1e-3
+"""A smaller share of decisions that change is worth a warning: hardly anything is gained."""
+HARDLY_CHANGED_WORDS = "in practice the safe policy"
+"""What is said of a policy that changes hardly any decision."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -70,8 +75,16 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
-    elif not found.useful:
-        yield why_not_useful(found)
+    elif not found.useful and (why := why_not_useful(found)) not in found.log_warnings:
+        yield why
+    if found.useful and np.isfinite(found.log_beta):
+        changed = measured.changed(found)
+        if changed is not None and changed < HARDLY_CHANGED:
+            yield (
+                f"{HARDLY_CHANGED_WORDS}: {100 * changed:.2g} % of the decisions change at this "
+                f"beta. Collect rows, or ask for a larger promise, to use more of the optimized "
+                f"policy"
+            )
     if found.exists and found.confidence is None:
         yield from _near_alpha(found, measured)
     if problem.blend:
@@ -114,7 +127,9 @@ def find_warnings(
             f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
-    yield from measured.score_warnings()
+    for suspicion in measured.score_warnings():
+        if found.contradiction is None or HIGH_RATIO_WORDS not in suspicion:  # said already
+            yield suspicion
 
 
 def _more_draws(found: Calibration) -> str:
@@ -185,7 +200,9 @@ def why_not_useful(found: Calibration) -> str:
 
 
 def not_covered(found: Calibration) -> str:
-    """The log does not contain what the tethered policy does, in words."""
+    """Why the log does not contain what the tethered policy does, in words."""
+    if found.contradiction is not None:
+        return found.contradiction
     return (
         f"nothing useful is promised: the log contains only {found.coverage:.1%} of what "
         f"{found.covered_policy} does (by chance at most {found.coverage_limit:.1%}), and nothing "

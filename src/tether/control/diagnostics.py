@@ -16,6 +16,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.constraint import Constraint
+from tether.control.contradictions import ratio_contradiction
 from tether.control.coverage import Coverage, coverage_of, optimized_coverage
 from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
@@ -93,6 +94,10 @@ class Diagnostics(Protocol):
         """The same of the optimized policy, where it is too small to be chance."""
         ...
 
+    def ratio_contradiction(self, allowed: float) -> str | None:
+        """How ratios that may be wrong by a factor contradict the log, in words."""
+        ...
+
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""
         ...
@@ -103,6 +108,10 @@ class Diagnostics(Protocol):
 
     def gain(self, found: Calibration) -> Gain | None:
         """What the calibration buys; None if the log has no rewards."""
+        ...
+
+    def changed(self, found: Calibration) -> float | None:
+        """The share of decisions that change; None where it is not known without more passes."""
         ...
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
@@ -215,6 +224,13 @@ class DiagnosticsInMemory:
         """The same of the optimized policy, where it is too small to be chance."""
         return optimized_coverage(self.problem.given_log)
 
+    def ratio_contradiction(self, allowed: float) -> str | None:
+        """How ratios that may be wrong by a factor contradict the log, in words."""
+        log = self.problem.given_log
+        if log.log_mix is not None:  # single rows may have larger expectations
+            return None
+        return ratio_contradiction(log.log_optimized - log.log_safe, allowed)
+
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""
         along_path = len(self.problem.path_log_betas) > 0  # draws of neither policy
@@ -232,6 +248,14 @@ class DiagnosticsInMemory:
         from tether.control.gains import gain  # which needs calibrations
 
         return gain(found)
+
+    def changed(self, found: Calibration) -> float | None:
+        """The share of decisions that change; None along a path, where it is not estimated."""
+        if len(self.problem.path_log_betas):
+            return None
+        from tether.control.gains import gain  # which needs calibrations
+
+        return (found.saved_gain or gain(found)).changed.mean
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk along beta."""

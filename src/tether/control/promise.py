@@ -26,6 +26,7 @@ With a confidence the promise is another one: α, with that probability over log
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,22 @@ class PromiseTerms:
     def added(self) -> float:
         """What is added to alpha."""
         return self.stability + self.safe_excess + self.unforeseen
+
+
+@dataclass(frozen=True)
+class NearestPromise:
+    """The terms of the smallest promise that was found where none is as small as asked for.
+
+    Parameters
+    ----------
+    log_beta : float
+        Log of the beta whose promises these are. It does not pass.
+    terms : mapping of str to PromiseTerms
+        What each promise is made of.
+    """
+
+    log_beta: float
+    terms: Mapping[str, PromiseTerms]
 
 
 def make_promise(

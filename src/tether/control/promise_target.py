@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from tether.control.calibration import Calibration
+from tether.control.promise import NearestPromise
 
 MAX_STEPS = 40
 """The most times that alpha is lowered."""
@@ -34,14 +35,15 @@ def reach_promise(
 
     Where no alpha gives such a promise, the result has no beta: the safe policy is served.
     """
-    alphas = dict(asked)
+    alphas, nearest = dict(asked), _Nearest(asked)
     found, too_large = solve(alphas), alphas
     too_small = dict.fromkeys(asked, -np.inf)
     steps = 0
     while not _kept(found, asked):
         steps += 1
+        nearest.note(found)
         if steps > MAX_STEPS:
-            return _without_beta(found, asked)
+            return _without_beta(found, asked, nearest)
         if found.exists:
             too_large = alphas
             alphas = {name: _lowered(found, name, asked[name]) for name in asked}
@@ -49,10 +51,10 @@ def reach_promise(
             too_small = alphas
         if any(alphas[name] <= too_small[name] for name in asked):
             if steps == 1 or not _apart(too_small, too_large, asked):
-                return _without_beta(found, asked)
+                return _without_beta(found, asked, nearest)
             alphas = {name: (too_small[name] + too_large[name]) / 2 for name in asked}
         if any(alphas[name] < SMALLEST_SHARE * asked[name] for name in asked):
-            return _without_beta(found, asked)
+            return _without_beta(found, asked, nearest)
         found = solve(alphas)
     while steps and _apart(alphas, too_large, asked):
         middle = {name: (alphas[name] + too_large[name]) / 2 for name in asked}
@@ -64,7 +66,24 @@ def reach_promise(
     return replace(found, asked_promise=dict(asked))
 
 
-def _without_beta(found: Calibration, asked: Mapping[str, float]) -> Calibration:
+class _Nearest:
+    """The promise that exceeds what is asked for by least, of those that were tried."""
+
+    def __init__(self, asked: Mapping[str, float]) -> None:
+        self.asked, self.excess = asked, np.inf
+        self.promise: NearestPromise | None = None
+
+    def note(self, found: Calibration) -> None:
+        """Keep the terms of a calibration if they come nearer."""
+        if not found.exists:
+            return
+        excess = max(found.promises[name] - self.asked[name] for name in self.asked)
+        if excess < self.excess:
+            self.excess = excess
+            self.promise = NearestPromise(found.log_beta, found.promise_terms)
+
+
+def _without_beta(found: Calibration, asked: Mapping[str, float], nearest: _Nearest) -> Calibration:
     """The safe policy: no beta has the promise that was asked for."""
     none = dict.fromkeys(found.log_beta_by_constraint, -np.inf)
     at_asked = tuple(replace(each, alpha=asked[each.name]) for each in found.constraints)
@@ -74,6 +93,7 @@ def _without_beta(found: Calibration, asked: Mapping[str, float]) -> Calibration
         constraints=at_asked,
         log_beta_by_constraint=none,
         asked_promise=dict(asked),
+        nearest=nearest.promise,
     )
 
 

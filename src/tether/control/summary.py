@@ -8,8 +8,9 @@ import numpy as np
 
 from tether._core.description import Description
 from tether.control.calibration_warnings import SAFE_ABOVE_WORDS
+from tether.control.contradictions import CONTRADICTION_WORDS
 from tether.control.diagnostics import RISK_TOLERANCE
-from tether.control.promise import ASSUMPTIONS
+from tether.control.promise import ASSUMPTIONS, NearestPromise, PromiseTerms
 from tether.control.refuted_log import REFUTED_WORDS
 
 if TYPE_CHECKING:
@@ -27,8 +28,11 @@ def describe_calibration(found: Calibration) -> Description:
             promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
-        if found.exists and found.confidence is None:
-            facts.append(("made of", _terms(found, constraint)))
+        if found.exists and found.contradiction is None and found.confidence is None:
+            terms = found.promise_terms[constraint.name]
+            facts.append(("made of", terms_in_words(terms)))
+        elif found.nearest is not None:
+            facts.append(("would be made of", _nearest(found.nearest, constraint)))
         facts.append((risk, _risk(found, constraint)))
     if found.optimized_share is not None:
         share = f"{found.optimized_share:.4g} of the decisions are the optimized policy's"
@@ -71,6 +75,8 @@ def write_statement(found: Calibration) -> str:
     """The promise in one sentence."""
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
+    if found.contradiction is not None:
+        return f"none: {CONTRADICTION_WORDS} that it states"
     statement = f"{_expected_loss(found)} of the next action is at most {found.promise:.4g}"
     if len(found.promises) > 1:
         each = ", ".join(f"{name} {value:.4g}" for name, value in found.promises.items())
@@ -97,6 +103,8 @@ def _headline(found: Calibration) -> str:
         return f"beta = 0: serve the safe policy only {family}"
     if found.refuted_by:
         return f"beta = {found.beta:.4g}: {REFUTED_WORDS}; serve the safe policy {family}"
+    if found.contradiction is not None:
+        return f"beta = {found.beta:.4g}: nothing is promised, the log contradicts itself {family}"
     if not found.covered:
         return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):
@@ -117,6 +125,8 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     """The promise on one loss."""
     if not found.exists:
         return "none"
+    if found.contradiction is not None:
+        return f"none: {CONTRADICTION_WORDS} that it states"
     bound = f"{found.promises[constraint.name]:.4g}"
     text = f"{_expected_loss(found)} of the next action is at most {bound}"
     if found.confidence is not None:
@@ -126,13 +136,22 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     return text if found.useful else f"no useful promise: {text}"
 
 
-def _terms(found: Calibration, constraint: Constraint) -> str:
+def _nearest(nearest: NearestPromise, constraint: Constraint) -> str:
+    """The terms of a promise that is too large, at the alpha that comes nearest."""
+    terms = nearest.terms[constraint.name]
+    return (
+        f"{terms_in_words(terms)} = {terms.total:.4g}, which does not pass: the smallest promise "
+        f"that was found, at beta = {np.exp(nearest.log_beta):.4g}, and {constraint.alpha:.4g} was "
+        f"asked for"
+    )
+
+
+def terms_in_words(terms: PromiseTerms) -> str:
     """The terms of a promise, with what each is for."""
-    terms = found.promise_terms[constraint.name]
     excess = 0.0 if terms.safe_excess < 1e-6 * terms.alpha else terms.safe_excess
     text = (
         f"{terms.alpha:.4g} (alpha) + {terms.stability:.2g} (stability: beta was chosen on this "
-        f"log) + {excess:.2g} (safe excess: for logs on which only the safe policy can serve)"
+        f"log) + {excess:.2g} (safe excess: on some other logs no beta would pass)"
     )
     if terms.unforeseen:
         text += f" + {terms.unforeseen:.2g} (actions that no draw foresees)"

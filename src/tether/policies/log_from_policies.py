@@ -13,6 +13,11 @@ from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+from tether.control.contradictions import (
+    ratio_contradiction,
+    taken_too_often,
+    with_lacking_actions,
+)
 from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
@@ -103,8 +108,8 @@ def make_log(
     Warns
     -----
     AssumptionWarning
-        If actions are in the log more rarely than the policies say, or more rows occur several
-        times than by chance, as in a table of files that overlap.
+        If actions are in the log more rarely or more often than the policies or propensities say,
+        or more rows occur several times than by chance, as in a table of files that overlap.
 
     Examples
     --------
@@ -192,7 +197,7 @@ def make_log(
     log_logged = columns[_column(logging_policy)]
     _check_possible(logging_policy, log_logged)
     max_ratio = max_ratio_of(min_propensity, tables.get("safe", columns["log_safe"]), finite=finite)
-    lacking = None
+    lacking = contradiction = None
     if known is not None:
         logged_table = tables[logging_policy]
         lacking = lacking_actions_warning(
@@ -209,8 +214,14 @@ def make_log(
         reward=rewards,
         scored_by=note_policies(safe, optimized, contexts, known, tables),
     )
+    if known is not None and logged_by is None and approximate is None:
+        contradiction = taken_too_often(
+            *(known, taken, np.exp(log_logged), len(known), "probability"),
+            "Actions and contexts look as if they were from different rows, actions are coded in "
+            "another order than the safe policy's, or another policy took them",
+        ) or ratio_contradiction(log.log_optimized - log.log_safe, ratio_error)
     copies = repeated_rows_warning(log, None if known is None else taken)
-    return warn_and_keep(log, lacking, copies)
+    return warn_and_keep(log, with_lacking_actions(contradiction, lacking), copies)
 
 
 def _check_lengths(losses: Losses, rewards: ArrayLike | None, rows: int) -> None:

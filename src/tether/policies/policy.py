@@ -200,6 +200,12 @@ def as_policy(name: str, policy: Any) -> Policy:
         )
     method = getattr(policy, "__name__", "")
     hint = f"; pass the model itself, not its {method}" if method.startswith("predict") else ""
+    if hasattr(policy, "predict"):
+        hint = (
+            ": it predicts a number, not probabilities of actions. A function that predicts it "
+            "for each action makes a policy: tether.Categorical.from_logits(function, actions=..., "
+            "temperature=...)"
+        )
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
         f"or a torch distribution, got {shown(policy)}{hint}"

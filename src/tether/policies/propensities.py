@@ -19,6 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import column_labels, labels
 from tether._core.types import Floats, Integers, Losses
+from tether.control.contradictions import (
+    ratio_contradiction,
+    taken_too_often,
+    with_lacking_actions,
+)
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
 from tether.policies.categorical import picked, positions
@@ -65,7 +70,24 @@ def log_of_propensities(
         stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
         stated["log_safe_all"] = two_action_table(values, taken)
     log = Log(losses, log_safe, picked(table, taken), scored_by=noted, **stated)
-    return warn_and_keep(log, lacking)
+    contradiction = contradiction_of_propensities(
+        optimized.actions, taken, values
+    ) or ratio_contradiction(log.log_optimized - log.log_safe, 1.0)
+    return warn_and_keep(log, with_lacking_actions(contradiction, lacking))
+
+
+def contradiction_of_propensities(
+    names: NDArray[Any], taken: Integers, propensities: Floats, actions: int | None = None
+) -> str | None:
+    """Say that actions were taken more often than their propensities allow; None if they may be.
+
+    `actions` is how many there can be, if not only those with a name here.
+    """
+    return taken_too_often(
+        *(names, taken, propensities, max(len(names), actions or 0), "propensity"),
+        "Actions and propensities look as if they were from different rows, or one of them is the "
+        "wrong column",
+    )
 
 
 def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool) -> float | None:
@@ -124,7 +146,8 @@ def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
     raise ValueError(
         f"propensities disagree with the safe policy in {int(off.sum())} of {len(off)} row(s), by "
         f"more than {PROPENSITY_TOLERANCE:.0%} ({shown}): the safe policy passed is not the one "
-        f"that took these actions, or contexts or actions are in another order or coding"
+        f"that took these actions, or contexts or actions are in another order or coding. Of "
+        f"decisions that a tethered policy made, pass the tethered policy as safe"
     )
 
 

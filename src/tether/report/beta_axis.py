@@ -42,6 +42,13 @@ def beta_ticks(low: float, high: float, most: int = MAX_BETA_TICKS) -> dict[floa
     return {tick: format_beta(tick) for tick in ticks}
 
 
+def share_ticks(low: float, high: float) -> dict[float, str]:
+    """Shares of the optimized policy in a mix between two logs of beta, which is their odds."""
+    shares = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+    ticks = {math.log(share / (1 - share)): f"{100 * share:g} %" for share in shares}
+    return {tick: text for tick, text in ticks.items() if low - 0.2 <= tick <= high + 0.2}
+
+
 def beta_scale(log_betas: Sequence[float]) -> BetaScale:
     """Place betas on a logarithmic axis, with separate places for 0 and infinity."""
     finite = [log_beta for log_beta in log_betas if math.isfinite(log_beta)]

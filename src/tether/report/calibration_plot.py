@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.control.calibration import Calibration
-from tether.report.beta_axis import NEAR_BETA, beta_ticks
+from tether.report.beta_axis import NEAR_BETA, beta_ticks, share_ticks
 from tether.report.number_format import format_beta, format_number
 from tether.report.plot_frame import (
     LINE_STYLES,
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 ROOM_FOR_A_LABEL = 1.05
 """How much higher than the promise an axis is, so that its label is below the title."""
+
+
+LARGEST_SHARE_LOG_ODDS = math.log(999)
+"""Of a mix, shares of the optimized policy from 0.1 % to 99.9 % are drawn, and beta itself."""
 
 
 def plot_calibration(calibration: Calibration, axes: Axes | None = None) -> Figure:
@@ -72,7 +76,8 @@ def draw_calibration(
         label = f"{one_line(constraint.name)}, alpha {alpha}{', binding' if binding else ''}"
         # The part above alpha is a second line in its own color, cut where the risk meets alpha.
         x, y = with_crossings(curve.log_beta, curve.risk / unit, level)
-        axes.plot(x, np.where(y <= level, y, np.nan), color=PASSING_COLOR, label=label, **style)
+        passing = PASSING_COLOR if calibration.exists else ink()  # below the line is not enough
+        axes.plot(x, np.where(y <= level, y, np.nan), color=passing, label=label, **style)
         axes.plot(x, np.where(y >= level, y, np.nan), color=PLOT_ABOVE_ALPHA_COLOR, **style)
         if len(curve.log_beta):
             lows.append(float(np.quantile(curve.log_beta, 0.02)))
@@ -83,9 +88,16 @@ def draw_calibration(
     axes.set_xlim(low, high)
     promised = calibration.promise if annotate and not several and calibration.useful else level
     start_at_zero(axes, ROOM_FOR_A_LABEL * promised)
-    ticks = beta_ticks(low, high)
-    axes.set_xticks(list(ticks), list(ticks.values()))
     where = "beta (left: safe policy, right: optimized policy)" if annotate else "beta"
+    if calibration.optimized_share is not None and annotate:
+        low, high = max(low, -LARGEST_SHARE_LOG_ODDS), min(high, LARGEST_SHARE_LOG_ODDS)
+        low, high = min(low, *highs[:finite], 0.0), max(high, *highs[:finite], 0.0)
+        axes.set_xlim(low - 0.4, high + 0.4)
+        ticks = share_ticks(low, high)
+        where = "share of the decisions made by the optimized policy: beta / (1 + beta)"
+    else:
+        ticks = beta_ticks(low, high)
+    axes.set_xticks(list(ticks), list(ticks.values()))
     finish_axes(axes, where, "calibrated risk / alpha" if several else "calibrated risk")
     if finite:
         log_beta = calibration.log_beta
@@ -108,7 +120,11 @@ def draw_calibration(
 def _draw_levels(calibration: Calibration, axes: Axes) -> None:
     """Draw the promise above alpha, and today's loss with its label at the other end."""
     alpha = f"alpha = {format_number(calibration.alpha)}"
-    if not calibration.useful:
+    if not calibration.exists and calibration.asked_promise is not None:
+        asked = f"promise asked for: {format_number(calibration.alpha)}"
+        draw_level(axes, calibration.alpha, asked)
+        _say_what_is_missing(calibration, axes)
+    elif not calibration.useful:
         draw_level(axes, calibration.alpha, alpha)
     else:
         promise = f"promise: at most {format_number(calibration.promise)}"
@@ -120,6 +136,21 @@ def _draw_levels(calibration: Calibration, axes: Axes) -> None:
         today = calibration.safe_losses[calibration.binding.name]
         text = f"safe policy today: {format_number(today)}"
         draw_level(axes, today, text, above=False, at_right=True, line_style=":")
+
+
+def _say_what_is_missing(calibration: Calibration, axes: Axes) -> None:
+    """Say why a risk below the line is not enough: a promise is more than alpha."""
+    if calibration.nearest is None:
+        return
+    terms = calibration.nearest.terms[calibration.binding.name]
+    added = {"stability": terms.stability, "safe excess": terms.safe_excess}
+    added |= {"unforeseen": terms.unforeseen} if terms.unforeseen else {}
+    parts = " + ".join(f"{format_number(value)} {name}" for name, value in added.items())
+    text = (
+        f"A risk below the line is not enough: the smallest promise found is\n"
+        f"{format_number(terms.alpha)} alpha + {parts} = {format_number(terms.total)}"
+    )
+    axes.text(0.01, 0.02, text, transform=axes.transAxes, ha="left", va="bottom", color=ink())
 
 
 def _zoom(calibration: Calibration, axes: Axes) -> None:

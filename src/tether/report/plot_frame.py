@@ -90,6 +90,9 @@ def draw_level(
         ha="right" if at_right else "left",
         va="bottom" if above else "top",
         color=ink(),
+        # The label stays readable where a curve crosses it.
+        bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
+        zorder=4,
     )
 
 

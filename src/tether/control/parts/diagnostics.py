@@ -13,6 +13,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
+from tether.control.contradictions import summed_ratio_contradiction
 from tether.control.coverage import COVERED_OPTIMIZED, Coverage, coverage_of
 from tether.control.curve import Curve
 from tether.control.diagnostics import RISK_TOLERANCE
@@ -281,6 +282,14 @@ class DiagnosticsInParts:
         found = coverage_of(sums.rows, ratio, square, math.log(log.max_ratio))
         return None if found is None else found._replace(policy=COVERED_OPTIMIZED)
 
+    def ratio_contradiction(self, allowed: float) -> str | None:
+        """How ratios that may be wrong by a factor contradict the log, in words."""
+        if self.problem.log.columns.log_mix is not None:
+            return None
+        sums = self._scores[0]
+        ratio, square = (float(each) for each in sums.sums.logs[:2])
+        return summed_ratio_contradiction(sums.rows, ratio, square, allowed)
+
     def provenance(self) -> Provenance:
         """Which log, proposals, settings and version this came from."""
         return provenance_in_parts(self.problem, *self._scores)
@@ -292,6 +301,11 @@ class DiagnosticsInParts:
         from tether.control.gains import gain  # which needs calibrations
 
         return gain(found)
+
+    def changed(self, found: Calibration) -> float | None:
+        """The share of decisions that change; None where it is not known without more passes."""
+        gain = found.saved_gain
+        return found.optimized_share if gain is None else gain.changed.mean
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk at the breakpoints, thinned to equal steps of their rank."""
