@@ -104,7 +104,7 @@ def test_a_log_that_is_refuted_has_no_useful_promise_saved_or_not(tmp_path):
         assert each.promise <= 0.1
         assert not each.useful
         assert "a calibration on this log does not hold" in str(each).splitlines()[0]
-        assert "no useful promise: the expected loss" in each.statement
+        assert each.statement == "none: the log contradicts the probabilities that it states"
         with pytest.warns(tether.PromiseWarning, match="serve the safe policy instead. no useful"):
             shortlist.tethered(each)
     shortlist.tethered(0.5)  # a number of one's own has no promise to warn of
