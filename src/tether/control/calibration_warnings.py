@@ -75,8 +75,10 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
-    elif not found.useful and not found.refuted_by:  # or a warning of the log says it already
-        if (why := why_not_useful(found)) not in found.log_warnings:
+    elif not found.useful:
+        # what refutes a log is a warning of the log already
+        why = found.contradiction if found.refuted_by else why_not_useful(found)
+        if why is not None and why not in found.log_warnings:
             yield why
     if found.useful and np.isfinite(found.log_beta):
         changed = measured.changed(found)
