@@ -87,14 +87,15 @@ class ProbabilityColumns:
         max_ratio: float | None,
     ) -> tuple[Any, float | None]:
         """Files in parts that have log-probabilities under these names, and max_ratio."""
-        from tether.scan.parquet import Parquet
+        from tether.scan.source import open_source
 
-        source = Parquet(path, where=condition)
+        source = open_source(path, where=condition)
+        names = source.names or []
         made = []
         for option, column, target, logs in self._made(log_safe, log_optimized):
-            if column not in source.names:
-                raise NoSuchColumnError(option, column, source.names)
-            if target in source.names:
+            if column not in names:
+                raise NoSuchColumnError(option, column, names)
+            if target in names:
                 raise ValueError(f"{option} {column}: there is a column {target!r} too")
             made.append((target, column, logs))
         if self.min_propensity is not None:

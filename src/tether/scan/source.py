@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tether._core.kernels import Kernel, merge_all
 from tether._core.shown import shown
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
+from tether.scan.equal_files import equal_files_warning
 from tether.scan.same_rows import Visited, Visiting
+
+if TYPE_CHECKING:
+    from tether.scan.parquet import Parquet
 
 FRAME_PACKAGES = ("duckdb", "_duckdb", "narwhals", "polars", "pyspark")
 """The packages whose frames are taken as a source."""
@@ -62,6 +68,13 @@ class FunctionSource:
         return f"FunctionSource({getattr(self.function, '__name__', self.function)!s})"
 
 
+def without_equal_files(files: Parquet) -> Parquet:
+    """The files, after a warning if some of them have the same content."""
+    if (copies := equal_files_warning(files.files)) is not None:
+        warn_user(copies, AssumptionWarning)
+    return files
+
+
 def open_source(source: Any, *, where: Any = None) -> Source:
     """The source of what a user passed.
 
@@ -92,7 +105,7 @@ def open_source(source: Any, *, where: Any = None) -> Source:
     ):
         from tether.scan.parquet import Parquet
 
-        return Parquet(source, where=where)
+        return without_equal_files(Parquet(source, where=where))
     if where is not None:
         raise TypeError(
             "where filters Parquet files only: filter the frame or the partitions themselves"
