@@ -61,9 +61,9 @@ class Plan(Described):
 
     How accurate it is: where the truth is a large log, rows for a promise were within a quarter of
     those with which 90 % of simulated logs passed, and of those with which half did, from 30 rows
-    on, the noise of the simulation included (`benchmarks/plan_rows.py`). The rows for an alpha are exact for losses of 0 or the bound. A
-    plan is no more accurate than the risks it is given: a log knows its own safe risk to about
-    √(safe risk/rows).
+    on, the noise of the simulation included (`benchmarks/plan_rows.py`). The rows for an alpha are
+    exact for losses of 0 or the bound. A plan is no more accurate than the risks it is given: a log
+    knows its own safe risk to about √(safe risk/rows).
 
     Parameters
     ----------
