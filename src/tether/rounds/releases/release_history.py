@@ -199,7 +199,8 @@ class ReleaseHistory(Described):
         is_lost = step.calibration.reason == NO_OLD_ROWS and step.calibration.confidence is None
         if is_lost and step.number > 1:
             return step.why
-        return closed_share_advice(step.calibration)
+        is_of_this_release = self.steps[0].calibration.reason == NO_OLD_ROWS
+        return closed_share_advice(step.calibration, outcomes_may_come=is_of_this_release)
 
     @property
     def warnings(self) -> tuple[str, ...]:
