@@ -20,6 +20,7 @@ from tether.rounds.releases.pooled_losses import pooled_losses
 from tether.rounds.releases.release_summary import describe_release, steps_columns
 from tether.rounds.releases.stalled_share import open_first_step, stalled_share
 from tether.rounds.releases.step import why_share
+from tether.rounds.releases.unwatched_system import unwatched_system
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,9 +204,15 @@ class ReleaseHistory(Described):
         return closed_share_advice(step.calibration, outcomes_may_come=is_of_this_release)
 
     @property
+    def unwatched(self) -> str:
+        """Since when the new system serves without rows, so that nothing of it is watched."""
+        return unwatched_system(self.steps, self.share)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Everything that keeps the share down or looks wrong, each in words."""
-        found = (self.inverted, self.exceeded, self.closed, self.missing, self.stalled)
+        wrong = (self.inverted, self.exceeded, self.unwatched)
+        found = (*wrong, self.closed, self.missing, self.stalled)
         return tuple(each for each in found if each)
 
     @property
