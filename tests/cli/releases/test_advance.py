@@ -38,9 +38,9 @@ def test_the_exit_code_says_that_the_old_system_answers_all_keys(store, tmp_path
 
 
 def test_steps_that_end_by_themselves_are_not_ended_by_hand(tmp_path):
-    options = ["--guardrail", "x=0.1", "--keys-per-step", 5]
+    options = ["--guardrail", "x=0.1", "--keys-per-step", 50]
     assert run("release", "start", tmp_path / "a.db", *options).exit_code == 0
     done = run("release", "advance", tmp_path / "a.db")
     assert done.exit_code == 2
-    assert "the steps of this release end by themselves, after 5 keys" in one_line(done)
+    assert "the steps of this release end by themselves, after 50 keys" in one_line(done)
     assert run("release", "advance", tmp_path / "no.db").exit_code == 2

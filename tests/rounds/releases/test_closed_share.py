@@ -2,6 +2,7 @@
 
 import pytest
 
+import tether
 from tether.release import ArmCounts, Guardrail, ramp_share
 from tether.rounds.releases.closed_share import closed_share_advice
 
@@ -24,6 +25,27 @@ def test_the_advice_names_what_would_help(guardrail, old, confidence, advice):
     made = ramp_share({"x": guardrail}, old={"x": old}, new={"x": NONE}, confidence=confidence)
     assert made.share == 0
     assert advice in closed_share_advice(made)
+
+
+def test_outcomes_of_the_first_step_that_are_late_count_when_they_arrive():
+    """The same store goes on, so nobody is told to begin in another one."""
+    keys = [f"user {k}" for k in range(200)]
+    with tether.Release("sqlite://", {"harm": 0.05}) as release:
+        release.assign(keys)
+        release.observe(keys[:150], [0.0] * 150)
+        release.advance()
+        assert release.share == 0
+        assert release.history().closed == (
+            "50 of the 200 rows of the old system have no outcome yet. Report them to this "
+            "release: the next step counts those that have arrived by then"
+        )
+        release.observe(keys[150:], [0.0] * 50)
+        release.advance()
+        assert release.share > 0
+        assert release.history().closed == ""
+    unknown = {"harm": [0.0] * 150 + [float("nan")] * 50}
+    with tether.Release("sqlite://", {"harm": 0.05}, old=unknown) as release:
+        assert "in another store" in release.history().closed  # a log gets no outcomes
 
 
 def test_there_is_none_where_the_old_system_passes_or_nothing_is_known_of_it():

@@ -60,6 +60,7 @@ def open_release(
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored and given is not None:
+        given.check_first_step()
         with store.writing(exclusive=True) as writer:
             stored = read_settings(writer.connection)
             if not stored:

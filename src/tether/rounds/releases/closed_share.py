@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tether.release.ramp_result import GuardrailShare, RampShare
+from tether.rounds.releases.missing_outcomes import share_if_harmless
 
 
-def closed_share_advice(found: RampShare) -> str:
+def closed_share_advice(found: RampShare, *, outcomes_may_come: bool = False) -> str:
     """What to do where the old system alone does not pass; empty where that is not the reason.
 
     In expectation a release keeps the rows of the old system that it began with; with a confidence
-    later ones count too.
+    later ones count too. `outcomes_may_come` says whether those rows are of the first step, whose
+    missing outcomes count as soon as they have arrived, and not of a log.
     """
     closed = [each for each in found.guardrails.values() if each.share == 0 and each.old.rows]
     if found.share > 0 or not closed:
@@ -26,6 +28,12 @@ def closed_share_advice(found: RampShare) -> str:
         return (
             f"the mean of the old losses is {mean:.3g} itself, so that more rows alone will hardly "
             f"help, and this release cannot go on: tolerate more, in another store"
+        )
+    if each.old.pending and outcomes_may_come and share_if_harmless(found) > 0:
+        return (
+            f"{each.old.pending:,} of the {each.old.rows:,} rows of the old system have no outcome "
+            f"yet. Report them to this release: the next step counts those that have arrived by "
+            f"then"
         )
     if found.confidence is not None:
         return "more rows of the old system are needed; those of this release count too"

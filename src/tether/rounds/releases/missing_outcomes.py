@@ -22,13 +22,8 @@ def missing_outcomes(share: RampShare, *, wait: int = 0) -> str:
     ]
     if not said:
         return ""
-    harmless = ramp_share(
-        {name: each.guardrail for name, each in share.guardrails.items()},
-        old={name: _all_known(each.old) for name, each in share.guardrails.items()},
-        new={name: _all_known(each.new) for name, each in share.guardrails.items()},
-        confidence=share.confidence,
-    )
-    if harmless.share <= share.share:
+    harmless = share_if_harmless(share)
+    if harmless <= share.share:
         return ""
     later = ""
     if any(each.new.pending for each in share.guardrails.values()):
@@ -38,8 +33,18 @@ def missing_outcomes(share: RampShare, *, wait: int = 0) -> str:
         )
     return (
         f"when the share was computed, {'; '.join(said)}. If each of them were 0, it would be "
-        f"{harmless.share:.3%}{later}"
+        f"{harmless:.3%}{later}"
     )
+
+
+def share_if_harmless(share: RampShare) -> float:
+    """What the share would be if every outcome that is missing were 0."""
+    return ramp_share(
+        {name: each.guardrail for name, each in share.guardrails.items()},
+        old={name: _all_known(each.old) for name, each in share.guardrails.items()},
+        new={name: _all_known(each.new) for name, each in share.guardrails.items()},
+        confidence=share.confidence,
+    ).share
 
 
 def _steps(count: int) -> str:

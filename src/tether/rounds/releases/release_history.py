@@ -18,8 +18,9 @@ from tether.rounds.releases.inverted_losses import inverted_losses
 from tether.rounds.releases.missing_outcomes import missing_outcomes
 from tether.rounds.releases.pooled_losses import pooled_losses
 from tether.rounds.releases.release_summary import describe_release, steps_columns
-from tether.rounds.releases.stalled_share import stalled_share
+from tether.rounds.releases.stalled_share import open_first_step, stalled_share
 from tether.rounds.releases.step import why_share
+from tether.rounds.releases.unwatched_system import unwatched_system
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,6 +144,8 @@ class ReleaseHistory(Described):
         What people did to the release, in order.
     unstored : int
         How many answers the old system gave while the store was unavailable, which count nowhere.
+    step_seconds : float, optional
+        After how many seconds a step ends; None if not by time.
     """
 
     store: str
@@ -158,11 +161,15 @@ class ReleaseHistory(Described):
     alarms: tuple[Alarm, ...]
     audit: tuple[AuditRecord, ...]
     unstored: int = 0
+    step_seconds: float | None = None
 
     @property
     def stalled(self) -> str:
-        """Why the share does not grow although steps end; empty if nothing holds it."""
-        return "" if self.alarm else stalled_share(self.steps, wait=self.wait)
+        """Why the share does not grow although time passes; empty if nothing holds it."""
+        if self.alarm:
+            return ""
+        goes_on = open_first_step(self.steps, self.step_seconds)
+        return goes_on or stalled_share(self.steps, wait=self.wait)
 
     @property
     def missing(self) -> str:
@@ -189,12 +196,23 @@ class ReleaseHistory(Described):
     @property
     def closed(self) -> str:
         """What to do where the old system alone does not pass; empty if it does."""
-        return closed_share_advice(self.steps[-1].calibration)
+        step = self.steps[-1]
+        is_lost = step.calibration.reason == NO_OLD_ROWS and step.calibration.confidence is None
+        if is_lost and step.number > 1:
+            return step.why
+        is_of_this_release = self.steps[0].calibration.reason == NO_OLD_ROWS
+        return closed_share_advice(step.calibration, outcomes_may_come=is_of_this_release)
+
+    @property
+    def unwatched(self) -> str:
+        """Since when the new system serves without rows, so that nothing of it is watched."""
+        return unwatched_system(self.steps, self.share)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Everything that keeps the share down or looks wrong, each in words."""
-        found = (self.inverted, self.exceeded, self.closed, self.missing, self.stalled)
+        wrong = (self.inverted, self.exceeded, self.unwatched)
+        found = (*wrong, self.closed, self.missing, self.stalled)
         return tuple(each for each in found if each)
 
     @property

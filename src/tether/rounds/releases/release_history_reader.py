@@ -115,6 +115,7 @@ class ReleaseReader:
             alarms=tuple(alarm_record(row, audit) for row in self._alarms),
             audit=audit,
             unstored=count_unstored(connection),
+            step_seconds=settings.step_seconds,
         )
 
     def _first_alarms(self) -> Iterator[int | None]:

@@ -20,6 +20,7 @@ from tether._core.warning_categories import AssumptionWarning
 from tether.release.arm_counts import ArmCounts
 from tether.release.assignment import LONGEST_SALT
 from tether.release.guardrail import Guardrail
+from tether.release.least_rows import least_old_rows
 from tether.rounds.limits import Limit, check_names, default_alarm_risk
 from tether.rounds.releases.described_settings import compared_settings
 from tether.rounds.releases.repeated_losses import repeated_losses
@@ -85,6 +86,23 @@ class ReleaseSettings(RunSettings):
         if self.log is None:
             return {name: ArmCounts(0, 0.0) for name in self.limits}
         return {name: ArmCounts(**each) for name, each in self.log.items()}
+
+    @property
+    def least_first_rows(self) -> int:
+        """How many rows the first step needs, if its rows are those of the old system; else 0."""
+        is_collecting = self.log is None and self.confidence is None
+        return least_old_rows(self.guardrails) if is_collecting else 0
+
+    def check_first_step(self) -> None:
+        """Refuse a new release whose first step has too few keys for any share above 0."""
+        least = self.least_first_rows
+        if self.keys_per_step is not None and self.keys_per_step < least:
+            raise ValueError(
+                f"keys_per_step must be at least {least:,} for these guardrails, got "
+                f"{self.keys_per_step:,}: only the keys of the first step say how good the old "
+                f"system is, and with fewer the new one could never have a key. Or give the old "
+                f"system's losses from before the release"
+            )
 
     @property
     def salt_bytes(self) -> bytes:

@@ -19,6 +19,7 @@ from tether.rounds.history import Alarm, Estimate
 from tether.rounds.history_reader import mean_losses
 from tether.rounds.interventions import checked_actor, checked_reason
 from tether.rounds.losses_seen import OLD_SUMS, LossesSeen
+from tether.rounds.releases import step as steps_of_releases
 from tether.rounds.releases.beginning import ByHand
 from tether.rounds.releases.followed_history import FollowedHistory
 from tether.rounds.releases.key_rows import NEW, OLD, Key
@@ -26,7 +27,7 @@ from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.release import Release
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.release_watch import ReleaseWatch
-from tether.rounds.releases.step import Step
+from tether.rounds.releases.step import Step, goes_on
 from tether.rounds.releases.unstored_answers import UnstoredAnswers
 from tether.rounds.silence import taken
 from tether.rounds.store import schema
@@ -105,13 +106,18 @@ class ReleaseState:
         Returns
         -------
         datetime.datetime or None
-            The time, in UTC; None if it does not end by time, or an alarm keeps it from ending.
+            The time, in UTC; None if it does not end by time, an alarm keeps it from ending, or its
+            time is over and it goes on until enough keys have come.
         """
         is_paused = self.alarm is not None and not self.step.collects_old_rows(settings)
         if settings.step_seconds is None or is_paused:
             return None
-        begun = datetime.fromisoformat(self.step.begun)
-        return begun + timedelta(seconds=settings.step_seconds)
+        ends = datetime.fromisoformat(self.step.begun) + timedelta(seconds=settings.step_seconds)
+        return None if self._lacking(settings) and steps_of_releases.moment() >= ends else ends
+
+    def _lacking(self, settings: ReleaseSettings) -> int:
+        """How many keys the step needs at least, whatever its time."""
+        return self.step.rows_lacking(settings, self.step.rows_before + self.keys)
 
     def told(self, settings: ReleaseSettings) -> str:
         """Say what holds now, and why.
@@ -137,6 +143,8 @@ class ReleaseState:
             until = f"{settings.keys_per_step:,} keys have come"
         elif ends is not None:
             until = f"{ends:%Y-%m-%d %H:%M} UTC"
+        elif settings.step_seconds is not None:
+            return f"{goes_on(self.keys, settings.least_first_rows)}; the new one has no keys"
         return (
             f"collecting rows of the old system until {until} ({self.keys:,} so far); the new one "
             f"has no keys"

@@ -1,4 +1,4 @@
-"""Why the share of a release does not grow although steps end: too few keys are new to the system.
+"""Why the share of a release does not grow although time passes: too few keys are new to a system.
 
 A row is the first unit of a key that the new system answered. Keys that come back add none, also
 after an alarm was cleared: see docs/explanation/release.md, "What one row is".
@@ -7,11 +7,13 @@ after an alarm was cleared: see docs/explanation/release.md, "What one row is".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW
+from tether.release.least_rows import least_old_rows
+from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.rounds.releases import step as steps_of_releases
 
 if TYPE_CHECKING:
@@ -44,6 +46,25 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
         f"in step {number}, {rows:,} keys were new to the new system, fewer than a quarter "
         f"of the {window:,} of step {last.window}; keys that come back are no rows, so the share "
         f"stays until more keys come"
+    )
+
+
+def open_first_step(steps: Sequence[StepRecord], step_seconds: float | None) -> str:
+    """Why the first step, which collects rows of the old system, goes on after its time, in words.
+
+    Empty if it does not.
+    """
+    first, found = steps[0], steps[0].calibration
+    collects = len(steps) == 1 and found.reason == NO_OLD_ROWS and found.confidence is None
+    if not collects or step_seconds is None:
+        return ""
+    least = least_old_rows({name: each.guardrail for name, each in found.guardrails.items()})
+    ends = datetime.fromisoformat(first.begun) + timedelta(seconds=step_seconds)
+    if first.old.rows >= least or steps_of_releases.moment() < ends:
+        return ""
+    return (
+        f"{steps_of_releases.goes_on(first.old.rows, least)}; with fewer the new one could never "
+        f"have a key"
     )
 
 

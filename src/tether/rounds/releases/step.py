@@ -84,6 +84,27 @@ class Step:
         """
         return self.number == 1 and settings.log is None and settings.confidence is None
 
+    def rows_lacking(self, settings: ReleaseSettings, rows: int) -> int:
+        """Count the keys without which the step would end the release: its share could not leave 0.
+
+        Their number depends on what is tolerated alone, and not on losses.
+
+        Parameters
+        ----------
+        settings : ReleaseSettings
+            The settings of the release.
+        rows : int
+            How many rows the release has.
+
+        Returns
+        -------
+        int
+            Their number; 0 unless the step collects the old system's rows and has too few.
+        """
+        if not self.collects_old_rows(settings):
+            return 0
+        return max(0, settings.least_first_rows - (rows - self.rows_before))
+
     def is_over(
         self,
         settings: ReleaseSettings,
@@ -112,7 +133,8 @@ class Step:
         -------
         bool
             True if its keys have come, its time is over, or a person has resumed; while an alarm
-            stands, only for a step that collects the old system's rows, which no resumption ends.
+            stands, only for a step that collects the old system's rows, which no resumption ends,
+            and which goes on after its time while it has too few of them.
         """
         if not self.collects_old_rows(settings):
             if is_halted:
@@ -123,7 +145,8 @@ class Step:
             return rows - self.rows_before >= settings.keys_per_step
         if settings.step_seconds is not None:
             passed = now - datetime.fromisoformat(self.begun)
-            return passed.total_seconds() >= settings.step_seconds
+            is_late = passed.total_seconds() >= settings.step_seconds
+            return is_late and not self.rows_lacking(settings, rows)
         return False
 
     def keys_left(
@@ -219,8 +242,16 @@ def why_share(share: RampShare, window: int, number: int) -> str:
     if share.reason == NO_OLD_ROWS and number == 1:
         return "this step collects rows of the old system; the new one has no keys yet"
     if share.reason == NO_OLD_ROWS and share.confidence is None:
-        return f"{share.reason}: only those of the first step count, and it had none; begin anew"
+        return (
+            f"{share.reason}: only those of the first step count, and it had none. Begin another "
+            f"release, in another store"
+        )
     return share.why(f"step {window}", WITHOUT_ROWS)
+
+
+def goes_on(rows: int, least: int) -> str:
+    """Why a first step whose time is over has not ended, in words."""
+    return f"step 1 goes on: {rows:,} of at least {least:,} keys of the old system have come"
 
 
 def moment() -> datetime:

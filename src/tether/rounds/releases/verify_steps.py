@@ -112,6 +112,11 @@ def find_wrong_length(settings: ReleaseSettings, step: Step, following: Step) ->
                 f"step {step.number} began at {step.begun} and the next one at {following.begun}, "
                 f"before its {settings.step_seconds:g} seconds were over"
             )
+        if step.rows_lacking(settings, following.rows_before):
+            yield (
+                f"step {step.number} ended after {rows} keys of the old system, and needs at least "
+                f"{settings.least_first_rows}"
+            )
 
 
 def _arm(step: int, served: int) -> Arm:
