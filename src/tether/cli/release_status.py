@@ -16,12 +16,14 @@ from tether.cli.status_text import INTERVAL_HEADING, estimate_text, limits_text,
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import ReleaseHistory
 
-TOLD = ("stalled", "missing", "inverted", "exceeded", "closed")
-"""What is told of a release in words, each empty if there is nothing to say."""
+TOLD = ("stalled", "missing", "inverted", "exceeded", "closed", "warnings")
+"""What is told of a release in words, each empty if there is nothing to say; and all of it."""
 
 
 def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
-    """The title, the table of steps, and one of losses for each guardrail."""
+    """The title, the table of steps, what looks wrong, and the losses of each guardrail."""
+    from tether.report.releases.release_sentences import release_notes
+
     sure = "in expectation"
     if history.confidence is not None:
         sure = f"with confidence {history.confidence:g}"
@@ -32,13 +34,7 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
         f"{sure}, steps: {history.length}{waits}; the new system has {history.share:.3%}"
     )
     lines: list[RenderableType] = [plain_text(title), _steps(history)]
-    for told in (history.inverted, history.exceeded, history.closed):
-        if told:
-            lines.append(plain_text(f"{told[0].upper()}{told[1:]}.", "yellow"))
-    if history.missing:
-        lines.append(plain_text(f"Missing outcomes: {history.missing}.", "yellow"))
-    if history.stalled:
-        lines.append(plain_text(f"The share stays: {history.stalled}."))
+    lines += [plain_text(note, "yellow") for note in release_notes(history)]
     for name in history.limits:
         lines += [plain_text(""), _losses(history, name)]
     return lines

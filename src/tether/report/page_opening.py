@@ -19,7 +19,7 @@ from tether.report.sentences import (
 if TYPE_CHECKING:
     from tether.rounds.history import History
 
-STATE_ICONS = {"running": "●", "alarm": "▲", "safe": "■", "empty": "○"}
+STATE_ICONS = {"running": "●", "held": "◆", "alarm": "▲", "safe": "■", "empty": "○"}
 MAX_UNBROKEN_NAME = 24
 """A policy name of up to this many characters is not broken at its hyphens in the heading."""
 
@@ -54,7 +54,7 @@ def opening_block(
     promise: tuple[str, str],
     figures: Sequence[Sequence[str]],
 ) -> Markup:
-    """A state, its sentence, a promise with its explanation, and key figures."""
+    """A state, its sentence and warnings, a promise with its explanation, and key figures."""
     stated, explanation = promise
     return element(
         "div",
@@ -70,6 +70,7 @@ def opening_block(
             sentence,
         ),
         element("p", state.details, class_="details") if state.details else None,
+        [element("p", note, class_="warning") for note in state.notes],
         element("p", element("strong", stated), " ", explanation, class_="promise"),
         description_list(figures, "key-figures"),
         class_="opening",

@@ -26,12 +26,17 @@ MAX_ROUNDS_LISTED = 12
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run: a heading, a sentence, and details for whoever has to act on it."""
+    """The state of a run: a heading, a sentence, and details for whoever has to act on it.
 
-    kind: Literal["running", "alarm", "safe", "empty"]
+    `notes` are sentences about what holds it back or looks wrong; a run that goes on with one is
+    "held".
+    """
+
+    kind: Literal["running", "held", "alarm", "safe", "empty"]
     heading: str
     sentence: str
     details: str
+    notes: tuple[str, ...] = ()
 
 
 def run_state(history: History) -> RunState:

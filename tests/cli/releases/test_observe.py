@@ -135,7 +135,7 @@ def test_wrong_arguments(assigned, keys_file, tmp_path, monkeypatch, words, mess
         ("user 1,,x", "column 'complaint' must hold numbers, got 'x'"),
         ("user 1,both,0", "system must be one of"),
         ("nobody,,0", "key 'nobody' was never assigned"),
-        ("user 1,,0\nuser 1,,0", "keys must have each key once"),
+        ("user 1,,0\nuser 1,,1", "key 'user 1' has two outcomes that differ"),
         (",,0", "a key must have 1 to 500 bytes"),
     ],
 )
@@ -173,7 +173,10 @@ def test_of_several_losses_of_a_key_the_first_may_be_kept(assigned, tmp_path, mo
     path = write(tmp_path / "losses.csv", given)
     done = run("release", "observe", store, "--file", path)
     assert done.exit_code == 2
-    assert "each key once" in one_line(done)
+    assert f"key {KEYS[0]!r} has two outcomes that differ, {{'complaint': 0.25}} and" in one_line(
+        done
+    )
+    assert "skip the later ones with --keep-first" in one_line(done)
     done = run("release", "observe", store, "--file", path, "--keep-first")
     assert done.output == "3 new losses stored.\n"
     assert _total(store, "complaint") == (3, pytest.approx(0.875))
@@ -184,3 +187,29 @@ def test_of_several_losses_of_a_key_the_first_may_be_kept(assigned, tmp_path, mo
     done = run("release", "observe", store, "--file", path)
     assert "skip them with --keep-first; 0 new losses were stored before" in one_line(done)
     assert run(*again, "--keep-first").output == "0 new losses stored.\n"
+
+
+def test_the_same_loss_twice_counts_once(assigned, tmp_path):
+    path = write(tmp_path / "losses.csv", {"key": [KEYS[0], KEYS[0]], "complaint": [1.0, 1.0]})
+    assert run("release", "observe", assigned[0], "--file", path).output == "1 new loss stored.\n"
+
+
+def test_unknown_keys_may_be_skipped_and_are_listed(assigned, tmp_path):
+    store, systems = assigned
+    other = "new" if systems[1] == "old" else "old"
+    columns = {
+        "key": ["nobody", KEYS[0], KEYS[1]],
+        "system": [None, systems[0], other],
+        "complaint": [1.0, 0.5, 0.25],
+    }
+    path = write(tmp_path / "losses.csv", columns)
+    assert run("release", "observe", store, "--file", path).exit_code == 2
+    done = run("release", "observe", store, "--file", path, "--skip-unknown")
+    assert done.output.splitlines() == [
+        "1 new loss stored.",
+        "Skipped: key 'nobody' was never assigned.",
+        f"Skipped: key {KEYS[1]!r} was never assigned to the {other} system.",
+    ]
+    assert _total(store, "complaint") == (1, 0.5)
+    one = ["release", "observe", store, "--key", "nobody", "--loss", "complaint=1"]
+    assert "Skipped: key 'nobody'" in run(*one, "--skip-unknown").output

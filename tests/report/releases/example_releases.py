@@ -40,6 +40,14 @@ def ramp() -> ReleaseHistory:
         return release.history()
 
 
+def above_tolerated() -> ReleaseHistory:
+    """The new system is bad from the start: it keeps a small share, and no alarm stands."""
+    log = {"complaint": np.arange(2_000) < 20}
+    with tether.Release("sqlite://", {"complaint": 0.03}, old=log, salt=b"x") as release:
+        simulate(release, 3, {"complaint": (0.01, 0.4)}, np.random.default_rng(5), 2_000)
+        return release.history()
+
+
 def two_guardrails() -> ReleaseHistory:
     log = {"complaint": np.zeros(2_000), "refund": np.zeros(2_000)}
     guardrails = {"complaint": 0.05, "refund": (0.2, 2.0)}
@@ -112,6 +120,7 @@ EXAMPLES = {
     for function in (
         started,
         ramp,
+        above_tolerated,
         two_guardrails,
         confident,
         active_alarm,

@@ -39,6 +39,24 @@ def test_the_opening_states_the_share_and_the_promise(name):
         assert "No promise applies" in opening.text
 
 
+def test_everything_that_looks_wrong_is_said_and_the_heading_is_no_plain_running(name):
+    history, page = example(name), parse(rendered(name))
+    opening = next(page.find_all("div", **{"class": "opening"}))
+    said = [node.text for node in opening.find_all("p", **{"class": "warning"})]
+    assert len(said) == len(history.warnings)
+    for warning, shown in zip(history.warnings, said, strict=True):
+        assert warning[1:] in shown
+    is_plain = any(opening.find_all("span", **{"class": "state running"}))
+    assert not (is_plain and history.warnings)
+
+
+def test_a_bad_new_system_is_held_back():
+    page = rendered("above_tolerated")
+    assert "is above what is tolerated (0.03)" in page
+    assert "Consider to halt it." in page
+    assert "<title>Running, held back: " in page
+
+
 def test_every_guardrail_has_its_figures():
     opening = next(parse(rendered("two_guardrails")).find_all("div", **{"class": "opening"}))
     terms = [node.text for node in opening.find_all("dt")]

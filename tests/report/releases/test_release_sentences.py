@@ -21,6 +21,7 @@ from tether.report.releases.release_sentences import (
             "This step collects",
         ),
         ("ramp", "running", "The new system answers", "Why this share: 1,000 rows of step 5."),
+        ("above_tolerated", "held", "The new system answers", "Why this share: "),
         ("confident", "running", "The new system answers", "Why this share: all rows so far."),
         ("active_alarm", "alarm", "The old system has answered all keys since", "The risk monitor"),
         ("cleared_alarm", "safe", "since an alarm ended step 1", "a new ramp begins"),

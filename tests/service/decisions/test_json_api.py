@@ -82,6 +82,37 @@ def test_an_outcome_of_the_old_system_without_a_row_is_skipped(client):
     assert "never assigned" in refused.json()["error"]["message"]
 
 
+def test_an_outcome_that_is_in_a_request_twice_counts_once(client):
+    client.post("/v1/decisions", json={"keys": ["mia", 12]})
+    twice = {"outcomes": [outcome("mia", 0.5), outcome(12), outcome("mia", 0.5), outcome("12")]}
+    assert client.post("/v1/outcomes", json=twice).json() == {"new": 2, "without_row": 0}
+    client.post("/v1/decisions", json={"key": "noa"})
+    in_order = {"outcomes": [outcome("noa", 0), outcome("noa", 1)], "keep_first": True}
+    assert client.post("/v1/outcomes", json=in_order).json() == {"new": 1, "without_row": 0}
+    assert client.post("/v1/outcomes", json=outcome("noa", 1)).status_code == 409
+
+
+def test_outcomes_without_a_row_are_skipped_and_listed_if_asked_for(client):
+    client.post("/v1/decisions", json={"keys": ["uma", "val"]})
+    given = [outcome("uma", 1), outcome("val", 1, "new"), outcome("who", 1, "new"), outcome(5)]
+    assert client.post("/v1/outcomes", json={"outcomes": given}).status_code == 400
+    found = client.post("/v1/outcomes", json={"outcomes": given, "skip_unknown": True}).json()
+    assert found == {
+        "new": 1,
+        "without_row": 3,
+        "skipped": [
+            {"key": "val", "system": "new", "assigned": ["old"]},
+            {"key": "who", "system": "new", "assigned": []},
+            {"key": 5, "system": "old", "assigned": []},
+        ],
+    }
+    assert client.post("/v1/outcomes", json=outcome("uma", 0.5)).status_code == 409  # stored
+    alone = outcome("who", 1, "new") | {"skip_unknown": True}
+    assert client.post("/v1/outcomes", json=alone).json()["new"] == 0
+    known = outcome("uma", 1) | {"skip_unknown": True}
+    assert client.post("/v1/outcomes", json=known).json()["skipped"] == []
+
+
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
@@ -108,7 +139,17 @@ def test_an_outcome_of_the_old_system_without_a_row_is_skipped(client):
         ("outcomes", outcome("a") | {"loss": 1}, "got 'loss'"),
         ("outcomes", outcome("a") | {"keep_first": 1}, "keep_first must be true or false, got 1"),
         ("outcomes", {"outcomes": [3]}, "outcomes[0] must be an object, got int"),
-        ("outcomes", {"outcomes": [outcome("a"), outcome("a")]}, "each key once"),
+        ("outcomes", outcome("a") | {"skip_unknown": "x"}, "skip_unknown must be true or false"),
+        (
+            "outcomes",
+            {"outcomes": [outcome("b"), outcome("a"), outcome("a", 1)]},
+            "key 'a' has two outcomes that differ, {'complaint': 0.0} and {'complaint': 1.0}",
+        ),
+        (
+            "outcomes",
+            {"outcomes": [outcome("a"), outcome("a", system="new")], "keep_first": True},
+            "key 'a' has outcomes of the old and of the new system in one request",
+        ),
     ],
 )
 def test_errors_name_what_is_wrong(client, path, body, message):

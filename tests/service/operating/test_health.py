@@ -7,6 +7,7 @@ import subprocess
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.service.running import running, settings
+from tether.release import ArmCounts
 
 
 def labels(system):
@@ -17,8 +18,10 @@ def test_metrics_say_what_happened(tmp_path):
     with running(settings(tmp_path / "release.db")) as client:
         client.post("/v1/decisions", json={"keys": ["ann", "bob"]})
         outcome = {"key": "ann", "system": "old", "losses": {"complaint": 0}}
-        client.post("/v1/outcomes", json=outcome)
+        for _ in range(2):  # a repeat is no new loss
+            client.post("/v1/outcomes", json=outcome)
         client.post("/v1/outcomes", json=outcome | {"key": "never asked"})
+        client.post("/v1/decisions", json={"key": "ann"})  # comes back, and is no new row
         client.post("/v1/halt", json={"reason": "a test"})
         client.get("/nothing")
         found = client.get("/metrics")
@@ -28,7 +31,9 @@ def test_metrics_say_what_happened(tmp_path):
         for family in text_string_to_metric_families(found.text)
         for sample in family.samples
     }
-    assert samples["tether_decisions_total", ("stored", "true"), ("system", "old")] == 2
+    assert samples["tether_decisions_total", ("stored", "true"), ("system", "old")] == 3
+    assert samples[("tether_step_keys",)] == 2
+    assert samples[("tether_warnings",)] == 0
     assert samples["tether_decisions_total", ("stored", "false"), ("system", "old")] == 0
     outcomes = {each: samples["tether_outcomes_total", *labels(each)] for each in ("old", "new")}
     assert outcomes == {"old": 1, "new": 0}
@@ -41,12 +46,20 @@ def test_metrics_say_what_happened(tmp_path):
     assert samples[("tether_alarm_standing",)] == samples[("tether_store_available",)] == 1
     assert samples[("tether_share",)] == 0
     assert samples["tether_http_requests_total", ("route", "other"), ("status", "404")] == 1
-    assert samples["tether_http_request_seconds_count", ("route", "/v1/decisions")] == 1
+    assert samples["tether_http_request_seconds_count", ("route", "/v1/decisions")] == 2
     if program := shutil.which("promtool"):
         checked = subprocess.run(
             [program, "check", "metrics"], input=found.content, capture_output=True
         )
         assert checked.returncode == 0, checked.stderr
+
+
+def test_warnings_are_counted(tmp_path):
+    old = {"complaint": ArmCounts(1_000, 100.0)}  # above what is tolerated
+    with running(settings(tmp_path / "release.db", release={"old": old})) as client:
+        warnings = client.get("/v1/status").json()["warnings"]
+        assert warnings
+        assert f"tether_warnings {len(warnings)}.0\n" in client.get("/metrics").text
 
 
 def test_nothing_is_promised_while_the_new_system_has_no_keys(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +53,14 @@ def observe(
             "where the losses of a key come in order.",
         ),
     ] = False,
+    skip_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unknown",
+            help="Skip and list losses of keys that were never assigned to the system, instead of "
+            "refusing all.",
+        ),
+    ] = False,
 ) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
@@ -67,23 +77,70 @@ def observe(
     if system not in (None, "old", "new"):
         raise ValueError(f"--system must be old or new, got {system!r:.80}")
     with Release(store, deadline=SECONDS_PER_BATCH) as release:
+        storing = _Storing(release, keep_first, skip_unknown)
         if file is not None:
-            count = _observe_file(release, file, system, keep_first)
+            _observe_file(storing, file, system)
         else:
             losses = named_numbers("--loss", loss or [])
             with naming_options({"losses": "--loss"} | KEEP_FIRST):
-                count = release.observe(key or "", losses, system=system, keep_first=keep_first)
-    print_line(f"{count:,} new {'loss' if count == 1 else 'losses'} stored.")
+                storing.observe([key or ""], {k: [v] for k, v in losses.items()}, system)
+    print_line(f"{storing.count:,} new {'loss' if storing.count == 1 else 'losses'} stored.")
+    for each in storing.skipped:
+        print_line(f"Skipped: {each}.")
 
 
-def _observe_file(release: Release, path: Path, system: str | None, keep_first: bool) -> int:
-    names = list(release.settings.limits)
+@dataclass
+class _Storing:
+    """Where losses go, how many were new, and what was skipped, once each, in words."""
+
+    release: Release
+    keep_first: bool
+    skip_unknown: bool
+    count: int = 0
+    skipped: dict[str, None] = field(default_factory=dict)
+
+    def observe(
+        self, keys: list[str], losses: Mapping[str, Sequence[float]], system: str | None
+    ) -> None:
+        """Store the losses of keys, each once, and without unknown ones if those are skipped."""
+        from tether.rounds.releases.repeated_outcomes import counted_places
+
+        outcomes = [
+            dict(zip(losses, each, strict=True)) for each in zip(*losses.values(), strict=True)
+        ]
+        places = counted_places(keys, outcomes, keep_first=self.keep_first)
+        if self.skip_unknown:
+            places = self._known(keys, places, system)
+        if places:
+            self.count += self.release.observe(
+                [keys[place] for place in places],
+                {name: [values[place] for place in places] for name, values in losses.items()},
+                system=system,
+                keep_first=self.keep_first,
+            )
+
+    def _known(self, keys: list[str], places: list[int], system: str | None) -> list[int]:
+        """Those places whose keys have a row of the system, or of any if none is named."""
+        from tether.rounds.releases.assigned_systems import assigned_systems
+
+        found = assigned_systems(self.release, [keys[place] for place in places])
+        known = []
+        for place, systems in zip(places, found, strict=True):
+            if system in systems or (system is None and systems):
+                known.append(place)
+            else:
+                to = "" if system is None else f" to the {system} system"
+                self.skipped[f"key {keys[place]!r} was never assigned{to}"] = None
+        return known
+
+
+def _observe_file(storing: _Storing, path: Path, system: str | None) -> None:
+    names = list(storing.release.settings.limits)
     if {KEY_COLUMN, SYSTEM_COLUMN} & set(names):
         raise ValueError(
             f"--file: a guardrail is named {KEY_COLUMN!r} or {SYSTEM_COLUMN!r}, as another column "
             f"is; use --key and --loss"
         )
-    count = 0
     for batch in read_batches(path, texts=(KEY_COLUMN, SYSTEM_COLUMN), numbers=names):
         if KEY_COLUMN not in batch.texts or not batch.numbers:
             raise ValueError(
@@ -92,46 +149,24 @@ def _observe_file(release: Release, path: Path, system: str | None, keep_first: 
             )
         try:
             with naming_options(KEEP_FIRST):
-                count += _observe_batch(release, batch, system, keep_first)
+                _observe_batch(storing, batch, system)
         except (ValueError, TypeError) as error:
             last = batch.first + batch.rows - 1
             raise ValueError(
-                f"--file {path}, rows {batch.first:,} to {last:,}: {error}; {count:,} new losses "
-                f"were stored before"
+                f"--file {path}, rows {batch.first:,} to {last:,}: {error}; {storing.count:,} new "
+                f"losses were stored before"
             ) from error
-    return count
 
 
-def _observe_batch(release: Release, batch: Batch, system: str | None, keep_first: bool) -> int:
-    """Store each guardrail and system of some rows by itself, as far as its losses are known.
-
-    If `keep_first`, a key may be there several times, and the first of its rows counts.
-    """
+def _observe_batch(storing: _Storing, batch: Batch, system: str | None) -> None:
+    """Store each guardrail and system of some rows by itself, as far as its losses are known."""
     keys = np.array(batch.texts[KEY_COLUMN], dtype=object)
     stated = np.array(batch.texts.get(SYSTEM_COLUMN, [""] * batch.rows), dtype=object)
     if system is not None:
         if not np.isin(stated, ["", system]).all():
             raise ValueError(f"--system {system} contradicts the column {SYSTEM_COLUMN!r}")
         stated[:] = system
-    count = 0
     for each in dict.fromkeys(stated.tolist()):
         for name, losses in batch.numbers.items():
             known = np.flatnonzero((stated == each) & ~np.isnan(losses))
-            if keep_first:
-                known = known[_first_places(keys[known].tolist())]
-            if len(known):
-                count += release.observe(
-                    keys[known].tolist(),
-                    {name: losses[known]},
-                    system=each or None,
-                    keep_first=keep_first,
-                )
-    return count
-
-
-def _first_places(keys: list[str]) -> list[int]:
-    """Where each key is for the first time."""
-    places: dict[str, int] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, place)
-    return list(places.values())
+            storing.observe(keys[known].tolist(), {name: losses[known].tolist()}, each or None)

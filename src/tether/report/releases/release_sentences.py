@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tether.report.number_format import NO_VALUE, format_number, format_time
@@ -15,7 +16,23 @@ NEGLIGIBLE_TERM = 1e-9
 
 
 def release_state(history: ReleaseHistory) -> RunState:
-    """Describe the present state: the share of the new system, and why."""
+    """Describe the present state: the share of the new system, why, and what looks wrong.
+
+    A release that runs with a warning looks different from one without.
+    """
+    found, notes = _state(history), release_notes(history)
+    if notes and found.kind == "running":
+        return replace(found, kind="held", heading=f"{found.heading}, held back", notes=notes)
+    return replace(found, notes=notes)
+
+
+def release_notes(history: ReleaseHistory) -> tuple[str, ...]:
+    """Everything that keeps the share down or looks wrong, as sentences."""
+    about = {history.missing: "Missing outcomes: ", history.stalled: "The share does not grow: "}
+    return tuple(as_sentence(f"{about.get(told, '')}{told}") for told in history.warnings)
+
+
+def _state(history: ReleaseHistory) -> RunState:
     step, alarm = history.steps[-1], history.alarm
     if alarm is not None:
         return RunState(

@@ -97,22 +97,8 @@ def _by_hand(settings: ReleaseSettings) -> bool:
 
 
 def _state(history: ReleaseHistory) -> State:
-    """How it is now; a release that runs with a warning looks different from one without."""
-    found, note = release_state(history), _note(history)
-    if note and found.kind == "running":
-        return State("held", f"{found.heading}, held back", found.sentence, found.details, note)
-    return State(found.kind, found.heading, found.sentence, found.details, note)
-
-
-def _note(history: ReleaseHistory) -> str:
-    missing = history.missing and f"Missing outcomes: {history.missing}."
-    stalled = history.stalled and f"The share does not grow: {history.stalled}."
-    others = [
-        f"{told[0].upper()}{told[1:]}."
-        for told in (history.inverted, history.exceeded, history.closed)
-        if told
-    ]
-    return " ".join(each for each in (*others, missing, stalled) if each)
+    found = release_state(history)
+    return State(found.kind, found.heading, found.sentence, found.details, " ".join(found.notes))
 
 
 def _guardrail(view: ReleaseView, name: str) -> Guardrail:

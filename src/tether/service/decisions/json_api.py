@@ -15,10 +15,17 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.releases.assigned_systems import assigned_systems
 from tether.rounds.releases.observing import ObservedKeys, skipped_text
 from tether.rounds.releases.served_release import ReleaseState
 from tether.service.api_errors import ApiError
 from tether.service.content_answer import ContentAnswer
+from tether.service.decisions.reported_outcomes import (
+    FLAGS,
+    ReportedOutcomes,
+    listed_items,
+    read_outcomes,
+)
 from tether.service.endpoint import Endpoint
 from tether.service.json_schemas import (
     FLAG_SCHEMA,
@@ -37,11 +44,8 @@ from tether.service.request_body import (
     refuse_others,
 )
 from tether.service.service import Service
-from tether.service.shown_loss import shown_loss
 
 SYSTEMS = ("old", "new")
-OUTCOME_FIELDS = ("key", "system", "losses")
-"""What an outcome consists of."""
 OBSERVED_FIELDS = ("new", "without_row")
 """What is counted of outcomes."""
 
@@ -69,7 +73,7 @@ class JsonApi:
             "system": SYSTEM_SCHEMA,
             "losses": losses | {"minProperties": 1},
         }
-        kept = {"keep_first": FLAG_SCHEMA}
+        kept = dict.fromkeys(FLAGS, FLAG_SCHEMA)
         several = {"outcomes": list_schema(object_schema(outcome)), **kept}
         asked = [
             object_schema({"key": KEY_SCHEMA}),
@@ -78,7 +82,13 @@ class JsonApi:
         decided = [decision, object_schema({"decisions": list_schema(decision)})]
         reported = [object_schema(each, optional=list(kept)) for each in (outcome | kept, several)]
         counts: dict[str, Any] = dict.fromkeys(OBSERVED_FIELDS, INTEGER_SCHEMA)
-        observed = object_schema(counts | {"message": {"type": "string"}}, optional=["message"])
+        skipped = {
+            "key": KEY_SCHEMA,
+            "system": SYSTEM_SCHEMA,
+            "assigned": list_schema(SYSTEM_SCHEMA),
+        }
+        told = {"message": {"type": "string"}, "skipped": list_schema(object_schema(skipped))}
+        observed = object_schema(counts | told, optional=list(told))
         return [
             Endpoint(
                 "POST", "/v1/decisions", "decide",
@@ -104,7 +114,7 @@ class JsonApi:
         if "key" in body:
             systems = await self._service.decide([read_key(body["key"])])
             return 200, _decision(body["key"], systems[0]).encode()
-        keys = self._items(body, "keys")
+        keys = listed_items(body, "keys", self._limits.items_per_request)
         contents = [read_key(key, f"keys[{place}]") for place, key in enumerate(keys)]
         systems = await self._service.decide(contents) if contents else []
         made = ",".join(_decision(key, each) for key, each in zip(keys, systems, strict=True))
@@ -113,44 +123,48 @@ class JsonApi:
     async def outcomes(self, request: Request) -> Response:
         """Store the losses of a key, or of each of many: all of them or nothing."""
         body = await read_object(request, self._limits.body_bytes)
-        is_one = "outcomes" not in body
-        refuse_others(body, (*(OUTCOME_FIELDS if is_one else ("outcomes",)), "keep_first"))
-        keep_first = body.pop("keep_first", False)
-        if not isinstance(keep_first, bool):
-            raise ApiError(400, f"keep_first must be true or false, got {keep_first!r:.80}")
-        given = [body] if is_one else self._items(body, "outcomes")
-        keys, systems = [], []
-        losses: dict[str, list[float]] = {}
-        for place, each in enumerate(given):
-            where = "the body" if is_one else f"outcomes[{place}]"
-            key, system, named = self._outcome(each, where)
-            if place and named.keys() != losses.keys():
-                raise ApiError(
-                    400,
-                    f"all outcomes of a request must have the same losses, got {list(named)} in "
-                    f"{where} and {list(losses)} before: send them separately",
-                )
-            keys.append(key)
-            systems.append(system)
-            for name, loss in named.items():
-                losses.setdefault(name, []).append(loss)
-
-        def observe() -> ObservedKeys:
-            return self._service.release.observe_counted(
-                keys, losses, systems, keep_first=keep_first
-            )
-
-        await self._service.settle(keys)
+        limits = self._service.release.settings.limits
+        reported = read_outcomes(body, limits, self._limits.items_per_request)
+        await self._service.settle([each.key for each in reported.outcomes])
         try:
-            found = await self._service.call(observe)
+            found, skipped = await self._service.call(lambda: self._observe(reported))
         except (ValueError, TypeError) as error:
             is_final = isinstance(error.__cause__, FinalLossError)
             raise ApiError(409 if is_final else 400, str(error)) from None
-        self._service.metrics.outcomes(found.counts, found.without_row)
-        answer: dict[str, Any] = {name: getattr(found, name) for name in OBSERVED_FIELDS}
+        self._service.metrics.outcomes(found.counts, found.without_row + len(skipped))
+        answer: dict[str, Any] = {"new": found.new, "without_row": found.without_row + len(skipped)}
         if found.without_row:
             answer["message"] = skipped_text(found)
+        if reported.skip_unknown:
+            answer["skipped"] = skipped
         return JSONResponse(answer)
+
+    def _observe(self, reported: ReportedOutcomes) -> tuple[ObservedKeys, list[dict[str, Any]]]:
+        """Store outcomes; if asked to, without those that have no row, which are listed."""
+        outcomes, skipped = reported.outcomes, []
+        if reported.skip_unknown:
+            known = assigned_systems(self._service.release, [each.key for each in outcomes])
+            skipped = [
+                {"key": each.given, "system": each.system, "assigned": list(systems)}
+                for each, systems in zip(outcomes, known, strict=True)
+                if each.system not in systems
+            ]
+            outcomes = [
+                each
+                for each, systems in zip(outcomes, known, strict=True)
+                if each.system in systems
+            ]
+        losses = {
+            name: [each.losses[name] for each in outcomes]
+            for name in (outcomes[0].losses if outcomes else ())
+        }
+        found = self._service.release.observe_counted(
+            [each.key for each in outcomes],
+            losses,
+            [each.system for each in outcomes],
+            keep_first=reported.keep_first,
+        )
+        return found, skipped
 
     async def status(self, request: Request) -> Response:
         """Say what holds now, as of a moment ago."""
@@ -198,38 +212,6 @@ class JsonApi:
             with suppress(ApiError):  # the store is lost just now
                 self._told = list(await self._service.call(self._service.release.warnings))
         return self._told
-
-    def _items(self, body: dict[str, Any], name: str) -> list[Any]:
-        items, most = body[name], self._limits.items_per_request
-        if not isinstance(items, list) or len(items) > most:
-            got = f"{len(items):,}" if isinstance(items, list) else type(items).__name__
-            raise ApiError(400, f"{name} must be a list of at most {most:,}, got {got}")
-        return items
-
-    def _outcome(self, given: Any, where: str) -> tuple[bytes, str, dict[str, float]]:
-        if not isinstance(given, dict):
-            raise ApiError(400, f"{where} must be an object, got {type(given).__name__}")
-        refuse_others(given, OUTCOME_FIELDS, where)
-        key = read_key(given.get("key"), f"key of {where}")
-        system, losses = given.get("system"), given.get("losses")
-        if system not in ("old", "new"):
-            raise ApiError(
-                400, f'system of {where} must be "old" or "new", as decided, got {system!r:.80}'
-            )
-        known = self._service.release.settings.limits
-        if not isinstance(losses, dict) or not losses or not losses.keys() <= known.keys():
-            raise ApiError(
-                400, f"losses of {where} must have some of {list(known)}, got {losses!r:.80}"
-            )
-        for name, loss in losses.items():
-            is_number = isinstance(loss, int | float) and not isinstance(loss, bool)
-            if not is_number or not 0 <= loss <= known[name].bound:
-                raise ApiError(
-                    400,
-                    f"loss {name!r} of {where} must be a number from 0 to {known[name].bound:g}, "
-                    f"got {shown_loss(loss, known[name].bound)}",
-                )
-        return key, system, {name: float(loss) for name, loss in losses.items()}
 
 
 def _decision(key: str | int, system: str | None) -> str:

@@ -59,15 +59,19 @@ class Health:
     async def metrics(self, request: Request) -> Response:
         """Show the metrics of this process."""
         self._service.note_availability()
-        await self._note_losses()
+        await self._note_release()
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    async def _note_losses(self) -> None:
-        """Read the mean losses of a release, while its store answers."""
-        service = self._service
-        if isinstance(service.served, ServedRelease) and service.is_store_available:
+    async def _note_release(self) -> None:
+        """Read the mean losses and the warnings of a release, while its store answers."""
+        service, served = self._service, self._service.served
+        if isinstance(served, ServedRelease) and service.is_store_available:
             with suppress(ApiError):  # the store has just gone: what was known stands
-                service.metrics.losses.present(await service.call(service.served.present_losses))
+                losses, warnings = await service.call(
+                    lambda: (served.present_losses(), served.warnings())
+                )
+                service.metrics.losses.present(losses)
+                service.metrics.warnings(len(warnings))
 
     async def schema(self, request: Request) -> Response:
         """Show the OpenAPI schema."""

@@ -21,8 +21,10 @@ FIGURES = {
     "step": "The number of the present step.",
     "round": "The number of the present round.",
     "beta": "How far the optimized policy may go.",
+    "step_keys": "Rows of the present step so far: keys that a system answered for the first time.",
+    "warnings": "How many things keep the share down or look wrong; /v1/status has them in words.",
 }
-"""The figures of a state, which are gauges of the same names."""
+"""The figures of a state, and what is told of a release: gauges of the same names."""
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several workers share their metrics."""
 _LATEST: Final = "livemostrecent"
@@ -48,7 +50,7 @@ class ServiceMetrics:
         )
         decisions = Counter(
             "tether_decisions",
-            "Keys answered; those without the store have stored=false.",
+            "Keys answered, with those that come back; without the store stored is false.",
             ["system", "stored"],
             registry=kept,
         )
@@ -66,13 +68,14 @@ class ServiceMetrics:
         self.decision_count = 0
         self._outcomes = Counter(
             "tether_outcomes",
-            "New losses stored; of a run the guardrail is the name of the loss.",
+            "Losses stored for the first time, without repeats; of a run the guardrail is the name "
+            "of the loss.",
             ["system", "guardrail"],
             registry=kept,
         )
         self._without_row = Counter(
             "tether_outcomes_without_row",
-            "Keys of outcomes that were skipped: the old system has no row of them.",
+            "Keys of outcomes that were skipped: the system has no row of them.",
             registry=kept,
         )
         self.losses = LossMetrics(kept)
@@ -159,22 +162,27 @@ class ServiceMetrics:
         if state is None:
             return
         for name, figure in state.figures.items():
-            if name not in self._figures:
-                self._figures[name] = Gauge(
-                    f"tether_{name}",
-                    FIGURES[name],
-                    multiprocess_mode=_LATEST,
-                    registry=self.registry,
-                )
-            self._figures[name].set(figure)
+            self._set_figure(name, figure)
         self._alarm.set(state.alarm is not None)
         if isinstance(state, ReleaseState):
+            self._set_figure("step_keys", state.keys)
             self.losses.counted(state.counted)
         holds = state.figures.get("share", 1.0) > 0  # else the old system answers, at its own risk
         self._promised |= state.promises.keys()
         for name in self._promised:
             promise = state.promises.get(name, math.nan) if holds else math.nan
             self._promise.labels(name).set(promise)
+
+    def warnings(self, count: int) -> None:
+        """Note how many things keep the share of a release down or look wrong."""
+        self._set_figure("warnings", count)
+
+    def _set_figure(self, name: str, figure: float) -> None:
+        if name not in self._figures:
+            self._figures[name] = Gauge(
+                f"tether_{name}", FIGURES[name], multiprocess_mode=_LATEST, registry=self.registry
+            )
+        self._figures[name].set(figure)
 
     def available(self, is_available: bool) -> None:
         """Note whether the store answers and takes decisions."""
