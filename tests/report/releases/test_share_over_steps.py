@@ -10,7 +10,18 @@ def test_the_table_has_the_shares_of_the_steps(name):
     steps = example(name).steps[::-1]
     (figure,) = parse(rendered(name)).find_all("figure", id="chart-share")
     rows = next(figure.find_all("table")).rows()
-    assert rows == [[str(step.number), format_share(step.share), step.why] for step in steps]
+    assert [(row[0], row[2]) for row in rows] == [(str(step.number), step.why) for step in steps]
+    for row, step in zip(rows, steps, strict=True):
+        falls = step.stopped_by is not None and step.share > 0
+        assert row[1].startswith(format_share(step.share))
+        assert (row[1] != format_share(step.share)) == falls
+
+
+def test_a_step_that_an_alarm_ended_says_how_many_keys_had_the_new_system():
+    step = example("active_alarm").steps[-1]
+    keys = f"{step.new.rows:,} of {step.new.rows + step.old.rows:,} keys had the new system"
+    assert step.stopped_by is not None
+    assert f", then {format_share(0.0)}: {keys}; " in share_chart(example("active_alarm")).tips[-1]
 
 
 def test_dots_are_labeled_where_there_is_room_and_alarms_are_marked():

@@ -133,6 +133,8 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         driver.execute_script("window.neverLoadedAgain = true")
         until(driver, "connection", "^live$")
         until(driver, "sentence", "in step 1")
+        assert driver.find_elements("css selector", "#guardrails .charts")
+        assert not driver.find_elements("css selector", "#guardrails .charts.two")  # no monitor yet
         assert text(driver, "announcement") == "live"
         for number in range(4):
             keys = [f"user {number} {each}" for each in range(100)]
@@ -148,6 +150,7 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         until(driver, "value", "^0 %$")
         assert "since an alarm in step 5" in until(driver, "announcement", "^Alarm 1: ")
         assert "It raised an alarm at loss" in text(driver, "guardrails")
+        assert driver.find_elements("css selector", "#guardrails .charts.two")
         assert "; the evidence grew from loss" in text(driver, "guardrails")
         assert "it stands" in text(driver, "alarms")
         serve(client, [f"{HOSTILE}{each}" for each in range(3)], 1)

@@ -21,7 +21,7 @@ from tether.report.svg_export import figure_to_svg
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tether.rounds.releases.release_history import ReleaseHistory
+    from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
 
 PIXELS_PER_SHARE_LABEL = 60
 """Dots that are closer together than this have no label of their own."""
@@ -65,12 +65,21 @@ def share_chart(history: ReleaseHistory) -> Chart:
         data_table(
             "Share of the new system per step",
             ["Step", "Share", "Why"],
-            [[step.number, format_share(step.share), step.why] for step in history.steps[::-1]],
+            [[step.number, _share_text(step), step.why] for step in history.steps[::-1]],
         ),
         "full",
-        [f"Step {step.number}: {format_share(step.share)}; {step.why}" for step in history.steps],
+        [f"Step {step.number}: {_share_text(step)}; {step.why}" for step in history.steps],
         numbers,
     )
+
+
+def _share_text(step: StepRecord) -> str:
+    """The share of a step, also after an alarm, with how many of its keys the new system had."""
+    if step.stopped_by is None or step.share == 0:
+        return format_share(step.share)
+    rows = step.new.rows + step.old.rows
+    then = f"then {format_share(0.0)}: {step.new.rows:,} of {rows:,} keys had the new system"
+    return f"{format_share(step.share)}, {then}"
 
 
 def _mark_alarms(axes: Axes, steps: list[int]) -> None:

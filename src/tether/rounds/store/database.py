@@ -56,7 +56,7 @@ _LANES_FROM = 1 + len(SERVING_COLUMNS)
 
 
 class Store:
-    """A database given by a URL, such as "sqlite:///run.db" or "postgresql+psycopg://host/name".
+    """A database given by a URL, such as "sqlite:///run.db" or "postgresql://host/name".
 
     A path alone means SQLite. With `create=False` a missing store is an error. With `check` the
     end of its hash chain is checked. `sign` signs every record that is written. It may be used from

@@ -133,7 +133,8 @@ class GuardrailView {
     this.monitor = figure(words.monitor_title, "", ["Losses", "Mean", "Lower", "Upper"]);
     this.means = figure(words.means_title, words.means_text, [words.unit_title, ...[words.old, words.new].flatMap((each) => [`${each[0].toUpperCase()}${each.slice(1)}`, "Interval"])]);
     this.nothing = element("p", { class: "quiet" });
-    this.made = element("article", { class: "guardrail" }, element("h3", {}, name), this.facts, element("div", { class: "charts two" }, element("div", {}, this.nothing, this.monitor.made), this.means.made));
+    this.charts = element("div", { class: "charts" }, element("div", {}, this.nothing, this.monitor.made), this.means.made);
+    this.made = element("article", { class: "guardrail" }, element("h3", {}, name), this.facts, this.charts);
   }
 
   show(rail, target) {
@@ -152,6 +153,7 @@ class GuardrailView {
   showMonitor(rail) {
     const { monitor } = rail, points = monitor?.points ?? [];
     this.monitor.made.hidden = points.length === 0;
+    this.charts.classList.toggle("two", points.length > 0);
     this.nothing.hidden = points.length > 0;
     this.nothing.textContent = monitor ? `The monitor has not seen a loss of ${words.monitored} yet.` : rail.without_monitor;
     if (!points.length) return;
