@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tether.release.calibration_window import window_name
 from tether.report.number_format import NO_VALUE, format_number, format_time
 from tether.report.sentences import RunState, as_sentence
 
@@ -110,4 +109,4 @@ def window_text(step: StepRecord, confidence: float | None) -> str:
     """The rows of the new system that a share was computed from."""
     if confidence is not None:
         return "all rows before"
-    return window_name("step", step.window_from, step.window) if step.window else NO_VALUE
+    return step.window_steps or NO_VALUE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
+from tether.release.calibration_window import window_name
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
@@ -100,6 +101,11 @@ class StepRecord:
             return self.calibration.promises
         found = self.calibration.guardrails
         return {name: each.guardrail.bound for name, each in found.items()}
+
+    @property
+    def window_steps(self) -> str:
+        """The steps whose rows of the new system decided the share, in words; empty if none did."""
+        return window_name("step", self.window_from, self.window) if self.window else ""
 
     @property
     def why(self) -> str:

@@ -43,7 +43,7 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
     return (
         f"in {window_name('step', since[0].number, since[-1].number)}, {rows:,} keys were new to "
         f"the new system, fewer than a quarter of the {needed:,} of "
-        f"{window_name('step', last.window_from, last.window)}: the share stays until more such "
+        f"{last.window_steps}: the share stays until more such "
         f"keys have come, and keys that it has answered before are no rows"
     )
 
