@@ -54,7 +54,7 @@ def simulate(
     exact = rows.endswith("exact")
     formula = _exact if exact else _calibrated
     entered = np.zeros(shape, bool)
-    count, losses, window = (np.zeros(runs) for _ in range(3))
+    count, losses, window, since, harmed = (np.zeros(runs) for _ in range(5))
     share = formula(count, losses, old_bound)
     shares, risks = [], []
     for _ in range(population.steps):
@@ -66,9 +66,11 @@ def simulate(
         first = new & ~entered
         entered |= new
         if "window" in rows:
-            latest, taken = first.sum(axis=1), first.sum(axis=1) >= LEAST_PART_OF_WINDOW * window
-            made = formula(latest, (first & harm).sum(axis=1), old_bound)
-            share, window = np.where(taken, made, share), np.where(taken, latest, window)
+            since, harmed = since + first.sum(axis=1), harmed + (first & harm).sum(axis=1)
+            taken = since >= LEAST_PART_OF_WINDOW * window
+            share = np.where(taken, formula(since, harmed, old_bound), share)
+            window = np.where(taken, since, window)
+            since, harmed = np.where(taken, 0, since), np.where(taken, 0, harmed)
             continue
         counted = first if "all rows" in rows else new
         weight = np.where(harm, 1, REQUESTS) if "request" in rows else 1

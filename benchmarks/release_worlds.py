@@ -97,7 +97,7 @@ Procedure = Callable[[State], np.ndarray]
 
 
 def windowed(formula: str, wait: int = 0, *, dropped: bool = False) -> Procedure:
-    """The ramp of the package: the share of each step from the rows of one step.
+    """The ramp of the package: the share of each step from the rows of the calibration window.
 
     `wait` steps pass before a step's rows are used; `dropped` ignores unknown losses, which is
     wrong.
@@ -108,13 +108,17 @@ def windowed(formula: str, wait: int = 0, *, dropped: bool = False) -> Procedure
         old_bound = expected_bound(rows0, losses0, 1.0)
         if len(state.batches) <= wait:
             none = np.zeros(len(rows0))
-            state.memory["rows"] = none
+            state.memory |= {"rows": none, "since": none, "since losses": none}
             return _formula(formula, none, none, old_bound, alpha)
         batch = state.batches[-1 - wait]
         count = batch.known_only if dropped else batch.pending_as_bound
-        rows, losses = count(late=wait == 0)
+        (rows, losses), later = count(late=wait == 0), count(late=False)
+        earlier = state.memory["since"], state.memory["since losses"]
+        rows, losses = earlier[0] + rows, earlier[1] + losses
         taken = rows >= LEAST_PART_OF_WINDOW * state.memory["rows"]
         state.memory["rows"] = np.where(taken, rows, state.memory["rows"])
+        state.memory["since"] = np.where(taken, 0, earlier[0] + later[0])
+        state.memory["since losses"] = np.where(taken, 0, earlier[1] + later[1])
         made = _formula(formula, rows, losses, old_bound, alpha)
         return np.where(taken, made, state.shares[-1])
 

@@ -38,6 +38,23 @@ def ramp_excess(rule, keys, steps, risk, old_risk, alpha, replaces=None):
     return (risk - old_risk) / (alpha - old_risk) * np.array(found)
 
 
+def pooled_excess(rule, keys, steps, risk, old_risk, alpha, replaces):
+    """The same where the rows of all steps since the window replace it; by their numbers alone."""
+    states, found = {((0, 0), (0, 0)): 1.0}, []
+    for number in range(steps):
+        found.append(sum(chance * rule(*window) for (window, _), chance in states.items()))
+        after = defaultdict(float)
+        for (window, since), chance in states.items():
+            taken = binom.pmf(np.arange(keys[number] + 1), keys[number], rule(*window))
+            for rows, given in enumerate(taken):
+                for losses, part in enumerate(binom.pmf(np.arange(rows + 1), rows, risk)):
+                    pool = (since[0] + rows, since[1] + losses)
+                    state = (pool, (0, 0)) if replaces(window[0], pool[0]) else (window, pool)
+                    after[state] += chance * given * part
+        states = after
+    return (risk - old_risk) / (alpha - old_risk) * np.array(found)
+
+
 def best_stopping_excess(rule, horizon, risk, old_risk, alpha):
     """The same if someone who watches every row may choose when the share is computed."""
     value = np.array([rule(horizon, each) for each in range(horizon + 1)])

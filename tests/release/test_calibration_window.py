@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.release.exact_releases import best_stopping_excess, excess, ramp_excess
+from tests.release.exact_releases import best_stopping_excess, excess, pooled_excess, ramp_excess
 from tests.release.test_share_formulas import calibrated, exact
 from tether.release import replaces_window
 
@@ -29,6 +29,15 @@ def test_every_step_of_a_release_is_within_alpha(old, risk):
     found = ramp_excess(rule(exact, old), 8, 6, risk, old, ALPHA, by_rows)
     assert (found <= 1 + 1e-12).all()
     assert old > 0.2 or found[-1] > 0.6
+
+
+@pytest.mark.parametrize("old", [0.0, 0.15])
+@pytest.mark.parametrize("risk", [0.35, 0.5, 1.0])
+def test_every_step_is_within_alpha_where_steps_are_pooled(old, risk):
+    """Few keys after many: several steps together replace the window."""
+    keys = (8, 8, 1, 1, 1, 6)
+    found = pooled_excess(rule(exact, old), keys, len(keys), risk, old, ALPHA, replaces_window)
+    assert (found <= 1 + 1e-12).all()
 
 
 def test_a_window_that_is_chosen_by_its_losses_breaks_alpha():

@@ -68,7 +68,9 @@ def test_a_round_of_a_ramp_in_words(history):
         old={"loss": ArmCounts(2000, 20.0)},
         new={"loss": ArmCounts(100, 3.0)},
     )
-    record = dataclasses.replace(history.rounds[-1], calibration=None, ramp_share=share, window=9)
+    record = dataclasses.replace(
+        history.rounds[-1], calibration=None, ramp_share=share, window=9, window_from=9
+    )
     text = in_one_line(record)
     assert "biopsy-model-10 takes a share of 0.3265" in text
     assert "why 100 rows of round 9; limited by 'loss'" in text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
+from tether.release.calibration_window import window_name
 from tether.release.ramp_result import RampShare
 from tether.rounds.aims.aim_record import AimRecord
 from tether.rounds.history_summary import describe_history, describe_round, rounds_columns
@@ -159,7 +160,9 @@ class RoundRecord(Described):
         In a ramp, the share of the round's policy, with the bounds and the promise that it rests
         on; None if the round began without a policy. Then `losses` are those of all its rows.
     window : int, default 0
-        The round whose rows of the policy decided the share; 0 if none did.
+        The last round whose rows of the policy decided the share; 0 if none did.
+    window_from : int, default 0
+        The first round whose rows did: `window`, unless those of several rounds did together.
     reference : int, default 0
         The round whose policy answers beside the round's own in a ramp; 0 is the safe policy.
     policy_rows : int, default 0
@@ -191,6 +194,7 @@ class RoundRecord(Described):
     stored: bool = False
     ramp_share: RampShare | None = None
     window: int = 0
+    window_from: int = 0
     reference: int = 0
     policy_rows: int = 0
     policy_losses: Mapping[str, Estimate] = field(default_factory=dict)
@@ -227,7 +231,7 @@ class RoundRecord(Described):
         if share is None or share.reason or self.over:
             return self.note
         decided = share.why(
-            f"round {self.window}",
+            window_name("round", self.window_from, self.window),
             "so small that even a policy that always fails stays within what is tolerated",
         )
         beside = f", beside the policy of round {self.reference}" if self.reference else ""

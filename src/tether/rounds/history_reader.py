@@ -210,6 +210,7 @@ class RunReader:
             safe_rows=self._served[number, SAFE],
             ramp_share=None if step is None else step.ramp_share,
             window=0 if step is None else step.window,
+            window_from=0 if step is None else step.window_from,
             reference=stored.ramp.reference,
             policy_rows=self._served[number, number],
             policy_losses=self._outcome(losses, number, POLICY_SUMS).losses,

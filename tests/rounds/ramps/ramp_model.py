@@ -66,20 +66,20 @@ class RampModel:
     def _step(self, policy, previous) -> None:
         number = len(self.rounds) + 1
         if previous is None:
-            made = {"ramp": number, "window": 0, "resumed": self.resumed}
+            made = {"ramp": number, "window": range(1), "resumed": self.resumed}
             made["reference"], made["fixed"] = self._find_reference()
         else:
             made = {name: previous[name] for name in ("ramp", "window", "resumed")}
             made |= {name: previous[name] for name in ("reference", "fixed")}
         share = None
         if self.confidence is None and previous is not None:
-            window, latest = self._own(made["window"]), self._own(number - 1)
-            if replaces_window(len(window), len(latest)):
-                made["window"] = number - 1
+            since = range(max(made["ramp"], made["window"][-1] + 1), number)
+            if replaces_window(len(self._of_own(made["window"])), len(self._of_own(since))):
+                made["window"] = since
             else:
                 share = previous["kept"]
         if share is None:
-            new = self._own(made["window"])
+            new = self._of_own(made["window"])
             old = [self.rows[each] for each in self.rows if each in made["fixed"]]
             if self.confidence is not None:
                 new = self._by(policy)
@@ -92,6 +92,10 @@ class RampModel:
             ).share
         made["kept"] = made["share"] = 0.0 if self.alarm else share
         self.rounds.append(made | {"policy": policy})
+
+    def _of_own(self, numbers: range) -> list[dict]:
+        """The rows of some rounds that their own policies answered."""
+        return [row for number in numbers for row in self._own(number)]
 
     def _own(self, number: int) -> list[dict]:
         """The rows of a round that its own policy answered."""

@@ -133,7 +133,7 @@ class Pair:
         for record, each in zip(found, expected, strict=True):
             assert record.share == pytest.approx(each["share"], rel=1e-12)
             if each["policy"] is not None:
-                assert record.window == each["window"]
+                assert range(record.window_from, record.window + 1) == each["window"]
                 by = expected[record.reference - 1]["policy"] if record.reference else 0
                 assert by == each["reference"]
         with self.run._store.reading() as connection:

@@ -57,14 +57,15 @@ class DictionaryModel:
         number = len(self.steps) + 1
         first = not self.steps or self.stale
         ramp = number if first else self.steps[-1]["ramp"]
-        window = 0 if first else self.steps[-1]["window"]
+        window = range(1) if first else self.steps[-1]["window"]
         share = None
         self.stale = False
         if self.confidence is None:
             latest = number - 1 - self.wait
             if latest >= ramp:
-                if replaces_window(self._count(window), self._count(latest)):
-                    window = latest
+                since = range(max(ramp, window[-1] + 1), latest + 1)
+                if replaces_window(self._count(window), self._count(since)):
+                    window = since
                 else:
                     share = self.steps[-1]["share"]
         if share is None:
@@ -78,8 +79,8 @@ class DictionaryModel:
             share = 0.0
         self.steps.append({"share": share, "window": window, "ramp": ramp})
 
-    def _count(self, step: int) -> int:
-        return self._sum("new", "", lambda row: row["step"] == step).rows
+    def _count(self, steps: range) -> int:
+        return self._sum("new", "", lambda row: row["step"] in steps).rows
 
     def _old(self, name: str) -> ArmCounts:
         if self.confidence is not None:
@@ -90,9 +91,9 @@ class DictionaryModel:
             )
         return self.log[name] if self.log else self._sum("old", name, lambda row: row["step"] == 1)
 
-    def _new(self, name: str, window: int) -> ArmCounts:
+    def _new(self, name: str, window: range) -> ArmCounts:
         return self._sum(
-            "new", name, lambda row: self.confidence is not None or row["step"] == window
+            "new", name, lambda row: self.confidence is not None or row["step"] in window
         )
 
     def _sum(self, system: str, name: str, counts) -> ArmCounts:

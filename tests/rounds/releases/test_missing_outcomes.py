@@ -39,8 +39,10 @@ def test_a_step_says_how_many_outcomes_were_missing(path):
     assert "without" not in history.steps[1].why
     assert f"{rows} of the {rows} rows of the new system have no outcome" in history.missing
     assert history.missing.endswith(
-        "it would be 100.000%. If they are only late, begin a release with wait=1, in another "
-        "store: a step's rows are then used one step later"
+        "it would be 100.000%. When they arrive this share is not computed again: it stays until "
+        "enough new keys have come, or until you halt and resume the release, which begins another "
+        "ramp. If outcomes are late in most steps, begin a release with wait=1, in another store: "
+        "a step's rows are then used one step later"
     )
     assert "have no outcome" in " ".join(str(history).split())
 

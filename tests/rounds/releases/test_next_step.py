@@ -60,7 +60,9 @@ def test_the_window_is_the_last_step_unless_it_is_small():
     fourth = follow(settings, rows, third)  # 24 rows are less than a quarter of 100
     assert (fourth.window, fourth.share) == (2, third.share)
     fifth = follow(settings, rows, fourth)
-    assert (fifth.window, fifth.share) == (4, share_of(settings, log, ArmCounts(25, 1.0)))
+    assert (fifth.window_from, fifth.window) == (3, 4)  # 49 of both steps together
+    assert fifth.share == share_of(settings, log, ArmCounts(49, 1.0))
+    assert fifth.why == "49 rows of steps 3 to 4; limited by 'harm'"
 
 
 def test_losses_that_arrive_later_do_not_change_a_share_that_stays():

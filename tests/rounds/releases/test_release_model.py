@@ -81,8 +81,13 @@ def test_a_release_is_what_plain_dictionaries_say(
         for call in sequence:
             release = _play(call, release, model, path, made)
             assert release.share == pytest.approx(model.share, abs=1e-12)
-        found = [(s.calibration.share, s.window, s.ramp) for s in release.history().steps]
-        expected = [(each["share"], each["window"], each["ramp"]) for each in model.steps]
+        found = [
+            (s.calibration.share, s.window_from, s.window, s.ramp) for s in release.history().steps
+        ]
+        expected = [
+            (each["share"], each["window"][0], each["window"][-1], each["ramp"])
+            for each in model.steps
+        ]
         assert found == [pytest.approx(each, abs=1e-12) for each in expected]
         _check_rows(release, model)
         with release._store.reading() as connection:

@@ -10,7 +10,10 @@ import pytest
 import tether
 from tests.cli.command_line import one_line, run
 from tether.rounds.releases import step
+from tether.rounds.releases.verify_steps import find_wrong_steps
+from tether.rounds.store.queries import read_settings
 
+OLD = np.arange(2000) < 20
 USERS = [f"user {k}" for k in range(400)]
 
 
@@ -86,6 +89,52 @@ def test_a_step_with_few_new_keys_leaves_the_share_as_it_is(path):
         assert release.history().stalled.startswith(
             f"in step 2, 0 keys were new to the new system, fewer than a quarter of the {window} "
         )
+        few = window // 8 + 1
+        news = iter(f"another {k}" for k in range(10_000))
+        for step in (3, 4):  # each has fewer than a quarter, and both together have as many
+            found = 0
+            while found < few:
+                key = next(news)
+                system = release.assign(key)
+                release.observe(key, 0.0, system=system)
+                found += system == "new"
+            release.advance()
+            assert (release.history().stalled == "") == (step == 4)
+        assert release.step.window_from == 2
+        assert release.share > share
+        assert verify(release) == []
+
+
+def verify(release):
+    with release._store.reading() as connection:
+        return list(find_wrong_steps(connection, read_settings(connection)))
+
+
+@pytest.mark.parametrize(("late", "steps"), [(0.05, 3), (0.1, 4)])
+def test_a_good_release_recovers_from_one_late_step(path, late, steps):
+    """A share that missing outcomes made small grows again as new keys come."""
+    rng = np.random.default_rng(1)
+    with tether.Release(path, {"harm": 0.02}, old={"harm": OLD}, salt=b"x") as release:
+        days = 0
+
+        def day(arrived):
+            nonlocal days
+            keys = [f"{days} {k}" for k in range(1000)]
+            losses, systems = (rng.random(1000) < 0.005).astype(float), release.assign(keys)
+            release.observe(keys[:arrived], losses[:arrived], system=systems[:arrived])
+            days += 1
+            release.advance()
+            release.observe(keys, losses, system=systems)  # the others come later
+
+        while release.share < 1:
+            day(1000)
+        day(int(1000 * (1 - late)))
+        fallen = release.share
+        assert fallen < 0.5
+        for _ in range(steps):
+            day(1000)
+        assert release.share == 1
+        assert verify(release) == []
 
 
 def test_with_a_confidence_or_all_keys_nothing_stays(path):

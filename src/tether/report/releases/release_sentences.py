@@ -126,4 +126,4 @@ def window_text(step: StepRecord, confidence: float | None) -> str:
     """The rows of the new system that a share was computed from."""
     if confidence is not None:
         return "all rows before"
-    return f"step {step.window}" if step.window else NO_VALUE
+    return step.window_steps or NO_VALUE

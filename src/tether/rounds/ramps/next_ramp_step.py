@@ -1,9 +1,9 @@
 """The share of the next step of a ramp of policies (docs/explanation/release.md).
 
-The new policy's rows are those of one step of its ramp, the calibration window: training rows too,
-since the policy was fixed before. The reference's rows are calibration rows alone, since the new
-policy may have learned from training rows. They are rows whose number was decided without looking
-at them, and before the ramp began:
+The new policy's rows are those of the calibration window, one step of its ramp or several with few
+rows each: training rows too, since the policy was fixed before. The reference's rows are
+calibration rows alone, since the new policy may have learned from training rows. They are rows
+whose number was decided without looking at them, and before the ramp began:
 
 - of the safe policy those of the last rounds without a policy, one after the other;
 - of a policy that reached a share of 1, those of its first step at this share, which other rows had
@@ -137,12 +137,12 @@ class _RampRows:
         self._confident, self._rows, self._records = settings.confidence is not None, rows, records
         self._reference, self._ramp, self._first = reference, ramp, first
 
-    def new_count(self, step: int) -> int:
-        return sum(self._rows.rows[group] for group in self._own(step))
+    def new_count(self, first: int, last: int) -> int:
+        return sum(self._rows.rows[group] for group in self._own(first, last))
 
-    def new(self, window: int) -> dict[str, ArmCounts]:
+    def new(self, first: int, last: int) -> dict[str, ArmCounts]:
         if not self._confident:
-            return self._rows.counts(self._own(window))
+            return self._rows.counts(self._own(first, last))
         mine = self._rounds_since(self._first)
         return self._rows.counts(
             group for group in self._rows.rows if group.is_own and group.round in mine
@@ -164,8 +164,9 @@ class _RampRows:
             if group.served == reference or (group.is_own and group.round in own)
         )
 
-    def _own(self, step: int) -> list[RowGroup]:
-        return [RowGroup(step, step, calibration) for calibration in (False, True)]
+    def _own(self, first: int, last: int) -> list[RowGroup]:
+        steps = range(first, last + 1)
+        return [RowGroup(step, step, each) for step in steps for each in (False, True)]
 
     def _rounds_since(self, first: int) -> set[int]:
         """The steps of the policy that began with round `first`."""

@@ -28,8 +28,10 @@ def missing_outcomes(share: RampShare, *, wait: int = 0) -> str:
     later = ""
     if any(each.new.pending for each in share.guardrails.values()):
         later = (
-            f". If they are only late, begin a release with wait={wait + 1}, in another store: a "
-            f"step's rows are then used {_steps(wait + 1)} later"
+            f". When they arrive this share is not computed again: it stays until enough new keys "
+            f"have come, or until you halt and resume the release, which begins another ramp. If "
+            f"outcomes are late in most steps, begin a release with wait={wait + 1}, in another "
+            f"store: a step's rows are then used {_steps(wait + 1)} later"
         )
     return (
         f"when the share was computed, {'; '.join(said)}. If each of them were 0, it would be "

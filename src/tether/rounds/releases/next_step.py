@@ -1,8 +1,9 @@
 """The share of the next step, from the rows that the theorems of docs/explanation/release.md allow.
 
 In expectation the old system's rows are those of the log from before the release, or else of the
-first step, which then has a share of 0. The new system's rows are those of one step of the present
-ramp, the calibration window. With a confidence all rows of both systems count.
+first step, which then has a share of 0. The new system's rows are those of the calibration window:
+one step of the present ramp, or several with few rows each. With a confidence all rows of both
+systems count.
 
 **After an alarm** was cleared a new ramp begins, without a window. An alarm ends a step at a moment
 that depends on its losses, so neither its rows nor an earlier window that is kept instead could be
@@ -30,16 +31,16 @@ FIRST_STEP = 1
 class StepRows(Protocol):
     """The rows that the share of a step may be computed from."""
 
-    def new_count(self, step: int) -> int:
-        """How many rows the new system has in a step."""
+    def new_count(self, first: int, last: int) -> int:
+        """How many rows the new system has in the steps from `first` to `last`."""
         ...
 
     def old(self) -> dict[str, ArmCounts]:
         """The rows of the old system."""
         ...
 
-    def new(self, window: int) -> dict[str, ArmCounts]:
-        """The rows of the new system, given the calibration window."""
+    def new(self, first: int, last: int) -> dict[str, ArmCounts]:
+        """The rows of the new system, given the steps of the calibration window."""
         ...
 
 
@@ -86,19 +87,21 @@ def follow_ramp(
     `stops` says why its share is 0 whatever the rows say.
     """
     ramp = number if previous is None else previous.ramp
-    window = 0 if previous is None else previous.window
+    first, window = (0, 0) if previous is None else (previous.window_from, previous.window)
     share = None
     latest = number - 1 - wait
     if confidence is None and previous is not None and latest >= ramp:
-        if replaces_window(rows.new_count(window), rows.new_count(latest)):
-            window = latest
+        since = max(ramp, window + 1)
+        if replaces_window(rows.new_count(first, window), rows.new_count(since, latest)):
+            first, window = since, latest
         else:
             share = previous.ramp_share
     if share is None:
-        share = ramp_share(guardrails, old=rows.old(), new=rows.new(window), confidence=confidence)
+        new = rows.new(first, window)
+        share = ramp_share(guardrails, old=rows.old(), new=new, confidence=confidence)
     if stops is not None:
         share = replace(share, share=0.0, reason=stops)
-    return Step(number, share, window, ramp, cleared, seen, begun)
+    return Step(number, share, window, ramp, cleared, seen, begun, first)
 
 
 class _ReleaseRows:
@@ -107,8 +110,8 @@ class _ReleaseRows:
     def __init__(self, settings: ReleaseSettings, rows: ArmRows) -> None:
         self._settings, self._rows = settings, rows
 
-    def new_count(self, step: int) -> int:
-        return self._rows.rows[Arm(step, True)]
+    def new_count(self, first: int, last: int) -> int:
+        return sum(self._rows.rows[Arm(step, True)] for step in range(first, last + 1))
 
     def old(self) -> dict[str, ArmCounts]:
         settings, rows = self._settings, self._rows
@@ -119,11 +122,11 @@ class _ReleaseRows:
             return settings.old_log
         return rows.counts([Arm(FIRST_STEP, False)])
 
-    def new(self, window: int) -> dict[str, ArmCounts]:
+    def new(self, first: int, last: int) -> dict[str, ArmCounts]:
         rows = self._rows
         if self._settings.confidence is not None:
             return rows.counts(rows.of_system(is_new=True))
-        return rows.counts([Arm(window, True)])
+        return rows.counts([Arm(step, True) for step in range(first, last + 1)])
 
 
 def _sum(log: ArmCounts, found: ArmCounts) -> ArmCounts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
+from tether.release.calibration_window import window_name
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare
 from tether.rounds.history import Alarm, AuditRecord, Estimate
@@ -56,7 +57,7 @@ class StepRecord:
     calibration : RampShare
         The share with the bounds and the promise that it rests on.
     window : int
-        The step whose rows of the new system decided the share; 0 if none did.
+        The last step whose rows of the new system decided the share; 0 if none did.
     ramp : int
         The step at which the ramp began: 1, or the first after an alarm was cleared.
     cleared : int
@@ -68,6 +69,9 @@ class StepRecord:
     stopped_by : int, optional
         The first alarm that stood in this step, from which on the old system answered; None if none
         did.
+    window_from : int, default 0
+        The first step whose rows of the new system decided the share: `window`, unless the rows of
+        several steps did together.
     """
 
     number: int
@@ -79,6 +83,7 @@ class StepRecord:
     old: SystemRecord
     new: SystemRecord
     stopped_by: int | None = None
+    window_from: int = 0
 
     @property
     def share(self) -> float:
@@ -98,9 +103,14 @@ class StepRecord:
         return {name: each.guardrail.bound for name, each in found.items()}
 
     @property
+    def window_steps(self) -> str:
+        """The steps whose rows of the new system decided the share, in words; empty if none did."""
+        return window_name("step", self.window_from, self.window) if self.window else ""
+
+    @property
     def why(self) -> str:
         """What decided the share, in words."""
-        decided = why_share(self.calibration, self.window, self.number)
+        decided = why_share(self.calibration, (self.window_from, self.window), self.number)
         if self.stopped_by is None or self.calibration.share == 0:
             return decided
         if self.share > 0:
@@ -146,6 +156,8 @@ class ReleaseHistory(Described):
         How many answers the old system gave while the store was unavailable, which count nowhere.
     step_seconds : float, optional
         After how many seconds a step ends; None if not by time.
+    keys_per_step : int, optional
+        After how many keys a step ends; None if not by their number.
     """
 
     store: str
@@ -162,6 +174,7 @@ class ReleaseHistory(Described):
     audit: tuple[AuditRecord, ...]
     unstored: int = 0
     step_seconds: float | None = None
+    keys_per_step: int | None = None
 
     @property
     def stalled(self) -> str:
@@ -206,7 +219,8 @@ class ReleaseHistory(Described):
     @property
     def unwatched(self) -> str:
         """Since when the new system serves without rows, so that nothing of it is watched."""
-        return unwatched_system(self.steps, self.share)
+        by_keys = self.keys_per_step is not None
+        return unwatched_system(self.steps, self.share, by_keys=by_keys)
 
     @property
     def warnings(self) -> tuple[str, ...]:

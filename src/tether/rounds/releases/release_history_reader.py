@@ -116,6 +116,7 @@ class ReleaseReader:
             audit=audit,
             unstored=count_unstored(connection),
             step_seconds=settings.step_seconds,
+            keys_per_step=settings.keys_per_step,
         )
 
     def _first_alarms(self) -> Iterator[int | None]:
@@ -143,6 +144,7 @@ class ReleaseReader:
             ),
             new=SystemRecord(self._rows[Arm(number, True)], self._mean_losses(losses, number)),
             stopped_by=stopped_by,
+            window_from=step.window_from,
         )
 
     def _count_rows(self, connection: sql.Connection, losses: LossesSeen) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tether.release.calibration_window import LEAST_PART_OF_WINDOW
+from tether.release.calibration_window import LEAST_PART_OF_WINDOW, window_name
 from tether.release.least_rows import least_old_rows
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.rounds.releases import step as steps_of_releases
@@ -35,17 +35,16 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
             f"keys that it answered before the alarm are no rows of this ramp, so the share stays "
             f"until other keys come"
         )
-    ended = [each for each in ramp if each.number < last.number - wait]
-    window = next((each.new.rows for each in ramp if each.number == last.window), 0)
-    if not ended or ended[-1].number == last.window:
-        return ""
-    number, rows = ended[-1].number, ended[-1].new.rows
-    if rows >= LEAST_PART_OF_WINDOW * window:
+    window = [each for each in ramp if last.window_from <= each.number <= last.window]
+    since = [each for each in ramp if last.window < each.number < last.number - wait]
+    needed, rows = sum(each.new.rows for each in window), sum(each.new.rows for each in since)
+    if not since or rows >= LEAST_PART_OF_WINDOW * needed:
         return ""
     return (
-        f"in step {number}, {rows:,} keys were new to the new system, fewer than a quarter "
-        f"of the {window:,} of step {last.window}; keys that come back are no rows, so the share "
-        f"stays until more keys come"
+        f"in {window_name('step', since[0].number, since[-1].number)}, {rows:,} keys were new to "
+        f"the new system, fewer than a quarter of the {needed:,} of "
+        f"{last.window_steps}: the share stays until more such "
+        f"keys have come, and keys that it has answered before are no rows"
     )
 
 

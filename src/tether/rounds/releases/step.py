@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tether._core import records
+from tether.release.calibration_window import window_name
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare
 from tether.rounds.releases.release_settings import ReleaseSettings
@@ -32,7 +33,7 @@ class Step:
     ramp_share : RampShare
         The share of the new system, with the bounds and the promise that it rests on.
     window : int
-        The step whose rows of the new system decided the share; 0 if none did.
+        The last step whose rows of the new system decided the share; 0 if none did.
     ramp : int
         The step at which the ramp began: 1, or the first one after an alarm was cleared.
     cleared : int
@@ -41,6 +42,8 @@ class Step:
         The last action and the last observation of each lane of the store when it began.
     begun : str
         When it began, in UTC, as ISO 8601.
+    window_from : int, default 0
+        The first step whose rows of the new system decided the share; 0 if none did.
     """
 
     number: int
@@ -50,6 +53,7 @@ class Step:
     cleared: int
     seen: Seen
     begun: str
+    window_from: int = 0
 
     @property
     def share(self) -> float:
@@ -59,7 +63,7 @@ class Step:
     @property
     def why(self) -> str:
         """What decided the share, in words."""
-        return why_share(self.ramp_share, self.window, self.number)
+        return why_share(self.ramp_share, (self.window_from, self.window), self.number)
 
     @property
     def rows_before(self) -> int:
@@ -185,6 +189,7 @@ class Step:
         content = {
             "share": self.ramp_share.to_dict(),
             "window": self.window,
+            "window_from": self.window_from,
             "ramp": self.ramp,
             "cleared": self.cleared,
         }
@@ -229,6 +234,7 @@ class Step:
             cleared=content["cleared"],
             seen=seen,
             begun=row["begun"],
+            window_from=content["window_from"],
         )
         written = step.to_row()
         for name in ("log_beta", "note"):
@@ -237,8 +243,8 @@ class Step:
         return step
 
 
-def why_share(share: RampShare, window: int, number: int) -> str:
-    """What decided the share of a step, in words; `window` is the step whose rows did."""
+def why_share(share: RampShare, window: tuple[int, int], number: int) -> str:
+    """What decided the share of a step, in words; `window` are the first and last step that did."""
     if share.reason == NO_OLD_ROWS and number == 1:
         return "this step collects rows of the old system; the new one has no keys yet"
     if share.reason == NO_OLD_ROWS and share.confidence is None:
@@ -246,7 +252,7 @@ def why_share(share: RampShare, window: int, number: int) -> str:
             f"{share.reason}: only those of the first step count, and it had none. Begin another "
             f"release, in another store"
         )
-    return share.why(f"step {window}", WITHOUT_ROWS)
+    return share.why(window_name("step", *window), WITHOUT_ROWS)
 
 
 def goes_on(rows: int, least: int) -> str:

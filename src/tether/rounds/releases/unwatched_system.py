@@ -19,16 +19,17 @@ STEPS_WITHOUT_ROWS = 2
 """So many steps without a row of the new system, or as much time as the longest ones took."""
 
 
-def unwatched_system(steps: Sequence[StepRecord], share: float) -> str:
+def unwatched_system(steps: Sequence[StepRecord], share: float, *, by_keys: bool) -> str:
     """Since when no row of the new system came although it serves, in words; empty if some did.
 
-    Answers to keys that come back are not stored, so that only steps and time can tell.
+    Answers to keys that come back are not stored, so that only steps can tell; or time, where steps
+    end `by_keys` and so do not end without new ones.
     """
     seen = [each.number for each in steps if each.new.rows]
     if share == 0 or not seen or seen[-1] == steps[-1].number:
         return ""
     without = [each for each in steps[:-1] if each.number > seen[-1] and each.calibration.share]
-    if len(without) < STEPS_WITHOUT_ROWS and not _is_long(steps):
+    if len(without) < STEPS_WITHOUT_ROWS and not (by_keys and _is_long(steps)):
         return ""
     return (
         f"no key was new to the new system since step {seen[-1]}, so nothing that it has done "

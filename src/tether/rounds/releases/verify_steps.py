@@ -125,7 +125,7 @@ def _arm(step: int, served: int) -> Arm:
 
 def steps_agree(step: Step, expected: Step) -> bool:
     """Whether a step is the expected one, up to rounding."""
-    same = ("window", "ramp", "cleared")
+    same = ("window", "window_from", "ramp", "cleared")
     return is_same_number(step.share, expected.share) and all(
         getattr(step, name) == getattr(expected, name) for name in same
     )
