@@ -70,7 +70,6 @@ def contextual():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:this policy is of a calibration that is not useful")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("world", "alpha"), [(marginal, 0.12), (contextual, 0.12)])
 def test_the_deployed_risk_is_at_most_alpha(world, alpha, family):

@@ -74,9 +74,13 @@ def check_served(safe: Policy, optimized: Policy, found: Calibration) -> None:
 def warn_not_useful(found: Calibration | None) -> None:
     """Say that a policy is made of a calibration without a useful promise.
 
-    A beta of 0 is the safe policy, which is what should be served then.
+    A beta of 0 is the safe policy, which is what should be served then. A promise that nobody has
+    asked for yet is not computed for this: its stability may take long.
     """
-    if found is None or not found.exists or found.useful or _is_told.get():
+    if found is None or not found.exists or _is_told.get():
+        return
+    stated = "promise_terms" in vars(found)  # computed before, or loaded
+    if found.covered and not found.refuted_by and (not stated or found.useful):
         return
     warn_user(
         f"this policy is of a calibration that is not useful; serve the safe policy instead. "

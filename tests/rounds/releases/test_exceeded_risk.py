@@ -86,7 +86,7 @@ def test_one_that_was_bad_and_has_all_keys_now_is_not(tmp_path):
             if number:
                 release.advance()
             keys = [f"{number}/{k}" for k in range(3000)]
-            systems = [release.assign(key) for key in keys]
+            systems = release.assign(keys)
             losses, count = [], 0
             for system in systems:
                 count += system == "new"
