@@ -15,11 +15,12 @@ What the optimized policy does must be there too, where its ratios are bounded.
 The ratio r_i = optimized/safe probability of the action in row i, drawn by the safe policy, has the
 expectation m_i: the share of the optimized policy's decisions that the safe policy can take, 1
 unless tables tell otherwise. With no ratio above W_i in the context of row i and any stake s with
-s·W_i < 1, the product over rows of 1 + s·(m_i − r_i) is never negative and has expectation 1. By
-Markov's inequality, an average of such products over several stakes exceeds 1/p with probability at
-most p, for any number of rows and however skewed the ratios are. If it does, rows are missing, or
-actions were taken with other probabilities than stated. The largest share c for which the product
-with c·m_i in place of m_i does not exceed 1/p is what the coverage is at most, up to chance.
+s·W_i < 1, the product over rows of 1 + s·(m_i − r_i) is never negative and has expectation 1. So an
+average of such products over several stakes exceeds 1/p with probability at most p
+(`tether._core.averaged_bets`), for any number of rows and however skewed the ratios are. If it
+does, rows are missing, or actions were taken with other probabilities than stated. The largest
+share c for which the product with c·m_i in place of m_i does not exceed 1/p is what the coverage is
+at most, up to chance.
 
 This is far sharper than a limit by the variance: ratios that average 0.8 instead of 1 among 5,000
 rows with W = 10 are no chance.
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats
 
 if TYPE_CHECKING:
@@ -141,14 +143,12 @@ def _refuted(
     ratios: Floats, expected: Floats | float, largest: Floats | float, share: float
 ) -> bool:
     """Whether ratios this small are no chance, if only `share` of each expectation is there."""
-    gain, needed = share * expected - ratios, -np.log(COVERAGE_FALSE_ALARM)
-    limit = LARGEST_STAKE / largest
+    gain, limit = share * expected - ratios, LARGEST_STAKE / largest
 
     def bets() -> Iterator[Floats]:
         return (np.minimum(stake, limit) * gain for stake in np.exp(LOG_STAKES))
 
     # log(1 + x) ≤ x: plain sums, which take far less time, settle most logs.
-    if max(bet.sum() for bet in bets()) <= needed:
+    if max(bet.sum() for bet in bets()) <= -np.log(COVERAGE_FALSE_ALARM):
         return False
-    capital = [float(np.log1p(bet).sum()) for bet in bets()]
-    return bool(np.logaddexp.reduce(capital) - np.log(len(capital)) > needed)
+    return beyond_chance([np.log1p(bet).sum() for bet in bets()], COVERAGE_FALSE_ALARM)

@@ -23,6 +23,7 @@ from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
 from tether.control.promise import safe_mean_of
 from tether.control.provenance import Provenance, make_provenance
+from tether.control.refuted_log import Refutation
 from tether.control.robustness import largest_ratio_error
 from tether.control.score_checks import score_warnings
 from tether.control.stability import (
@@ -94,7 +95,11 @@ class Diagnostics(Protocol):
         """The same of the optimized policy, where it is too small to be chance."""
         ...
 
-    def ratio_contradiction(self, allowed: float) -> str | None:
+    def log_warnings(self) -> tuple[str, ...]:
+        """What looks wrong about the rows, whatever is calibrated on them."""
+        ...
+
+    def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
         ...
 
@@ -224,7 +229,11 @@ class DiagnosticsInMemory:
         """The same of the optimized policy, where it is too small to be chance."""
         return optimized_coverage(self.problem.given_log)
 
-    def ratio_contradiction(self, allowed: float) -> str | None:
+    def log_warnings(self) -> tuple[str, ...]:
+        """What looked wrong about the rows when the log was made."""
+        return self.problem.given_log.warnings
+
+    def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
         log = self.problem.given_log
         if log.log_mix is not None:  # single rows may have larger expectations
