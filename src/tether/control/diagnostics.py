@@ -14,6 +14,7 @@ import numpy as np
 
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
+from tether.control.acting import acting_in
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.constraint import Constraint
 from tether.control.contradictions import ratio_contradiction
@@ -236,9 +237,10 @@ class DiagnosticsInMemory:
     def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
         log = self.problem.given_log
-        if log.log_mix is not None:  # single rows may have larger expectations
+        acting = acting_in(log)
+        if acting is None:  # of a mixture, single rows may have larger expectations
             return None
-        return ratio_contradiction(log.log_optimized - log.log_safe, allowed)
+        return ratio_contradiction(log.log_optimized - acting.log_logged, allowed)
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""
