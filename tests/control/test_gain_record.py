@@ -41,8 +41,11 @@ def test_a_calibration_with_rewards_is_saved_with_its_gain(family, tmp_path):
         tether.gain(loaded, confidence=0.5)  # the file has other intervals
 
 
-def test_without_rewards_none_is_saved(tmp_path):
-    found = calibrated(rewards=False)
+def test_without_rewards_and_tables_none_is_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    actions = rng.normal(size=300)
+    log = tether.Log(actions > 1.5, -(actions**2) / 2, -((actions - 1) ** 2) / 2)
+    found = tether.calibrate(log, alpha=0.2)
     found.save(tmp_path / "found.json")
     assert entries_of(tmp_path / "found.json")["gain"] is None
     loaded = tether.Calibration.load(tmp_path / "found.json")

@@ -264,7 +264,10 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
 
     @cached_property
     def saved_gain(self) -> Gain | None:
-        """What the calibration buys, as `tether.gain` states it; None if the log has no rewards."""
+        """What the calibration buys, as `tether.gain` states it.
+
+        None if the log has neither rewards nor tables of all actions.
+        """
         return None if self._stored_problem is None else self._diagnostics.gain(self)
 
     @property

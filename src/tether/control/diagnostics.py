@@ -113,7 +113,7 @@ class Diagnostics(Protocol):
         ...
 
     def gain(self, found: Calibration) -> Gain | None:
-        """What the calibration buys; None if the log has no rewards."""
+        """What the calibration buys; None if the log does not have what it is kept for."""
         ...
 
     def changed(self, found: Calibration) -> float | None:
@@ -253,8 +253,9 @@ class DiagnosticsInMemory:
         return make_provenance(self.problem)
 
     def gain(self, found: Calibration) -> Gain | None:
-        """What the calibration buys; None if the log has no rewards."""
-        if self.problem.given_log.reward is None:
+        """What the calibration buys; None if the log has neither rewards nor tables."""
+        log = self.problem.given_log
+        if log.reward is None and log.log_safe_all is None:
             return None
         from tether.control.gains import gain  # which needs calibrations
 

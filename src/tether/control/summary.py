@@ -194,12 +194,15 @@ def _test_weight(found: Calibration) -> str:
 
 
 def _gain_facts(found: Calibration) -> list[tuple[str, str]]:
-    """What is gained, if the log has rewards; `tether.gain` says more."""
+    """What is gained, if the log has rewards, and what changes; `tether.gain` says more."""
     gain = found.saved_gain
-    if gain is None or gain.reward is None:
+    if gain is None:
         return []
+    changed = ("decisions that change", str(gain.changed))
+    if gain.reward is None:
+        return [changed]
     return [
         ("reward, tethered", str(gain.reward.tethered)),
         ("reward, gained", str(gain.reward.difference)),
-        ("decisions that change", str(gain.changed)),
+        changed,
     ]

@@ -56,7 +56,7 @@ def _recomputed(
         not_compared |= {"warnings", "log_warnings"}
     if own["policies"] is None:  # a table of the rows does not tell which policies scored them
         not_compared |= {"policies", "pick_quantiles"}
-    if own["gain"] is None or stored["gain"] is None:  # the log was read without rewards
+    if len({_has_rewards(each) for each in (stored, own)}) > 1:  # the log was read without them
         not_compared.add("gain")
     differing = [
         name for name in stored if name not in not_compared and not _close(stored[name], own[name])
@@ -65,6 +65,10 @@ def _recomputed(
         named = ", ".join(differing)
         return Finding("result", False, f"calibrating again gives another {named}{other}")
     return Finding("result", True, f"calibrating again gives the same{other}")
+
+
+def _has_rewards(entries: Mapping[str, Any]) -> bool:
+    return entries["gain"] is not None and entries["gain"]["reward"] is not None
 
 
 def _same_warnings(stored: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
