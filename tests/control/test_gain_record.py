@@ -9,7 +9,7 @@ from tether._core import records
 from tether.control.calibration_checks import find_problems
 
 
-def calibrated(family="clip", *, rewards=True):
+def calibrated(family="clip"):
     rng = np.random.default_rng(0)
     actions = rng.integers(3, size=400)
     tables = np.log([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
@@ -22,7 +22,7 @@ def calibrated(family="clip", *, rewards=True):
         tables[0][actions],
         tables[1][actions],
         context=np.arange(400),
-        reward=actions.astype(float) if rewards else None,
+        reward=actions.astype(float),
         **all_scores,
     )
     return tether.calibrate(log, alpha=0.15, family=family)
