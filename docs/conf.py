@@ -42,6 +42,7 @@ extensions = [
     "page_checks",
     "page_descriptions",
     "page_pictures",
+    "percent_signs",
     "published_files",
     "reference_pages",
     "repository_links",

@@ -224,7 +224,7 @@ def test_actions_of_other_rows_are_no_useful_promise(column, tmp_path):
     done = run("calibrate", path, *options, "--out", tmp_path / "found.json")
     assert done.exit_code == 3, done.output
     assert "look as if they were from different rows" in one_line(done)
-    assert "the log contradicts itself" in one_line(done)
+    assert "a calibration on this log does not hold" in one_line(done)
     assert not tether.Calibration.load(tmp_path / "found.json").useful
 
 

@@ -50,3 +50,29 @@ def test_contexts_of_which_the_distance_is_known_have_an_interval_for_other_cont
     found = tether.gain(calibration).changed
     assert found.effective_sample_size == pytest.approx(world.counts.sum())
     assert found.lower < found.mean < found.upper
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.13])
+def test_a_shortlist_without_rewards_says_how_many_decisions_change(alpha, tmp_path):
+    """From the tables of its picks: clip of the soft pick against the uniform one, row by row."""
+    rng = np.random.default_rng(0)
+    safe, size = tether.Gaussian(0.0), 4
+    shortlist = tether.Shortlist(safe, lambda _, drawn: drawn, size=size)
+    actions = safe.sample(1000, rng)
+    log = shortlist.make_log(None, actions, actions > 1.5, rng)
+    found = tether.calibrate(log, alpha=alpha)
+    assert found.exists
+    pick = np.minimum(np.exp(log.log_optimized_all), found.beta / size)
+    pick /= pick.sum(axis=1, keepdims=True)
+    expected = np.maximum(pick - 1 / size, 0).sum(axis=1).mean()
+    assert found.saved_gain.reward is None
+    found.save(tmp_path / "found.json")
+    loaded = tether.Calibration.load(tmp_path / "found.json")
+    for each in (found, loaded):
+        assert each.saved_gain.changed.mean == pytest.approx(expected, rel=1e-9)
+        assert "decisions that change" in str(each)
+        assert "reward" not in str(each)
+    assert str(loaded) == str(found)
+    compared = tether.compare({"made": found, "loaded": loaded}).to_frame()
+    np.testing.assert_allclose(compared["changed"], expected, rtol=1e-9)
+    assert tether.verification.verify_record(tmp_path / "found.json", log=log).ok

@@ -12,6 +12,7 @@ from tether.control.contradictions import (
     summed_ratio_contradiction,
     taken_too_often,
 )
+from tether.control.refuted_log import REFUTED_WORDS
 
 ROWS = 3000
 NAMES = np.array(["pay", "phone", "visit"])
@@ -69,15 +70,15 @@ def test_rows_in_another_order_promise_nothing_useful(shuffled, tmp_path):
         log = logged(new, contexts, *rows)
     found = tether.calibrate(log, promise=0.3, family="mix")
     assert found.exists
-    assert not found.covered
     assert not found.useful
-    assert found.contradiction in found.warnings
-    assert "at most" not in found.statement
-    assert "contradicts itself" in str(found).splitlines()[0]
+    assert found.refuted_by == log.warnings
+    assert found.statement == f"none: {REFUTED_WORDS}"
+    assert REFUTED_WORDS in str(found).splitlines()[0]
     assert sum(CONTRADICTION_WORDS in each for each in found.warnings) == 1
     found.save(tmp_path / "found.json")
     loaded = tether.Calibration.load(tmp_path / "found.json")
-    assert (loaded.covered, loaded.useful) == (False, False)
+    assert loaded.refuted_by == found.refuted_by
+    assert not loaded.useful
     assert str(loaded) == str(found)
 
 
@@ -99,7 +100,7 @@ def test_ratios_whose_mean_is_above_one_promise_nothing_useful():
     assert not found.useful
     assert sum("should be at most 1" in each for each in found.warnings) == 1
     assert not tether.calibrate(log, alpha=0.2, family="mix", ratio_error=1.1).useful
-    assert tether.calibrate(log, alpha=0.2, family="mix", ratio_error=2.0).covered
+    assert tether.calibrate(log, alpha=0.2, family="mix", ratio_error=2.0).refuted_by == ()
 
 
 @settings(max_examples=200, deadline=None)

@@ -74,6 +74,13 @@ def test_a_log_without_an_action_of_the_policy_promises_nothing_useful(family):
     assert "as it is" not in str(part)
     assert "beta = inf: the log does not contain what this policy does" in str(part)
     assert part.statement.startswith("no useful promise")
+    with pytest.warns(tether.AssumptionWarning, match="nothing useful is promised"):
+        part = tether.calibrate(
+            bandit_log(taken[taken < 2]), alpha=0.1, family=family, confidence=0.9
+        )
+    assert part.exists
+    assert part.statement.startswith("no useful promise: with probability at least 0.9")
+    assert "no useful promise: the expected loss" in str(part)
 
 
 def test_it_is_told_at_a_finite_beta_and_by_a_ratio_error_that_is_allowed_for():

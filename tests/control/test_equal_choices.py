@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tether
+from tether.control.refuted_log import REFUTED_WORDS
 
 
 def decisions(contexts, seed, probability=(0.5, 0.25, 0.25)):
@@ -91,7 +92,7 @@ def test_copies_of_users_that_nearly_always_get_the_same_are_told(default):
     table = copied(decisions(np.arange(800), 0, probability), slice(None))
     for messages in (told(table, probability), said_of_scores(table, probability)):
         (message,) = messages
-        assert message.startswith("1,600 of 1,600 rows")
+        assert message.startswith(f"{REFUTED_WORDS}: 1,600 of 1,600 rows")
 
 
 def said_of_scores(table, probability):

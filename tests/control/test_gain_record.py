@@ -9,7 +9,7 @@ from tether._core import records
 from tether.control.calibration_checks import find_problems
 
 
-def calibrated(family="clip", *, rewards=True):
+def calibrated(family="clip"):
     rng = np.random.default_rng(0)
     actions = rng.integers(3, size=400)
     tables = np.log([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
@@ -22,7 +22,7 @@ def calibrated(family="clip", *, rewards=True):
         tables[0][actions],
         tables[1][actions],
         context=np.arange(400),
-        reward=actions.astype(float) if rewards else None,
+        reward=actions.astype(float),
         **all_scores,
     )
     return tether.calibrate(log, alpha=0.15, family=family)
@@ -41,8 +41,11 @@ def test_a_calibration_with_rewards_is_saved_with_its_gain(family, tmp_path):
         tether.gain(loaded, confidence=0.5)  # the file has other intervals
 
 
-def test_without_rewards_none_is_saved(tmp_path):
-    found = calibrated(rewards=False)
+def test_without_rewards_and_tables_none_is_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    actions = rng.normal(size=300)
+    log = tether.Log(actions > 1.5, -(actions**2) / 2, -((actions - 1) ** 2) / 2)
+    found = tether.calibrate(log, alpha=0.2)
     found.save(tmp_path / "found.json")
     assert entries_of(tmp_path / "found.json")["gain"] is None
     loaded = tether.Calibration.load(tmp_path / "found.json")

@@ -11,6 +11,7 @@ from pyarrow import parquet
 import tether
 from tether._core import counted_rows
 from tether._core.frame_contexts import UNSTATED
+from tether.control.refuted_log import REFUTED_WORDS
 from tether.control.repeated_rows import (
     hash_rows,
     implausible_copies,
@@ -57,7 +58,7 @@ def test_a_log_joined_to_itself_is_told_with_the_rows_that_are_copies(context):
     columns = continuous()
     assert messages(columns, context) == []
     (message,) = messages(with_copies(columns, slice(None)), context)
-    assert message.startswith("600 of 600 rows are in the log more than once")
+    assert message.startswith(f"{REFUTED_WORDS}: 600 of 600 rows are in the log more than once")
     assert "(rows 300 to 599 equal rows 0 to 299)" in message
 
 
@@ -112,7 +113,19 @@ def test_a_calibration_says_what_was_wrong_with_its_log_also_once_saved(tmp_path
     found.save(tmp_path / "found.json")
     loaded = tether.Calibration.load(tmp_path / "found.json")
     assert message in loaded.warnings
-    assert "600 of 600 rows are in the log more than once" in loaded.summary()
+    assert message in " ".join(loaded.summary().replace("!", "").split())
+    assert loaded.refuted_by == found.refuted_by == (message,)
+    assert not loaded.useful
+
+
+def test_a_scan_of_which_most_rows_are_copies_is_refuted(tmp_path):
+    columns = with_copies(continuous(), slice(None))
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    found = tether.calibrate(tether.Log.scan(tmp_path / "log.parquet", context=None), alpha=0.2)
+    assert found.exists
+    assert found.refuted_by == found.log_warnings
+    assert found.refuted_by[0].startswith(f"{REFUTED_WORDS}: 600 of 600 rows")
+    assert not found.useful
 
 
 @pytest.mark.parametrize("seed", range(10))

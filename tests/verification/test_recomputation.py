@@ -9,6 +9,7 @@ import tether
 from tests.control import forged_records as forged
 from tests.control.test_calibration_record import CASES, argmax, gaussian, several, shortlist
 from tests.control.test_family import Geometric
+from tether.control.refuted_log import refute
 from tether.verification import verify_record
 
 
@@ -118,3 +119,26 @@ def test_a_log_read_from_a_table_lacks_what_was_noticed_when_it_was_made(tmp_pat
     entries["log_warnings"] = ["rows are missing"]
     (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
     assert "warnings does not say all" in str(verify_record(tmp_path / "forged.json"))
+
+
+def test_a_record_of_a_refuted_log_is_true_also_beside_a_table_of_its_rows(tmp_path):
+    """The table does not show what refuted the log; the record may not hide what a log shows."""
+    log, proposals = gaussian()
+    columns = log.loss, log.log_safe, log.log_optimized
+    refuted = tether.Log(*columns, warnings=[refute("another sampler took the actions")])
+    found = tether.calibrate(refuted, proposals, alpha=0.2)
+    assert found.refuted_by == refuted.warnings
+    assert not found.useful
+    found.save(tmp_path / "found.json")
+    for each in (log, refuted):
+        verified = verify_record(tmp_path / "found.json", log=each, proposals=proposals)
+        assert verified.ok, str(verified)
+    tether.calibrate(log, proposals, alpha=0.2).save(tmp_path / "hidden.json")
+    verified = verify_record(tmp_path / "hidden.json", log=refuted, proposals=proposals)
+    (problem,) = verified.problems
+    assert "another" in problem.text
+    assert "refuted_by" in problem.text
+    entries = forged.entries_of(tmp_path / "found.json")
+    entries["warnings"], entries["log_warnings"] = [], []
+    (tmp_path / "forged.json").write_text(json.dumps(forged.with_digest(entries)))
+    assert "not say all that refuted_by says" in str(verify_record(tmp_path / "forged.json"))

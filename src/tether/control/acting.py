@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tether._core.types import Floats
 from tether._core.validate import log_probabilities
+
+if TYPE_CHECKING:
+    from tether.control.log import Log
 
 
 @dataclass(frozen=True)
@@ -32,3 +38,10 @@ class Acting:
         log_probabilities("log_logged", self.log_logged)
         if self.log_logged_all is not None:
             log_probabilities("log_logged_all", self.log_logged_all, ndim=2, zero=True)
+
+
+def acting_in(log: Log) -> Acting | None:
+    """Who acted in each row of a log; None where only the mixture of several policies is known."""
+    if log.acting is not None or log.log_mix is not None:
+        return log.acting
+    return Acting(log.log_safe, log.log_safe_all, np.zeros(len(log)))

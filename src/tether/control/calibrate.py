@@ -146,8 +146,8 @@ def calibrate(
         *(len(log), found.beta, chosen.name, asked, targets),
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
-    # In parts this takes another pass; of a contradiction, `make_log` has warned.
-    if isinstance(problem, Problem) and found.contradiction is None and not found.covered:
+    # In parts this takes another pass; of what refutes a log, `make_log` has warned.
+    if isinstance(problem, Problem) and not found.refuted_by and not found.covered:
         warn_user(not_covered(found), AssumptionWarning)
     return found
 

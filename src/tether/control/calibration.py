@@ -210,8 +210,8 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         """Whether the promise says something: a beta passes, and each promise is worth stating.
 
         A promise near the bound, or of more than twice what was asked for, is not. Nor is any where
-        the log does not contain what the tethered policy does (`covered`), or where what looked
-        wrong about it refutes it (`refuted_by`).
+        the log does not contain what the tethered policy does (`covered`), or refutes what it
+        states (`refuted_by`).
         """
         asked = self.asked_promise or {each.name: each.alpha for each in self.constraints}
         return (
@@ -264,7 +264,10 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
 
     @cached_property
     def saved_gain(self) -> Gain | None:
-        """What the calibration buys, as `tether.gain` states it; None if the log has no rewards."""
+        """What the calibration buys, as `tether.gain` states it.
+
+        None if the log has neither rewards nor tables of all actions.
+        """
         return None if self._stored_problem is None else self._diagnostics.gain(self)
 
     @property

@@ -17,11 +17,9 @@ from tether._core.digests import content_digest
 from tether._core.useful_promise import is_useful
 from tether._version import __version__
 from tether.control.calibration_entries import check_entries, check_provenance
-from tether.control.contradictions import contradiction_among
 from tether.control.coverage import RESTRICTED_WORDS, is_covered
 from tether.control.families import find_family
 from tether.control.promise import ASSUMPTIONS
-from tether.control.refuted_log import REFUTED_WORDS
 
 SAME_TOLERANCE = 1e-9
 """How far two computations of one number may be apart, relatively."""
@@ -176,12 +174,10 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
     binding = min(saved["constraints"], key=lambda each: allowed[each["name"]])
     promised = _totals(saved)
     asked = saved["asked_promise"] or {each["name"]: each["alpha"] for each in saved["constraints"]}
-    covered = is_covered(saved["coverage_limit"], binding["ratio_error"])
-    covered = covered and contradiction_among(saved["warnings"]) is None
     useful = (
         _exists(saved)
-        and covered
-        and not any(REFUTED_WORDS in each for each in saved["log_warnings"])
+        and is_covered(saved["coverage_limit"], binding["ratio_error"])
+        and not saved["refuted_by"]
         and all(
             is_useful(promised[each["name"]], asked[each["name"]], each["bound"])
             for each in saved["constraints"]
@@ -209,8 +205,9 @@ def _shown(saved: Mapping[str, Any]) -> Iterator[str]:
                 yield f"promises[{name!r}] is {stated[name]!r}, but its terms give {value!r}"
     if saved["approximate"] is not None and saved["approximate"] not in saved["warnings"]:
         yield "warnings does not say what is approximate"
-    if not set(saved["log_warnings"]) <= set(saved["warnings"]):
-        yield "warnings does not say all that log_warnings says"
+    for name in ("log_warnings", "refuted_by"):
+        if not set(saved[name]) <= set(saved["warnings"]):
+            yield f"warnings does not say all that {name} says"
     if (saved["outside_share"] > 0) != any(RESTRICTED_WORDS in each for each in saved["warnings"]):
         yield f"outside_share is {saved['outside_share']!r}, and warnings say otherwise"
     if not useful and not saved["warnings"]:

@@ -76,7 +76,7 @@ def check_entries(saved: Mapping[str, Any]) -> None:
         raise ValueError(
             f"rows_beyond_draws is {saved['rows_beyond_draws']!r}, but there are {rows} rows"
         )
-    for name in ("warnings", "log_warnings"):
+    for name in ("warnings", "log_warnings", "refuted_by"):
         for warning in a_list(name, saved[name]):
             text(name, warning)
     each_of("promise_terms", saved["promise_terms"], names, _terms)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether.control.calibration_entries import QUANTILES
-from tether.control.contradictions import contradiction_among
 from tether.control.coverage import COVERED_TETHERED, Coverage, is_covered
 from tether.control.families import Mix
 from tether.control.problem import Problem
 from tether.control.provenance import Provenance
-from tether.control.refuted_log import REFUTED_WORDS
+from tether.control.refuted_log import Refutation
 from tether.control.scored_by import PICKER, ScoredBy
 
 if TYPE_CHECKING:
@@ -43,16 +42,19 @@ class CalibrationLogFacts:
     @cached_property
     def log_warnings(self) -> tuple[str, ...]:
         """What looked wrong about the log when it was made; `warnings` says it too."""
-        problem = self._problem
-        return problem.given_log.warnings if isinstance(problem, Problem) else ()
+        return self._diagnostics.log_warnings()
 
-    @property
+    @cached_property
     def refuted_by(self) -> tuple[str, ...]:
-        """What looked so wrong about the log that a calibration on it does not hold.
+        """How the log refutes what it states, so that a calibration on it does not hold.
 
-        These are of the `log_warnings`; nothing useful is promised where there is one.
+        Its rows cannot have the stated probabilities, most of them are copies, or the candidates of
+        a shortlist are not drawn as its actions were. These are of the `warnings`; nothing useful
+        is promised where there is one.
         """
-        return tuple(each for each in self.log_warnings if REFUTED_WORDS in each)
+        found = tuple(each for each in self.log_warnings if isinstance(each, Refutation))
+        by_ratios = None if found else self._diagnostics.ratio_contradiction(self.ratio_error)
+        return found if by_ratios is None else (by_ratios,)
 
     @cached_property
     def provenance(self) -> Provenance | None:
@@ -119,19 +121,9 @@ class CalibrationLogFacts:
         """Whether the log can contain all that the tethered and the optimized policy do.
 
         If not, the policies that took the actions never took some of its actions, or took them with
-        other probabilities than stated, and nothing useful is promised. A log that contradicts its
-        probabilities (`contradiction`) contains neither.
+        other probabilities than stated, and nothing useful is promised.
         """
-        return self.contradiction is None and is_covered(self.coverage_limit, self.ratio_error)
-
-    @cached_property
-    def contradiction(self) -> str | None:
-        """How the log contradicts the probabilities that it states, in words; None if it does not.
-
-        The actions and the probabilities cannot be from the same rows, or columns are wrong.
-        """
-        found = contradiction_among(self.log_warnings)
-        return self._diagnostics.ratio_contradiction(self.ratio_error) if found is None else found
+        return is_covered(self.coverage_limit, self.ratio_error)
 
     @property
     def covered_policy(self) -> str:

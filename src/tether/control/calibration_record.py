@@ -12,7 +12,6 @@ from tether._core import records
 from tether._core.validate import frozen
 from tether.control import calibration_checks
 from tether.control.constraint import Constraint
-from tether.control.contradictions import contradiction_among
 from tether.control.coverage import Coverage
 from tether.control.curve import Curve
 from tether.control.promise import ASSUMPTIONS, NearestPromise, PromiseTerms
@@ -31,7 +30,7 @@ STATED = (
 DERIVED = (
     *("risks", "stability", "smoothness", "robustness", "effective_sample_size", "max_weight"),
     *("relative_weights", "acceptance", "rows_beyond_draws", "warnings", "outside_share"),
-    *("log_warnings", "pick_quantiles"),
+    *("log_warnings", "refuted_by", "pick_quantiles"),
 )
 """Saved entries that need the log to be computed."""
 COVERAGE = ("coverage", "coverage_limit")
@@ -115,14 +114,13 @@ def build(cls: type[Loaded], saved: Mapping[str, Any]) -> Loaded:
     }
     known = saved["coverage"] is not None
     kept["_coverage"] = Coverage(*(saved[name] for name in COVERAGE)) if known else None
-    kept["contradiction"] = contradiction_among(saved["warnings"])
     kept["provenance"] = read_provenance(saved.get("provenance"))
     if saved.get("gain") is not None:
         from tether.control.gain_record import read_gain  # only where there is a gain
 
         kept["saved_gain"] = read_gain(saved["gain"])
     loaded.__dict__.update(kept)
-    for name in ("warnings", "log_warnings", "relative_weights", "pick_quantiles"):
+    for name in ("warnings", "log_warnings", "refuted_by", "relative_weights", "pick_quantiles"):
         if saved[name] is not None:
             loaded.__dict__[name] = tuple(saved[name])
     return loaded

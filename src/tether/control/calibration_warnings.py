@@ -14,7 +14,6 @@ from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 from tether.control.promise import foreseeing_draws
-from tether.control.refuted_log import REFUTED_WORDS
 from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.control.scored_by import PICKER
 from tether.control.solvers import search
@@ -56,6 +55,7 @@ def find_warnings(
     if found.approximate is not None:
         yield found.approximate
     yield from found.log_warnings
+    yield from (each for each in found.refuted_by if each not in found.log_warnings)
     if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
         yield hopeless
     elif not found.exists and (advice := _too_few_draws(found, problem)) is not None:
@@ -75,11 +75,8 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
-    elif not found.useful:
-        # what refutes a log is a warning of the log already
-        why = found.contradiction if found.refuted_by else why_not_useful(found)
-        if why is not None and why not in found.log_warnings:
-            yield why
+    elif not found.useful and not found.refuted_by:
+        yield why_not_useful(found)
     if found.useful and np.isfinite(found.log_beta):
         changed = measured.changed(found)
         if changed is not None and changed < HARDLY_CHANGED:
@@ -130,8 +127,9 @@ def find_warnings(
             f"the effective sample size is {found.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
+    said = any(HIGH_RATIO_WORDS in each for each in found.refuted_by)
     for suspicion in measured.score_warnings():
-        if found.contradiction is None or HIGH_RATIO_WORDS not in suspicion:  # said already
+        if not said or HIGH_RATIO_WORDS not in suspicion:
             yield suspicion
 
 
@@ -192,7 +190,7 @@ def _named(found: Calibration, constraint: Constraint) -> str:
 def why_not_useful(found: Calibration) -> str:
     """Why a beta that passes has no useful promise."""
     if found.refuted_by:
-        return f"no useful promise: {REFUTED_WORDS}, since {found.refuted_by[0]}"
+        return found.refuted_by[0]
     if not found.covered:
         return not_covered(found)
     return (
@@ -204,8 +202,6 @@ def why_not_useful(found: Calibration) -> str:
 
 def not_covered(found: Calibration) -> str:
     """Why the log does not contain what the tethered policy does, in words."""
-    if found.contradiction is not None:
-        return found.contradiction
     return (
         f"nothing useful is promised: the log contains only {found.coverage:.1%} of what "
         f"{found.covered_policy} does (by chance at most {found.coverage_limit:.1%}), and nothing "

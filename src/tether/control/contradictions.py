@@ -8,10 +8,10 @@ Then for every stake s below 1 the product over rows of
     1 + s·(r_i/c − 1)
 
 is never negative and has an expectation of at most 1, for any c of at least 1: the room for rounded
-probabilities. By Markov's inequality an average of such products over several stakes exceeds 1/p
-with probability at most p, for any number of rows and however large single r_i are. For K actions
-p is divided by K. Where an average does exceed 1/p, columns are wrong, or actions and probabilities
-are from different rows: nothing that is computed from them is worth a promise.
+probabilities. So an average of such products over several stakes exceeds 1/p with probability at
+most p (`tether._core.averaged_bets`), for any number of rows and however large single r_i are. For
+K actions p is divided by K. Where an average does exceed 1/p, columns are wrong, or actions and
+probabilities are from different rows: nothing that is computed from them is worth a promise.
 
 Where only the sums of r_i and of its squares are known, the inequality of Fan, Grama and Liu
 (2015), log(1 + s·y) ≥ s·y + (log(1 − s) + s)·y² for y ≥ −1, gives a product that is no larger.
@@ -22,34 +22,30 @@ them, and `tether.control.coverage` says whether anything useful is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats, Integers
+from tether.control.refuted_log import Refutation, refute
 from tether.control.score_checks import HIGH_RATIO_WORDS
 
 CONTRADICTION_FALSE_ALARM = 1e-6
 """The probability with which a log that is what it states is said to contradict itself."""
 ROUNDING_ROOM = 1.01
 """The factor by which rounding may move a mean."""
-CONTRADICTION_WORDS = "the log contradicts the probabilities"
-"""Words by which a contradiction is recognized among warnings, also once saved."""
+CONTRADICTION_WORDS = "it contradicts the probabilities that it states"
+"""How such a log refutes what it states."""
 MAX_ACTIONS_NAMED = 3
 """How many actions a contradiction names."""
 _STAKES = 0.5 ** np.arange(1, 17)
 
 
-def contradiction_among(warnings: Iterable[str]) -> str | None:
-    """The first warning that is a contradiction; None where there is none."""
-    return next((each for each in warnings if CONTRADICTION_WORDS in each), None)
-
-
 def taken_too_often(
     names: NDArray[Any], taken: Integers, probability: Floats, actions: int, stated: str, cause: str
-) -> str | None:
+) -> Refutation | None:
     """Say which actions were taken more often than their stated probabilities allow.
 
     `taken` numbers the action of each row in `names`, `actions` is how many there can be at most,
@@ -69,21 +65,21 @@ def taken_too_often(
         f"{means[each]:.3g} for {_plain(names[each])!r}" for each in too_often[:MAX_ACTIONS_NAMED]
     )
     more = len(too_often) - MAX_ACTIONS_NAMED
-    return (
-        f"{CONTRADICTION_WORDS} that it states: 1/{stated} in the rows of an action, summed and "
+    return refute(
+        f"{CONTRADICTION_WORDS}, since 1/{stated} in the rows of an action, summed and "
         f"divided by the number of all rows, is about 1 for each action, and here {listed}"
         f"{f' and {more} more' if more > 0 else ''}. {cause}"
     )
 
 
-def with_lacking_actions(contradiction: str | None, lacking: str | None) -> str | None:
+def with_lacking_actions(contradiction: Refutation | None, lacking: str | None) -> str | None:
     """One message of a contradiction and of actions that are too rare, which explain it."""
     if contradiction is None or lacking is None:
         return contradiction or lacking
-    return f"{CONTRADICTION_WORDS} that it states: {lacking}"
+    return refute(f"{CONTRADICTION_WORDS}, since {lacking}")
 
 
-def ratio_contradiction(log_ratios: Floats, allowed: float) -> str | None:
+def ratio_contradiction(log_ratios: Floats, allowed: float) -> Refutation | None:
     """Say that the ratios optimized/safe of logged actions have a mean that they cannot have.
 
     `allowed` is a factor by which each may be wrong.
@@ -99,7 +95,7 @@ def ratio_contradiction(log_ratios: Floats, allowed: float) -> str | None:
 
 def summed_ratio_contradiction(
     rows: int, log_sum: float, log_squares: float, allowed: float
-) -> str | None:
+) -> Refutation | None:
     """The same from the logs of the sums of the ratios and of their squares."""
     room = ROUNDING_ROOM * allowed
     with np.errstate(over="ignore"):
@@ -109,7 +105,7 @@ def summed_ratio_contradiction(
     gains = total / room - rows
     squared_gains = squares / room**2 - 2 * total / room + rows
     capital = _STAKES * gains + (np.log1p(-_STAKES) + _STAKES) * squared_gains
-    if not _is_beyond(capital, CONTRADICTION_FALSE_ALARM):
+    if not beyond_chance(capital, CONTRADICTION_FALSE_ALARM):
         return None
     mean = total / rows
     return _ratios_in_words(mean, max(squares / rows - mean**2, 0.0) ** 0.5, rows)
@@ -122,18 +118,12 @@ def _exceeds_one(values: Floats, rows: int, room: float, false_alarm: float) -> 
     if _STAKES[0] * (gains.sum() - zeros) <= -np.log(false_alarm):
         return False
     capital = [np.log1p(stake * gains).sum() + zeros * np.log1p(-stake) for stake in _STAKES]
-    return _is_beyond(np.array(capital), false_alarm)
+    return beyond_chance(capital, false_alarm)
 
 
-def _is_beyond(log_capital: Floats, false_alarm: float) -> bool:
-    """Whether the average of the products, by their logs, is too large for chance."""
-    average = np.logaddexp.reduce(log_capital) - np.log(len(log_capital))
-    return bool(average > -np.log(false_alarm))
-
-
-def _ratios_in_words(mean: float, deviation: float, rows: int) -> str:
-    return (
-        f"{CONTRADICTION_WORDS} that it states: those of the optimized policy, summed over the "
+def _ratios_in_words(mean: float, deviation: float, rows: int) -> Refutation:
+    return refute(
+        f"{CONTRADICTION_WORDS}, since those of the optimized policy, summed over the "
         f"log, come to {mean:.3g} ± {deviation / rows**0.5:.2g} and {HIGH_RATIO_WORDS}. The log "
         f"was not scored under the policy that took the actions, actions and probabilities are "
         f"from different rows, or columns are exchanged or the wrong ones (log_safe, "

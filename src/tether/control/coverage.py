@@ -12,17 +12,26 @@ is below 1, then the statements about W or about the densities are wrong. Where 
 weight of m draws, the share of actions beyond all of them is at most log(1/p)/m, likewise.
 
 What the optimized policy does must be there too, where its ratios are bounded.
-The ratio r_i = optimized/safe probability of the action in row i, drawn by the safe policy, has the
-expectation m_i: the share of the optimized policy's decisions that the safe policy can take, 1
-unless tables tell otherwise. With no ratio above W_i in the context of row i and any stake s with
-s·W_i < 1, the product over rows of 1 + s·(m_i − r_i) is never negative and has expectation 1. By
-Markov's inequality, an average of such products over several stakes exceeds 1/p with probability at
-most p, for any number of rows and however skewed the ratios are. If it does, rows are missing, or
-actions were taken with other probabilities than stated. The largest share c for which the product
-with c·m_i in place of m_i does not exceed 1/p is what the coverage is at most, up to chance.
+The ratio r_i = optimized/acting probability of the action in row i, drawn by the policy that acted
+there, has the expectation m_i: the share of the optimized policy's decisions that the acting policy
+can take, 1 unless tables tell otherwise. With no ratio above W_i in the context of row i and any
+stake s with s·W_i < 1, the product over rows of 1 + s·(m_i − r_i) is never negative and has
+expectation 1. So an average of such products over several stakes exceeds 1/p with probability at
+most p (`tether._core.averaged_bets`), for any number of rows and however skewed the ratios are. If
+it does, rows are missing, or actions were taken with other probabilities than stated. The largest
+share c for which the product with c·m_i in place of m_i does not exceed 1/p is what the coverage is
+at most, up to chance.
 
 This is far sharper than a limit by the variance: ratios that average 0.8 instead of 1 among 5,000
 rows with W = 10 are no chance.
+
+Several policies may have acted, each chosen after the rows of those before it: given the past and
+the context of row i its factor still has expectation 1, so that the product is a martingale. This
+needs the policy of each row (`Acting`). The mixture of all policies will not do. Its ratios
+optimized/mixture average to 1 over the policies, not in every row, and it contains policies that
+were chosen after the row: where a later policy prefers the actions that earlier rows of the same
+contexts have, as one that was trained on them does, their ratios are too small in an honest log. So
+nothing is said of logs that state the mixture alone.
 """
 
 from __future__ import annotations
@@ -33,7 +42,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats
+from tether.control.acting import acting_in
 
 if TYPE_CHECKING:
     from tether.control.log import Log
@@ -102,22 +113,25 @@ def is_covered(limit: float | None, ratio_error: float) -> bool:
 def optimized_coverage(log: Log) -> Coverage | None:
     """The optimized policy's coverage where it is too small to be chance; None where it is not.
 
-    None as well where the ratios have no known bound, or several policies took the actions.
+    None as well where the ratios have no known bound, or where several policies took the actions
+    and the log does not say which of them took which.
     """
-    if log.log_mix is not None:
+    acting = acting_in(log)
+    if acting is None:
         return None
     with np.errstate(over="ignore"):  # an infinite ratio has no bound, and ends below
-        ratios = np.exp(log.log_optimized - log.log_safe)
+        ratios = np.exp(log.log_optimized - acting.log_logged)
     expected: Floats | float = 1.0
     largest: Floats | float
-    if log.log_safe_all is not None and log.log_optimized_all is not None:
-        possible = log.log_safe_all > -np.inf
+    if acting.log_logged_all is not None and log.log_optimized_all is not None:
+        possible = acting.log_logged_all > -np.inf
         expected = np.exp(log.log_optimized_all).sum(axis=1, where=possible)
         with np.errstate(invalid="ignore", over="ignore"):
-            rest = np.where(possible, log.log_optimized_all - log.log_safe_all, -np.inf)
+            rest = np.where(possible, log.log_optimized_all - acting.log_logged_all, -np.inf)
             largest = np.maximum(np.exp(rest.max(axis=1)), 1.0)
-    elif log.max_ratio is not None:
-        largest = max(log.max_ratio, float(ratios.max()))
+    elif log.max_ratio is not None and acting.log_base_limit is not None:
+        with np.errstate(over="ignore"):
+            largest = np.maximum(log.max_ratio * np.exp(acting.log_base_limit), ratios.max())
     else:
         return None
     most = 1 - COVERAGE_MARGIN
@@ -141,14 +155,12 @@ def _refuted(
     ratios: Floats, expected: Floats | float, largest: Floats | float, share: float
 ) -> bool:
     """Whether ratios this small are no chance, if only `share` of each expectation is there."""
-    gain, needed = share * expected - ratios, -np.log(COVERAGE_FALSE_ALARM)
-    limit = LARGEST_STAKE / largest
+    gain, limit = share * expected - ratios, LARGEST_STAKE / largest
 
     def bets() -> Iterator[Floats]:
         return (np.minimum(stake, limit) * gain for stake in np.exp(LOG_STAKES))
 
     # log(1 + x) ≤ x: plain sums, which take far less time, settle most logs.
-    if max(bet.sum() for bet in bets()) <= needed:
+    if max(bet.sum() for bet in bets()) <= -np.log(COVERAGE_FALSE_ALARM):
         return False
-    capital = [float(np.log1p(bet).sum()) for bet in bets()]
-    return bool(np.logaddexp.reduce(capital) - np.log(len(capital)) > needed)
+    return beyond_chance([np.log1p(bet).sum() for bet in bets()], COVERAGE_FALSE_ALARM)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
+from tether.control.acting import acting_in
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.constraint import Constraint
 from tether.control.contradictions import ratio_contradiction
@@ -23,6 +24,7 @@ from tether.control.high_probability import certified_ratio_error
 from tether.control.problem import Problem
 from tether.control.promise import safe_mean_of
 from tether.control.provenance import Provenance, make_provenance
+from tether.control.refuted_log import Refutation
 from tether.control.robustness import largest_ratio_error
 from tether.control.score_checks import score_warnings
 from tether.control.stability import (
@@ -94,7 +96,11 @@ class Diagnostics(Protocol):
         """The same of the optimized policy, where it is too small to be chance."""
         ...
 
-    def ratio_contradiction(self, allowed: float) -> str | None:
+    def log_warnings(self) -> tuple[str, ...]:
+        """What looks wrong about the rows, whatever is calibrated on them."""
+        ...
+
+    def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
         ...
 
@@ -107,7 +113,7 @@ class Diagnostics(Protocol):
         ...
 
     def gain(self, found: Calibration) -> Gain | None:
-        """What the calibration buys; None if the log has no rewards."""
+        """What the calibration buys; None if the log does not have what it is kept for."""
         ...
 
     def changed(self, found: Calibration) -> float | None:
@@ -224,12 +230,17 @@ class DiagnosticsInMemory:
         """The same of the optimized policy, where it is too small to be chance."""
         return optimized_coverage(self.problem.given_log)
 
-    def ratio_contradiction(self, allowed: float) -> str | None:
+    def log_warnings(self) -> tuple[str, ...]:
+        """What looked wrong about the rows when the log was made."""
+        return self.problem.given_log.warnings
+
+    def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
         log = self.problem.given_log
-        if log.log_mix is not None:  # single rows may have larger expectations
+        acting = acting_in(log)
+        if acting is None:  # of a mixture, single rows may have larger expectations
             return None
-        return ratio_contradiction(log.log_optimized - log.log_safe, allowed)
+        return ratio_contradiction(log.log_optimized - acting.log_logged, allowed)
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""
@@ -242,8 +253,9 @@ class DiagnosticsInMemory:
         return make_provenance(self.problem)
 
     def gain(self, found: Calibration) -> Gain | None:
-        """What the calibration buys; None if the log has no rewards."""
-        if self.problem.given_log.reward is None:
+        """What the calibration buys; None if the log has neither rewards nor tables."""
+        log = self.problem.given_log
+        if log.reward is None and log.log_safe_all is None:
             return None
         from tether.control.gains import gain  # which needs calibrations
 

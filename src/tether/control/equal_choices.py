@@ -8,14 +8,16 @@ probability at most
 
 since a copy has one of these actions. With D_j = 1 for a copy and 0 otherwise, and any s > 1, the
 product over rows of s^D_j / (1 + q_j·(s − 1)) has an expectation of at most 1, whatever the
-contexts and losses are. By Markov's inequality it exceeds 1/p with probability at most p, exactly
-and for any number of rows. A table with few copies among rows of many contexts exceeds it by far.
+contexts and losses are. So an average of such products over several s exceeds 1/p with probability
+at most p (`tether._core.averaged_bets`), exactly and for any number of rows. A table with few
+copies among rows of many contexts exceeds it by far.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from tether._core.averaged_bets import beyond_chance
 from tether._core.equal_values import group_equal
 from tether._core.types import Booleans, Floats, Integers
 
@@ -50,7 +52,7 @@ def chosen_anew(context: Integers, taken: Integers, probability: Floats, later: 
     bet = returned & (chance <= MAX_CHANCE)
     chance, copied = chance[bet], later[order][bet]
     capital = [copied.sum() * np.log(odds) - np.log1p(chance * (odds - 1)).sum() for odds in ODDS]
-    return bool(np.logaddexp.reduce(capital) - np.log(len(ODDS)) < -np.log(FALSE_ALARM))
+    return not beyond_chance(capital, FALSE_ALARM)
 
 
 def earlier_actions(

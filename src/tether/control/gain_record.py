@@ -1,6 +1,7 @@
 """A gain as it is saved inside a calibration, checked and read back.
 
-A calibration is saved with its gain if its log has rewards. What the entries of the gain say about
+A calibration is saved with its gain if its log has rewards, or tables of all actions, which tell
+exactly how many decisions change. What the entries of the gain say about
 each other, and about those of the calibration, is checked; the means themselves need the log.
 """
 
@@ -32,7 +33,8 @@ def check_gain(saved: Mapping[str, Any]) -> None:
         for policy, estimate in each.items():
             _estimate(f"{name}.{policy}", estimate, rows)
 
-    means("gain.reward", stated["reward"])
+    if stated["reward"] is not None:
+        means("gain.reward", stated["reward"])
     bounds = {each["name"]: each["bound"] for each in saved["constraints"]}
     each_of("gain.losses", stated["losses"], bounds, means)
     for name, bound in bounds.items():
@@ -63,7 +65,7 @@ def read_gain(stated: Mapping[str, Any] | None) -> Gain | None:
     return Gain(
         **{
             **stated,
-            "reward": _policy_means(stated["reward"]),
+            "reward": None if stated["reward"] is None else _policy_means(stated["reward"]),
             "losses": {name: _policy_means(each) for name, each in stated["losses"].items()},
             "changed": WeightedMean(**stated["changed"]),
             "notes": tuple(stated["notes"]),

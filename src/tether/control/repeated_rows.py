@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from tether._core.equal_values import group_equal
 from tether._core.types import Floats, Integers
 from tether.control.equal_choices import chosen_anew, earlier_actions
-from tether.control.refuted_log import REFUTED_WORDS
+from tether.control.refuted_log import refute
 
 if TYPE_CHECKING:
     from tether.control.log import Log
@@ -137,12 +137,12 @@ def copies_in_words(
             "are rows repeated, do files overlap, does a context that comes back keep its action, "
             "or are propensities wrong?"
         )
-    return (
+    text = (
         f"{'about ' if about else ''}{count:,.0f} of {rows:,} rows are in the log more than once, "
         f"with the same {same}{where}, far more than by chance: {causes} A promise takes "
         f"every row for a new observation: remove the copies"
-        f"{f'; {REFUTED_WORDS}' if count > MOST_COPIES * rows else ''}"
     )
+    return refute(text) if count > MOST_COPIES * rows else text
 
 
 def implausible_copies(multiplicities: Integers) -> bool:

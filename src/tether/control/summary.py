@@ -8,7 +8,6 @@ import numpy as np
 
 from tether._core.description import Description
 from tether.control.calibration_warnings import SAFE_ABOVE_WORDS
-from tether.control.contradictions import CONTRADICTION_WORDS
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.promise import ASSUMPTIONS, NearestPromise, PromiseTerms
 from tether.control.refuted_log import REFUTED_WORDS
@@ -28,7 +27,7 @@ def describe_calibration(found: Calibration) -> Description:
             promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
         limits = "; limits beta" if several and constraint is found.binding else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
-        if found.exists and found.contradiction is None and found.confidence is None:
+        if found.exists and not found.refuted_by and found.confidence is None:
             terms = found.promise_terms[constraint.name]
             facts.append(("made of", terms_in_words(terms)))
         elif found.nearest is not None:
@@ -75,8 +74,8 @@ def write_statement(found: Calibration) -> str:
     """The promise in one sentence."""
     if not found.exists:
         return "none: no beta passes, so only the safe policy is served"
-    if found.contradiction is not None:
-        return f"none: {CONTRADICTION_WORDS} that it states"
+    if found.refuted_by:
+        return f"none: {REFUTED_WORDS}"
     statement = f"{_expected_loss(found)} of the next action is at most {found.promise:.4g}"
     if len(found.promises) > 1:
         each = ", ".join(f"{name} {value:.4g}" for name, value in found.promises.items())
@@ -84,7 +83,7 @@ def write_statement(found: Calibration) -> str:
     if found.approximate is not None:
         statement = f"approximately, {statement}"
     if found.confidence is not None:
-        return f"with probability at least {found.confidence:g} over logs, {statement}"
+        statement = f"with probability at least {found.confidence:g} over logs, {statement}"
     return statement if found.useful else f"no useful promise: {statement}"
 
 
@@ -103,8 +102,6 @@ def _headline(found: Calibration) -> str:
         return f"beta = 0: serve the safe policy only {family}"
     if found.refuted_by:
         return f"beta = {found.beta:.4g}: {REFUTED_WORDS}; serve the safe policy {family}"
-    if found.contradiction is not None:
-        return f"beta = {found.beta:.4g}: nothing is promised, the log contradicts itself {family}"
     if not found.covered:
         return f"beta = {found.beta:.4g}: the log does not contain what this policy does {family}"
     if np.isinf(found.log_beta):
@@ -125,13 +122,13 @@ def _promise(found: Calibration, constraint: Constraint) -> str:
     """The promise on one loss."""
     if not found.exists:
         return "none"
-    if found.contradiction is not None:
-        return f"none: {CONTRADICTION_WORDS} that it states"
+    if found.refuted_by:
+        return f"none: {REFUTED_WORDS}"
     bound = f"{found.promises[constraint.name]:.4g}"
     text = f"{_expected_loss(found)} of the next action is at most {bound}"
     if found.confidence is not None:
-        return f"{text}, with probability {found.confidence:g} over logs"
-    if found.asked_promise is not None:
+        text = f"{text}, with probability {found.confidence:g} over logs"
+    elif found.asked_promise is not None:
         text = f"{text} (asked for: {found.asked_promise[constraint.name]:g})"
     return text if found.useful else f"no useful promise: {text}"
 
@@ -197,12 +194,15 @@ def _test_weight(found: Calibration) -> str:
 
 
 def _gain_facts(found: Calibration) -> list[tuple[str, str]]:
-    """What is gained, if the log has rewards; `tether.gain` says more."""
+    """What is gained, if the log has rewards, and what changes; `tether.gain` says more."""
     gain = found.saved_gain
-    if gain is None or gain.reward is None:
+    if gain is None:
         return []
+    changed = ("decisions that change", str(gain.changed))
+    if gain.reward is None:
+        return [changed]
     return [
         ("reward, tethered", str(gain.reward.tethered)),
         ("reward, gained", str(gain.reward.difference)),
-        ("decisions that change", str(gain.changed)),
+        changed,
     ]

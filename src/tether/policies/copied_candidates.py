@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Booleans, Integers
-from tether.control.refuted_log import REFUTED_WORDS
+from tether.control.refuted_log import refute
 from tether.policies.shortlist_rows import ShortlistRows
 
 MOST_ROWS = 0.5
@@ -65,10 +65,10 @@ def copied_warning(rows: ShortlistRows, index: Integers) -> str | None:
             f"temperature 0 now"
         )
     if float((alike == size).mean()) > ALMOST_ALL_ROWS:
-        return (
+        return refute(
             f"all {size} candidates are the same in {(alike == size).mean():.0%} of the rows, so "
             f"there is hardly anything to pick from: the safe policy almost always does the same "
-            f"(temperature 0?), or {REASONS}. The log does not tell which, and {REFUTED_WORDS}"
+            f"(temperature 0?), or {REASONS}. The log does not tell which"
         )
     return None
 

@@ -26,6 +26,7 @@ from tether.control.contradictions import (
 )
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
+from tether.control.refuted_log import Refutation
 from tether.policies.categorical import picked, positions
 from tether.policies.logged_actions import lacking_actions_warning
 from tether.policies.policy import Policy, is_finite
@@ -78,7 +79,7 @@ def log_of_propensities(
 
 def contradiction_of_propensities(
     names: NDArray[Any], taken: Integers, propensities: Floats, actions: int | None = None
-) -> str | None:
+) -> Refutation | None:
     """Say that actions were taken more often than their propensities allow; None if they may be.
 
     `actions` is how many there can be, if not only those with a name here.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Floats, Integers
-from tether.control.refuted_log import REFUTED_WORDS
+from tether.control.refuted_log import Refutation, refute
 from tether.policies.picker import Picker
 from tether.policies.shortlist_rows import ShortlistRows
 
@@ -43,7 +43,7 @@ def check_scored_alone(picker: Picker, rows: ShortlistRows, scores: Floats) -> N
         )
 
 
-def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
+def exchangeable_warning(scores: Floats, index: Integers) -> Refutation | None:
     """Say if logged actions rank too high or too low among the fresh candidates beside them.
 
     If the safe policy drew both, each rank is equally likely; ties only reduce the variance.
@@ -55,11 +55,10 @@ def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
     if not abs(deviation) > MAX_RANK_DEVIATION:
         return None
     side = "higher" if deviation > 0 else "lower"
-    return (
+    return refute(
         f"the logged actions score {side} than fresh candidates of the safe policy (mean rank "
         f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} standard "
-        f"deviations off): they do not come from the sampler that draws candidates, and "
-        f"{REFUTED_WORDS}"
+        f"deviations off), so they do not come from the sampler that draws candidates"
     )
 
 

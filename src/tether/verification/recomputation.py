@@ -13,7 +13,6 @@ from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.control.refuted_log import REFUTED_WORDS
 
 RESULT_TOLERANCE = 1e-6
 """How far two computations on different machines may be apart, relatively."""
@@ -51,13 +50,13 @@ def _recomputed(
         return Finding("result", False, f"its settings do not calibrate: {error}{other}")
     stored, own = (records.decode(records.encode(each.to_dict())) for each in (found, again))
     not_compared = {"provenance"}
-    if _same_warnings(stored, own):
+    if set(found.refuted_by) & set(found.log_warnings):  # which are not found again, as below
+        not_compared |= {"warnings", "log_warnings", "refuted_by", "useful"}
+    elif _same_warnings(stored, own):
         not_compared |= {"warnings", "log_warnings"}
-        if found.refuted_by and not again.refuted_by:  # by what is not found again
-            not_compared |= {"useful", "statement"}
     if own["policies"] is None:  # a table of the rows does not tell which policies scored them
         not_compared |= {"policies", "pick_quantiles"}
-    if own["gain"] is None or stored["gain"] is None:  # the log was read without rewards
+    if len({_has_rewards(each) for each in (stored, own)}) > 1:  # the log was read without them
         not_compared.add("gain")
     differing = [
         name for name in stored if name not in not_compared and not _close(stored[name], own[name])
@@ -68,15 +67,16 @@ def _recomputed(
     return Finding("result", True, f"calibrating again gives the same{other}")
 
 
+def _has_rewards(entries: Mapping[str, Any]) -> bool:
+    return entries["gain"] is not None and entries["gain"]["reward"] is not None
+
+
 def _same_warnings(stored: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
     """Whether all warnings are those of the log; the log that was calibrated on may have had more.
 
     What `tether.make_log` found is not found again in a table of its rows.
     """
-    of_result = [
-        {text for text in each["warnings"] if REFUTED_WORDS not in text} - set(each["log_warnings"])
-        for each in (stored, own)
-    ]
+    of_result = [set(each["warnings"]) - set(each["log_warnings"]) for each in (stored, own)]
     more = set(own["log_warnings"]) <= set(stored["log_warnings"])
     return of_result[0] == of_result[1] and more
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tether._core.averaged_bets import log_average
 from tether.llm.preflight_checks import bets
 from tether.llm.preflight_checks.policy_checks import check_first_tokens
 from tether.llm.token_tables import TokenTables
@@ -76,9 +77,7 @@ def test_other_temperatures_are_found_on_either_side(known, power):
     table -= np.logaddexp.reduce(table)
     drawn = np.exp(power * table)
     tokens = np.random.default_rng(0).choice(2000, size=1024, p=drawn / drawn.sum())
-    gain = bets.total_log_wealth(
-        bets.bet_on_tokens(tokens, table[tokens], table if known else None)
-    )
+    gain = log_average(bets.bet_on_tokens(tokens, table[tokens], table if known else None))
     assert bets.verdict(gain) == "fail"
 
 
@@ -93,19 +92,19 @@ def test_every_prompt_has_its_own_table():
 
 def test_two_equal_long_completions_are_enough():
     numbers, scores = np.arange(64).reshape(4, 16), np.full((4, 16), -120.0)
-    assert bets.verdict(bets.total_log_wealth(bets.bet_on_repeats(numbers, scores))) == "pass"
+    assert bets.verdict(log_average(bets.bet_on_repeats(numbers, scores))) == "pass"
     numbers[0, 1] = numbers[0, 0]
-    assert bets.verdict(bets.total_log_wealth(bets.bet_on_repeats(numbers, scores))) == "fail"
+    assert bets.verdict(log_average(bets.bet_on_repeats(numbers, scores))) == "fail"
     numbers, likely = np.zeros((4, 16), dtype=np.int64), np.full((4, 16), -1e-4)
-    assert bets.verdict(bets.total_log_wealth(bets.bet_on_repeats(numbers, likely))) == "pass"
+    assert bets.verdict(log_average(bets.bet_on_repeats(numbers, likely))) == "pass"
 
 
 def test_a_second_call_like_the_first_is_found_where_every_completion_is_likely():
     """Two outcomes, both soon known: repeats say nothing, their order does."""
     equal, scores = np.ones((1, 20), dtype=bool), np.full((1, 20), np.log(0.5))
-    assert bets.verdict(bets.total_log_wealth(bets.bet_on_calls(equal, scores))) == "fail"
+    assert bets.verdict(log_average(bets.bet_on_calls(equal, scores))) == "fail"
     equal[0, ::2] = False
-    assert bets.verdict(bets.total_log_wealth(bets.bet_on_calls(equal, scores))) == "pass"
+    assert bets.verdict(log_average(bets.bet_on_calls(equal, scores))) == "pass"
 
 
 def test_verdicts():

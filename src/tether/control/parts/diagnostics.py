@@ -31,12 +31,14 @@ from tether.control.parts.row_sums import (
 )
 from tether.control.parts.score_sums import ScoreSums
 from tether.control.parts.score_warnings import (
+    copies_in_parts,
     possible_outside,
     provenance_in_parts,
     read_scores,
     score_warnings_in_parts,
 )
 from tether.control.parts.weights import WeightsOfPart
+from tether.control.refuted_log import Refutation
 from tether.control.test_weight import Fixed
 
 if TYPE_CHECKING:
@@ -282,7 +284,12 @@ class DiagnosticsInParts:
         found = coverage_of(sums.rows, ratio, square, math.log(log.max_ratio))
         return None if found is None else found._replace(policy=COVERED_OPTIMIZED)
 
-    def ratio_contradiction(self, allowed: float) -> str | None:
+    def log_warnings(self) -> tuple[str, ...]:
+        """What looks wrong about the rows: so many copies."""
+        copies = copies_in_parts(self.problem, self._scores[0])
+        return () if copies is None else (copies,)
+
+    def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
         if self.problem.log.columns.log_mix is not None:
             return None

@@ -34,8 +34,6 @@ def score_warnings_in_parts(
 ) -> Iterator[str]:
     """Say it in words, as `score_warnings` does in memory."""
     survey = problem.log.survey
-    if (copies := _copies(problem, log)) is not None:
-        yield copies
     names = ("log_safe", "log_optimized")
     for name, (low, high) in zip(names, survey.scores, strict=True):
         if 0 <= low < high <= 1:
@@ -95,7 +93,7 @@ def _mean_ratio(problem: ProblemInParts, log: ScoreSums) -> Iterator[str]:
     yield from mean_ratio_warnings(float(mean), error, log.rows, possible)
 
 
-def _copies(problem: ProblemInParts, log: ScoreSums) -> str | None:
+def copies_in_parts(problem: ProblemInParts, log: ScoreSums) -> str | None:
     """Say that rows occur more than once where this is no coincidence; None where it may be.
 
     Contexts may come back by design. Where neither tables nor draws tell them apart, rows are not

@@ -2,9 +2,9 @@
 
 A bet chooses its odds before it sees the draw, and is paid by the scores: an outcome to which the
 bet gives probability q and the scores p multiplies the wealth by q/p. If draws have the
-probabilities that they are scored with, the expected wealth is 1 (an e-value), so by Markov's
-inequality wealth reaches G with probability at most 1/G, whatever the policy and however few the
-draws. Several bets split the initial wealth evenly, so the total wealth is the mean of theirs.
+probabilities that they are scored with, the expected wealth is 1 (an e-value), so that the average
+wealth of several bets reaches G with probability at most 1/G, whatever the policy and however few
+the draws (`tether._core.averaged_bets`).
 """
 
 from __future__ import annotations
@@ -40,12 +40,6 @@ def verdict(log_wealth: float) -> str:
     if log_wealth < LOG_WEALTH_WARN:
         return "pass"
     return "warn" if log_wealth < LOG_WEALTH_FAIL else "fail"
-
-
-def total_log_wealth(log_wealths: Floats) -> float:
-    """The log of the mean wealth of several bets."""
-    with np.errstate(invalid="ignore"):
-        return float(np.logaddexp.reduce(log_wealths) - np.log(len(log_wealths)))
 
 
 def bet_on_tokens(tokens: Tokens, scores: Floats, table: Floats | None = None) -> Floats:

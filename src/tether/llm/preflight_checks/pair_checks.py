@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tether._core import validate
+from tether._core.averaged_bets import log_average
 from tether._core.types import Floats
 from tether.control.families import Clip
 from tether.llm.completion_policy import CompletionPolicy
@@ -95,7 +96,7 @@ def check_mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
     effective = float(share.sum() ** 2 / max((share**2).sum(), 1e-300))
     measured = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
     # Rare draws dominate the mean: without them it is too low and its error too small.
-    if bets.verdict(bets.total_log_wealth(bets.bet_on_ratios(log_ratio))) == "fail":
+    if bets.verdict(log_average(bets.bet_on_ratios(log_ratio))) == "fail":
         status = "fail"
         advice = (
             "a mean clearly above 1 is impossible: the scored distribution is not the sampled one"
@@ -115,7 +116,7 @@ def check_logged_by_safe(log_safe: Floats, log_optimized: Floats) -> Check:
     """
     with np.errstate(invalid="ignore"):
         log_ratio = np.where(log_optimized == log_safe, 0.0, log_optimized - log_safe)
-    log_wealth = bets.total_log_wealth(bets.bet_on_ratios(log_ratio))
+    log_wealth = log_average(bets.bet_on_ratios(log_ratio))
     measured = (
         f"the logged completions are {float(-log_ratio.mean()):.3g} nats likelier under the safe "
         f"policy than under the optimized one"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.averaged_bets import log_average
 from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.llm.completion_policy import CompletionPolicy
@@ -87,7 +88,7 @@ def check_first_tokens(
         ],
         axis=0,
     )
-    log_wealth = bets.total_log_wealth(log_wealths)
+    log_wealth = log_average(log_wealths)
     known = "scores of all tokens known" if tables is not None else "scores of drawn tokens known"
     return Check(
         "sampling settings",
@@ -110,9 +111,7 @@ def check_later_tokens(policy: CompletionPolicy, prompts: Any, actions: Tokens) 
         advice = f"let it state {TABLE_TOKENS} of them (for vLLM --max-logprobs {TABLE_TOKENS})"
         return Check(name, "warn", np.nan, measured, advice)
     rows = policy.prompts(prompts)
-    log_wealth = bets.total_log_wealth(
-        bets.bet_on_positions(tables, rows, actions, policy.end_token_ids)
-    )
+    log_wealth = log_average(bets.bet_on_positions(tables, rows, actions, policy.end_token_ids))
     return Check(
         name,
         bets.verdict(log_wealth),
@@ -136,7 +135,7 @@ def check_distinct_draws(actions: Tokens, scores: Floats, draws: int, per_call: 
     log_wealths = np.concatenate(
         [bets.bet_on_repeats(rows, row_scores), bets.bet_on_calls(equal, row_scores[:, second])]
     )
-    log_wealth = bets.total_log_wealth(log_wealths)
+    log_wealth = log_average(log_wealths)
     distinct = sum(len(np.unique(row)) for row in rows)
     return Check(
         "distinct seeds",
