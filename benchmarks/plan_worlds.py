@@ -152,4 +152,23 @@ def all_worlds() -> list[Callable[[], PlanWorld]]:
         lambda: never_takes("three never taken", promise=0.08, family="clip"),
         lambda: never_takes("three never taken", promise=0.08, family="mix"),
         lambda: contexts("two kinds of contexts", promise=0.1, family="mix"),
+        *confident_worlds(),
+    ]
+
+
+def confident_worlds() -> list[Callable[[], PlanWorld]]:
+    """The same with a confidence."""
+    rare, common = np.array([0, 0.01, 0.02, 0.03, 0.1]), np.array([0.1, 0.2, 0.3, 0.4, 0.6])
+    sure = {"confidence": 0.95}
+    return [
+        lambda: gaussian("Gaussian, 1 apart", 1.0, 1.5, alpha=0.1, family="clip", **sure),
+        lambda: gaussian("Gaussian, 1 apart", 1.0, 1.5, promise=0.2, family="mix", **sure),
+        lambda: gaussian("Gaussian, rare loss", 1.0, 2.5, alpha=0.02, family="clip", **sure),
+        lambda: table("five actions, rare", rare, promise=0.03, confidence=0.8, family="clip"),
+        lambda: table("five actions, common", common, alpha=0.3, family="mix", **sure),
+        lambda: graded("graded losses", 0.1, promise=0.13, family="clip", **sure),
+        lambda: graded("graded losses", 0.3, alpha=0.4, confidence=0.99, family="clip"),
+        lambda: propensities("one action of four", promise=0.05, family="mix", **sure),
+        lambda: never_takes("three never taken", promise=0.08, family="clip", **sure),
+        lambda: contexts("two kinds of contexts", promise=0.1, family="clip", **sure),
     ]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.log import Log
 from tether.control.plan_clip import ClipModel
+from tether.control.plan_confidence import ConfidenceModel, RepresentativeLog
 from tether.control.plan_mix import MixModel
 from tether.control.plan_model import PlanModel
 from tether.control.plan_population import Population
@@ -19,8 +20,14 @@ class Planned(NamedTuple):
     not_modelled: str | None
 
 
-def make_model(family: str, population: Population, max_ratio: float | None) -> PlanModel:
+def make_model(
+    family: str, population: Population, max_ratio: float | None, confidence: float | None = None
+) -> PlanModel | ConfidenceModel:
     """The model of mix, or that of clip, which budgeted clip has as well."""
+    if confidence is not None:
+        name = Mix.name if family == Mix.name else Clip.name
+        rows = RepresentativeLog.from_population(population)
+        return ConfidenceModel(population, rows, name, 1 - confidence)
     if family == Mix.name:
         return MixModel(population, max_ratio)
     return ClipModel(population.blended(), max_ratio)
