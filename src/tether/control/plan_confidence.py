@@ -31,15 +31,12 @@ from tether.control.blend import DEFAULT_BLEND
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.high_probability import log_beta_sequence, weighted_losses
-from tether.control.log import Log
 from tether.control.plan_model import Outlook
 from tether.control.plan_population import TYPICAL_SHARE, Population
+from tether.control.plan_representative import LOSS, RepresentativeLog
 from tether.control.problem import pose
-from tether.control.proposals import Proposals
 from tether.control.risk_betting import WeightedLosses, is_certified, spread_bets
 
-LOSS = "loss"
-"""The name of the one loss of a plan."""
 LOSS_DIGITS = 12
 """Losses that agree in so many decimals are the same, in units of the bound."""
 LARGEST_LOG = 709.0
@@ -67,22 +64,6 @@ class CountedLosses(WeightedLosses):
         least, most = factor[order[np.minimum(ends, len(order) - 1)]]
         with np.errstate(divide="ignore"):
             return float(self.count @ np.log(np.clip(factor, least, max(least, most))))
-
-
-@dataclass(frozen=True)
-class RepresentativeLog:
-    """Rows, and the share of the rows to come that each stands for."""
-
-    log: Log
-    share: Floats
-    proposals: Proposals | None = None
-
-    @classmethod
-    def from_population(cls, of: Population) -> Self:
-        """A row for each kind of a population without contexts."""
-        log_safe, drawn = np.zeros(len(of.share)), np.isfinite(of.log_ratio)
-        proposals = Proposals(log_safe[drawn], of.log_ratio[drawn])
-        return cls(Log({LOSS: of.loss}, log_safe, of.log_ratio), of.share, proposals)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tether.control.plan_inputs import (
     measure_max_ratio,
     measure_population,
     refuse_never_taken,
+    rows_with_tables,
 )
 from tether.control.plan_log import beta_of
 from tether.control.plan_model import MAX_PLANNED_ROWS
@@ -132,16 +133,17 @@ def plan(
         promise = validate.number("promise", promise, above=0, below=bound)
     if confidence is not None:
         confidence = validate.number("confidence", confidence, above=0, below=1)
-    planned = find_planned(family, log)
+    planned = find_planned(family, log, from_rows=from_rows)
     if log is not None and planned.family != "mix":
         refuse_never_taken(log)
     if max_ratio is not None:
         max_ratio = validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
     elif log is not None:
         max_ratio = measure_max_ratio(log)
-    population = None
+    population, known_rows = None, None
     if from_rows and log is not None:
         population = measure_population(log, bound)
+        known_rows = rows_with_tables(log, bound, thinned=confidence is not None)
     safe_risk = _checked_risk("safe_risk", safe_risk, bound)
     optimized_risk = _checked_risk(
         "optimized_risk", safe_risk if optimized_risk is None else optimized_risk, bound
@@ -151,7 +153,7 @@ def plan(
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
     if population is None:
         population = Population.from_figures(safe_risk / bound, optimized_risk / bound, spread)
-    model = make_model(planned.family, population, max_ratio, confidence)
+    model = make_model(planned.family, population, max_ratio, confidence, known_rows)
     target = (
         None if alpha is None else alpha / bound,
         None if promise is None else promise / bound,
