@@ -44,6 +44,8 @@ class WeightCurves:
     log_beta: Floats
     weight: Floats
     """One row for each kind, one column for each beta."""
+    harm: Floats
+    """Likewise the mean of loss times weight."""
     largest: Floats
     """One row for each number of contexts: 1, 2, 4 and so on."""
 
@@ -74,28 +76,31 @@ class ContextClipModel(PlanModel):
         at_one, at_end = (np.exp(weights.at(each)[0]) for each in (0.0, np.inf))
         kind = _kinds(share, loss, at_one, at_end)
         total: Floats = np.bincount(kind, share).astype(np.float64)
-        curve, largest = np.empty((len(total), len(grid))), np.empty((TAIL_LEVELS, len(grid)))
+        curve, harm = (np.empty((len(total), len(grid))) for _ in range(2))
+        largest = np.empty((TAIL_LEVELS, len(grid)))
         for k, log_beta in enumerate(grid.tolist()):
             log_weight, log_limit = weights.at(log_beta)
-            curve[:, k] = np.bincount(kind, share * np.exp(log_weight)) / total
+            weight = share * np.exp(log_weight)
+            curve[:, k] = np.bincount(kind, weight) / total
+            harm[:, k] = np.bincount(kind, weight * loss) / total
             largest[:, k] = _largest(np.broadcast_to(np.exp(log_limit), len(share)), share)
         with np.errstate(divide="ignore"):
             log_ratio = np.log(np.bincount(kind, share * at_end) / total)
         mean_loss = np.bincount(kind, share * loss) / total
         population = Population(total, mean_loss, log_ratio, float(share @ loss))
-        return cls(population, max_ratio, WeightCurves(grid, curve, largest))
+        return cls(population, max_ratio, WeightCurves(grid, curve, harm, largest))
 
     def _solve(self, alpha: float, rows: int) -> tuple[float, float]:
         """Beta, and how much one row can change it."""
         assert self.curves is not None
-        share, above = self.population.share, self.population.loss - alpha
-        weight, largest = self.curves.weight, self.curves.largest_among(rows)
-        excess = rows * ((share * above) @ weight) + (1 - alpha) * largest
+        share, weight = self.population.share, self.curves.weight
+        above, largest = self.curves.harm - alpha * weight, self.curves.largest_among(rows)
+        excess = rows * (share @ above) + (1 - alpha) * largest
         level = CONDITION_TOLERANCE * rows
         if excess[0] > level:
             return 0.0, math.inf
         place = float(_last_passing(excess[None, :], level)[0])
-        without = _last_passing(excess - above[:, None] * weight, level)
+        without = _last_passing(excess - above, level)
         here = _at(weight, np.full(len(share), place))
         moved = float(share @ np.abs(_at(weight, without) - here))
         test = float(_at(largest[None, :], np.array([place]))[0])
