@@ -35,17 +35,24 @@ class Plan(Described):
     (`rows_needed`) or the one that logs do not exceed with probability `pass_probability`
     (`rows_likely`). With a promise the alpha inside it grows with the rows, towards the promise.
 
+    With a confidence a log passes if it certifies a beta. Near the safe policy all weights are 1, so
+    that only losses decide this: `rows_likely` is exact for losses of 0 or one size, and otherwise
+    by the mean loss as above. Beta is the one that the test certifies with the log of its capital
+    at the expectation, which is that of half of all logs.
+
     What is expected is computed from the rows of the log; those of the next log are taken to be
-    like them. Without a log the model is: a loss is 0 or `bound`, which is the hardest case for a
-    given risk, and log ratios are normal with standard deviation `log_ratio_spread` among harmless
-    and among harmful actions, shifted so that the optimized policy's risk is `optimized_risk`. For
-    clip this is also assumed in every context alike; for mix contexts do not matter.
+    like them, in contexts like theirs where the log has tables of all actions. Without a log the
+    model is: a loss is 0 or `bound`, which is the hardest case for a given risk, and log ratios are
+    normal with standard deviation `log_ratio_spread` among harmless and among harmful actions,
+    shifted so that the optimized policy's risk is `optimized_risk`. For clip this is also assumed
+    in every context alike; for mix contexts do not matter.
 
     How accurate it is: where the truth is a large log, rows for a promise were within a quarter of
     those with which 90 % of simulated logs passed, and of those with which half did, from 30 rows
-    on, the noise of the simulation included (`benchmarks/plan_rows.py`). The rows for an alpha are
-    exact for losses of 0 or the bound. A plan is no more accurate than the risks it is given: a log
-    knows its own safe risk to about √(safe risk/rows).
+    on, with and without a confidence, the noise of the simulation included
+    (`benchmarks/plan_rows.py`). The rows for an alpha are exact for losses of 0 or the bound. A
+    plan is no more accurate than the risks it is given: a log knows its own safe risk to about
+    √(safe risk/rows).
 
     Parameters
     ----------
@@ -62,7 +69,8 @@ class Plan(Described):
     pass_probability : float
         The probability with which `rows_likely` rows pass.
     rows_needed : float
-        The fewest rows that pass if their mean loss is exactly the safe risk; inf if none do.
+        The fewest rows that pass if their mean loss is exactly the safe risk; inf if none do. For a
+        promise or a confidence these are about the rows with which half of all logs pass.
     rows_likely : float
         The fewest rows from which on logs pass with probability `pass_probability`; inf if none do.
     betas : tuple of (int, float)

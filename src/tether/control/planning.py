@@ -83,7 +83,8 @@ def plan(
     family : str, optional
         The family to plan for, "clip" or "mix"; by default clip, but mix for a log of propensities
         alone (with contexts, `max_ratio`, and no tables of all actions), and budgeted clip where a
-        log has contexts and neither. Budgeted clip is planned as clip, and the plan says so.
+        log has contexts and neither. Budgeted clip is planned as clip, and the plan says so. With
+        tables of all actions, clip is planned with the weights of each row in its own context.
     max_ratio : float, optional
         A number that the ratio of optimized over safe density does not exceed; by default that of
         the log, or of its tables of all actions.
@@ -106,7 +107,7 @@ def plan(
     (18, 69)
     >>> made = plan(alpha=0.1, safe_risk=0.05, confidence=0.95)
     >>> made.rows_needed, made.rows_likely
-    (0, 0)
+    (239, 472)
 
     From a log that is too small, how large one like it should be:
 
