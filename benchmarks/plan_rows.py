@@ -1,7 +1,8 @@
 """Plans beside what happens: how many rows pass with probability 0.5 and 0.9.
 
 Logs of n rows are drawn and calibrated with the settings of the plan. A log passes if a beta does,
-and, where a promise was asked for, is stated with it. The share that passes is fitted by a probit
+and, where a promise was asked for, is stated with it; a second number is the confidence that it is
+certified with. The share that passes is fitted by a probit
 curve in log n, from which the two numbers of rows are read. The last column but one is the share of
 logs that pass with the rows that are planned for probability 0.9.
 
@@ -72,13 +73,17 @@ def compare(world: PlanWorld, repeats: int) -> str:
     rng = np.random.default_rng(0)
     real = rows_that_pass(world, planned[0.5].rows_likely, repeats, rng)
     passing = share_passing(world, int(planned[0.9].rows_likely), repeats, rng)
-    target = next(f"{name} {world.asked[name]:g}" for name in world.asked if name != "family")
+    target = next(
+        f"{name} {world.asked[name]:g}" for name in ("promise", "alpha") if name in world.asked
+    )
+    if "confidence" in world.asked:
+        target += f", {world.asked['confidence']:g}"
     cells = "".join(
         f"{planned[each].rows_likely:>9,}{real[each]:>9,.0f}"
         f"{planned[each].rows_likely / real[each] - 1:>+8.0%}"
         for each in (0.5, 0.9)
     )
-    named = f"{world.name:<24}{world.asked['family']:<6}{target:<15}{planned[0.9].safe_risk:<8.3g}"
+    named = f"{world.name:<24}{world.asked['family']:<6}{target:<19}{planned[0.9].safe_risk:<8.3g}"
     return f"{named}{cells}{passing:>9.0%}{spent:>8.2f} s"
 
 
@@ -86,20 +91,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--only", type=str, default="", help="worlds whose name contains this")
+    parser.add_argument("--confidence", action="store_true", help="only those with a confidence")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(
-        f"{'':<53}{'rows, probability 0.5':^26}{'rows, probability 0.9':^26}"
+        f"{'':<57}{'rows, probability 0.5':^26}{'rows, probability 0.9':^26}"
         + f"{'pass':>9}{'time of':>10}"
     )
     print(
-        f"{'world':<24}{'':<6}{'asked':<15}{'safe':<8}"
+        f"{'world':<24}{'':<6}{'asked':<19}{'safe':<8}"
         + f"{'planned':>9}{'real':>9}{'':>8}" * 2
         + f"{'with 0.9':>9}{'a plan':>10}"
     )
     for make in all_worlds():
         world = make()
-        if arguments.only in world.name:
+        certifies = "confidence" in world.asked
+        if arguments.only in world.name and certifies >= arguments.confidence:
             print(compare(world, arguments.repeats), flush=True)
 
 

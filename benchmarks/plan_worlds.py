@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
 
 import tether
 
@@ -32,6 +33,8 @@ class PlanWorld:
     asked: dict[str, Any]
     more: dict[str, Any] = field(default_factory=dict)
     """Further columns and facts of the log; arrays have one entry per row."""
+    log_safe: np.ndarray | None = None
+    """What the safe policy says of each row; by default the same of all."""
 
     def log(self, at: np.ndarray | slice) -> tether.Log:
         """The log of these rows."""
@@ -40,7 +43,8 @@ class PlanWorld:
             for name, value in self.more.items()
         }
         ratio = self.log_ratio[at]
-        return tether.Log(self.loss[at], np.full(len(ratio), LOG_SAFE), ratio + LOG_SAFE, **more)
+        safe = np.full(len(ratio), LOG_SAFE) if self.log_safe is None else self.log_safe[at]
+        return tether.Log(self.loss[at], safe, ratio + safe, **more)
 
     def calibrate(self, rows: int, rng: np.random.Generator) -> tether.Calibration:
         """The calibration of a log of so many rows."""
@@ -124,6 +128,30 @@ def contexts(name: str, seed: int = 4, **asked: Any) -> PlanWorld:
     return PlanWorld(name, loss, ratio[kind, action], ratio[kind, action], asked, more)
 
 
+def uneven_contexts(
+    name: str, wide: float, apart: float, where: str, seed: int = 6, **asked: Any
+) -> PlanWorld:
+    """Tables of six actions, all different, with policies that are far apart in a few contexts.
+
+    `wide` is the spread of the safe policy's log-probabilities, `apart` the mean strength by which
+    the optimized one follows its own scores, and harm is large where they are "apart" or "alike".
+    """
+    rng = np.random.default_rng(seed)
+    score, strength = rng.normal(size=(LARGE, 6)), rng.gamma(1.0, apart, size=(LARGE, 1))
+    log_safe = log_softmax(wide * rng.normal(size=(LARGE, 6)), axis=1)
+    log_optimized = log_softmax(log_safe + strength * score, axis=1)
+    harm = 0.02 + 0.05 * strength * np.maximum(score, 0)
+    if where == "alike":
+        harm = 0.1 * np.exp(-strength + 0.5 * score)
+    below = np.cumsum(np.exp(log_safe), axis=1)
+    action = np.minimum((rng.random((LARGE, 1)) > below).sum(axis=1), 5)
+    row = np.arange(LARGE), action
+    loss = (rng.random(LARGE) < harm[row]).astype(float)
+    ratio = (log_optimized - log_safe)[row]
+    more = {"log_safe_all": log_safe, "log_optimized_all": log_optimized}
+    return PlanWorld(name, loss, ratio, ratio, asked, more, log_safe[row])
+
+
 def all_worlds() -> list[Callable[[], PlanWorld]]:
     """Promises close to the safe risk and far from it, rare and common losses, near and far."""
     rare, common = np.array([0, 0.01, 0.02, 0.03, 0.1]), np.array([0.1, 0.2, 0.3, 0.4, 0.6])
@@ -152,4 +180,37 @@ def all_worlds() -> list[Callable[[], PlanWorld]]:
         lambda: never_takes("three never taken", promise=0.08, family="clip"),
         lambda: never_takes("three never taken", promise=0.08, family="mix"),
         lambda: contexts("two kinds of contexts", promise=0.1, family="mix"),
+        *contextual_worlds(),
+        *confident_worlds(),
+    ]
+
+
+def contextual_worlds() -> list[Callable[[], PlanWorld]]:
+    """Clip in contexts with tables of all actions."""
+    apart, alike = "contexts, harm apart", "contexts, harm alike"
+    return [
+        lambda: contexts("two kinds of contexts", promise=0.1, family="clip"),
+        lambda: contexts("two kinds of contexts", promise=0.08, family="clip"),
+        lambda: uneven_contexts(apart, 0.5, 0.7, "apart", promise=0.06, family="clip"),
+        lambda: uneven_contexts(alike, 0.5, 0.7, "alike", promise=0.1, family="clip"),
+        lambda: uneven_contexts("contexts, wide", 1.5, 1.0, "apart", promise=0.08, family="clip"),
+        lambda: uneven_contexts("contexts, wide", 1.5, 1.0, "apart", alpha=0.06, family="clip"),
+    ]
+
+
+def confident_worlds() -> list[Callable[[], PlanWorld]]:
+    """The same with a confidence."""
+    rare, common = np.array([0, 0.01, 0.02, 0.03, 0.1]), np.array([0.1, 0.2, 0.3, 0.4, 0.6])
+    sure = {"confidence": 0.95}
+    return [
+        lambda: gaussian("Gaussian, 1 apart", 1.0, 1.5, alpha=0.1, family="clip", **sure),
+        lambda: gaussian("Gaussian, 1 apart", 1.0, 1.5, promise=0.2, family="mix", **sure),
+        lambda: gaussian("Gaussian, rare loss", 1.0, 2.5, alpha=0.02, family="clip", **sure),
+        lambda: table("five actions, rare", rare, promise=0.03, confidence=0.8, family="clip"),
+        lambda: table("five actions, common", common, alpha=0.3, family="mix", **sure),
+        lambda: graded("graded losses", 0.1, promise=0.13, family="clip", **sure),
+        lambda: graded("graded losses", 0.3, alpha=0.4, confidence=0.99, family="clip"),
+        lambda: propensities("one action of four", promise=0.05, family="mix", **sure),
+        lambda: never_takes("three never taken", promise=0.08, family="clip", **sure),
+        lambda: contexts("two kinds of contexts", promise=0.1, family="clip", **sure),
     ]

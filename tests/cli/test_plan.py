@@ -55,7 +55,19 @@ def test_the_probability_of_passing_is_not_called_confidence():
     likely = json.loads(run(*arguments, "--pass-probability", 0.99).stdout)
     assert likely["pass_probability"] == 0.99
     assert likely["rows_likely"] > json.loads(run(*arguments).stdout)["rows_likely"]
-    assert run(*arguments, "--confidence", 0.99).exit_code == 2
+    certified = json.loads(run(*arguments, "--confidence", 0.99).stdout)
+    assert certified["pass_probability"] == 0.9
+    assert certified["confidence"] == 0.99
+    assert certified["rows_likely"] > likely["rows_likely"]
+
+
+def test_a_confidence_is_planned_for_and_stated():
+    done = run("plan", "--promise", 0.1, "--safe-risk", 0.05, "--confidence", 0.95)
+    assert done.exit_code == 0
+    assert "promise 0.1 with confidence 0.95" in one_line(done)
+    done = run("plan", "--alpha", 0.1, "--safe-risk", 0.05, "--confidence", 2)
+    assert done.exit_code == 2
+    assert "confidence must be above 0 and below 1" in one_line(done)
 
 
 def test_a_file_is_refused_with_what_to_state_instead():

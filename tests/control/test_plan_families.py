@@ -24,7 +24,8 @@ TABLES = {
         (None, None, "clip", None),
         (log_with(), None, "clip", None),
         (log_with(context=np.arange(40)), None, "budgeted_clip", "planned as clip"),
-        (log_with(**TABLES), None, "clip", "spread alike in all"),
+        (log_with(**TABLES), None, "clip", None),
+        (log_with(**TABLES), "budgeted_clip(4)", "budgeted_clip", "planned as clip"),
         (log_with(**TABLES), "mix", "mix", None),
         (log_with(context=np.arange(40)), "mix", "mix", None),
         (log_with(), "budgeted_clip(4)", "budgeted_clip", "planned as clip"),
@@ -42,6 +43,12 @@ def test_the_default_is_that_of_calibrate_and_what_is_not_modelled_is_said(
     else:
         assert words in made.not_modelled
         assert words in " ".join(made.summary().split())
+
+
+def test_a_plan_from_figures_says_that_it_takes_contexts_to_be_alike():
+    made = tether.plan(log_with(**TABLES), alpha=0.2, safe_risk=0.1)
+    assert "spread alike in all" in made.not_modelled
+    assert "spread alike in all" in " ".join(made.summary().split())
 
 
 def test_families_that_no_plan_models_are_refused():

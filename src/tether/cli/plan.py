@@ -26,6 +26,13 @@ def plan(
     ] = None,
     promise: PromiseOption = None,
     alpha: AlphaOption = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Plan for calibrate --confidence: a promise that holds with this probability over "
+            "logs."
+        ),
+    ] = None,
     bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
     optimized_risk: Annotated[
         float | None,
@@ -61,6 +68,7 @@ def plan(
     result = tether.plan(
         alpha=alpha,
         promise=promise,
+        confidence=confidence,
         bound=bound,
         safe_risk=safe_risk,
         optimized_risk=optimized_risk,

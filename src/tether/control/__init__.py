@@ -16,7 +16,8 @@ from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.control.more_draws import DrawsWorth, draws_worth
 from tether.control.permutation import permutation_weights
-from tether.control.planning import Plan, plan
+from tether.control.plan_result import Plan
+from tether.control.planning import plan
 from tether.control.policy_path import PolicyPath
 from tether.control.promise import PromiseTerms
 from tether.control.proposals import Proposals

@@ -7,9 +7,12 @@ from typing import NamedTuple
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.log import Log
 from tether.control.plan_clip import ClipModel
+from tether.control.plan_confidence import ConfidenceModel
+from tether.control.plan_contexts import ContextClipModel
 from tether.control.plan_mix import MixModel
 from tether.control.plan_model import PlanModel
 from tether.control.plan_population import Population
+from tether.control.plan_representative import RepresentativeLog
 
 
 class Planned(NamedTuple):
@@ -19,15 +22,32 @@ class Planned(NamedTuple):
     not_modelled: str | None
 
 
-def make_model(family: str, population: Population, max_ratio: float | None) -> PlanModel:
-    """The model of mix, or that of clip, which budgeted clip has as well."""
+def make_model(
+    family: str,
+    population: Population,
+    max_ratio: float | None,
+    confidence: float | None = None,
+    rows: RepresentativeLog | None = None,
+) -> PlanModel | ConfidenceModel:
+    """The model of mix, or that of clip, which budgeted clip has as well.
+
+    `rows` are those of a log with tables of all actions, where they are what is planned from.
+    """
+    if confidence is not None:
+        name = Mix.name if family == Mix.name else Clip.name
+        rows = rows or RepresentativeLog.from_population(population)
+        return ConfidenceModel(population, rows, name, 1 - confidence)
     if family == Mix.name:
         return MixModel(population, max_ratio)
+    if rows is not None:
+        return ContextClipModel.from_rows(rows, max_ratio)
     return ClipModel(population.blended(), max_ratio)
 
 
-def find_planned(family: str | None, log: Log | None) -> Planned:
+def find_planned(family: str | None, log: Log | None, *, from_rows: bool) -> Planned:
     """The family that was named, or the one that a calibration on the log can have.
+
+    Without the rows (`from_rows`), a plan of clip takes contexts to be alike.
 
     A log with contexts and a largest ratio, but no tables of all actions, is one of propensities:
     without the safe policy there are no draws of it, and mix is what can be calibrated.
@@ -47,11 +67,11 @@ def find_planned(family: str | None, log: Log | None) -> Planned:
             "budgeted clip is planned as clip: with few draws per context its weights are noisier, "
             "its beta is another, and it may need more rows",
         )
-    if contextual:
+    if contextual and not from_rows:
         return Planned(
             chosen.name,
-            "the log has contexts: the plan assumes that ratios and losses are spread alike in all "
-            "of them. Where they are not, the beta of clip can be another; calibrate on the log to "
-            "see it",
+            "the log has contexts: a plan from figures assumes that ratios and losses are spread "
+            "alike in all of them. Where they are not, beta and rows can be far from it; plan from "
+            "the rows of the log alone",
         )
     return Planned(chosen.name, None)

@@ -10,6 +10,7 @@ import numpy as np
 from tether._core.types import Floats
 from tether.control.log import Log
 from tether.control.plan_population import LARGEST_PLANNED_LOG_RATIO, Population
+from tether.control.plan_representative import MOST_ROWS, RepresentativeLog
 
 SMALLEST_SPREAD = 1e-3
 """Two policies that are the same have ratios without a spread, for which there is no model."""
@@ -54,10 +55,11 @@ def measure_inputs(log: Log) -> PlanInputs:
 def refuse_never_taken(log: Log) -> None:
     """Refuse to plan clip in contexts where many actions are never the optimized policy's.
 
-    Which ones these are depends on the context, and the plan of clip takes contexts to be alike.
+    Which ones these are depends on the context, and without tables of all actions the plan of clip
+    takes contexts to be alike.
     """
     share = float(np.isneginf(log.log_optimized).mean())
-    if log.contextual and share > MOST_NEVER_TAKEN:
+    if log.contextual and not log.has_tables and share > MOST_NEVER_TAKEN:
         raise ValueError(
             f"clip cannot be planned from this log: the optimized policy never takes the actions "
             f"of {share:.1%} of its rows, and the plan of clip takes contexts to be alike. Plan "
@@ -91,6 +93,15 @@ def measure_population(log: Log, bound: float) -> Population:
     found = measure_inputs(log)
     risks = found.safe_risk / bound, found.optimized_risk / bound
     return replace(rows, tail=Population.from_figures(*risks, found.log_ratio_spread))
+
+
+def rows_with_tables(log: Log, bound: float, *, thinned: bool) -> RepresentativeLog | None:
+    """The rows of a log with tables of all actions, each with its own context; None without."""
+    if not log.has_tables:
+        return None
+    base = log.log_safe if log.log_mix is None else log.log_mix
+    share = _normalized(log.log_safe - base)
+    return RepresentativeLog.from_tables(log, bound, share, MOST_ROWS if thinned else None)
 
 
 def _normalized(log_weight: Floats) -> Floats:

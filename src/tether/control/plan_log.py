@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 from tether.control.calibrate import calibrate
 from tether.control.families import Mix
 from tether.control.log import Log
 
 
-def beta_of(
-    log: Log, family: str, alpha: float | None, promise: float | None, bound: float
-) -> float | None:
+def beta_of(log: Log, family: str, asked: Mapping[str, Any]) -> float | None:
     """The beta of mix on the log, 0 if it promises nothing useful; None if it is not known."""
     if family != Mix.name or log.max_ratio is None:
         return None
+    if asked["confidence"] is not None and log.log_mix is not None and log.acting is None:
+        return None  # a confidence needs to know which policy acted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = calibrate(log, alpha=alpha, promise=promise, bound=bound, family=family)
+        found = calibrate(log, family=family, **asked)
         return found.beta if found.useful else 0.0
 
 

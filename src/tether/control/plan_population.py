@@ -54,9 +54,9 @@ class Population:
         # Ratios are told apart where either policy acts or does harm, and losses by their squares.
         harm = harm / max(float(harm.sum()), TINY)
         acting = weight + optimized / max(float(optimized.sum()), TINY)
-        of_ratio = _groups(log_ratio, acting + harm, MOST_RATIO_GROUPS, GROUPS_PER_HALF)
+        of_ratio = group_values(log_ratio, acting + harm, MOST_RATIO_GROUPS, GROUPS_PER_HALF)
         of_ratio = 2 * of_ratio + (log_ratio > -np.inf)  # what is never taken is a kind by itself
-        of_loss = _groups(loss, weight + harm, MOST_LOSS_GROUPS)
+        of_loss = group_values(loss, weight + harm, MOST_LOSS_GROUPS)
         _, kind = np.unique(of_ratio * (of_loss.max() + 1) + of_loss, return_inverse=True)
         share: Floats = np.bincount(kind, weight).astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -141,7 +141,7 @@ def _limited(log_ratio: Floats) -> Floats:
     return np.where(np.isneginf(log_ratio), -np.inf, np.clip(log_ratio, -limit, limit))
 
 
-def _groups(values: Floats, weight: Floats, most: int, per_half: int = 0) -> Integers:
+def group_values(values: Floats, weight: Floats, most: int, per_half: int = 0) -> Integers:
     """A number for each value: the same for equal ones and, where there are many, for near ones.
 
     So many more groups each time that a tail halves keep the largest and smallest values.

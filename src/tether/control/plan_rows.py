@@ -2,46 +2,53 @@
 
 A log passes if its mean loss is small enough, so the rows that pass with a probability are the
 fewest with which the mean loss that logs exceed with no more than the remaining probability still
-passes. At a given alpha, losses of 0 or a common size are counted exactly.
+passes. At a given alpha, losses of 0 or a common size are counted exactly, and so they are with a
+confidence (`tether.control.plan_exact_rows`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core.columns import Columns
+from tether.control.plan_confidence import ConfidenceModel
+from tether.control.plan_exact_rows import exact_rows
 from tether.control.plan_model import Outlook, PlanModel
 from tether.control.plan_population import Population
+from tether.control.plan_search import LARGEST_PLAN, TooManyRowsError, first_passing
 
 if TYPE_CHECKING:
-    from tether.control.planning import Plan
+    from tether.control.plan_result import Plan
+
+AnyModel = PlanModel | ConfidenceModel
 
 MAX_EXACT_ROWS = 50_000
 """Beyond this many rows the normal approximation is as good as the exact probability."""
-LARGEST_PLAN = 1e15
-"""A plan with more rows than this is refused."""
 NARROWEST_ON_CURVE, WIDEST_ON_CURVE = 1 / 4, 8.0
 """Where the curve begins and ends: multiples of how far the named level is above the safe risk."""
 INTEGER_TOLERANCE = 1e-9
 """How far a quotient may be above an integer and still count as that integer."""
-ROWS_ACCURACY = 500
-"""Rows for a promise are located to one part in this."""
+MAX_EXACT_HARMFUL = 1000
+"""With more harmful rows than this, whole numbers of them hardly differ from any others."""
 
 
-def outlook(model: PlanModel, alpha: float | None, promise: float | None, rows: int) -> Outlook:
-    """Beta and promise at alpha, or at the best level for a promise; the safe policy if none is."""
-    if alpha is not None:
-        return model.outlook(alpha, rows)
-    assert promise is not None
+def outlook(model: AnyModel, alpha: float | None, promise: float | None, rows: int) -> Outlook:
+    """Beta and promise at alpha, or at the best level for a promise; the safe policy if none is.
+
+    With a confidence, a promise is the alpha that is certified.
+    """
+    level = alpha if promise is None else promise
+    assert level is not None
+    if promise is None or isinstance(model, ConfidenceModel):
+        return model.outlook(level, rows)
     return model.boldest(promise, rows) or Outlook(promise, 0.0, 1.0)
 
 
 def rows_for(
-    model: PlanModel, alpha: float | None, promise: float | None, pass_probability: float
+    model: AnyModel, alpha: float | None, promise: float | None, pass_probability: float
 ) -> tuple[float, float]:
     """The rows needed, and those that are likely to be enough; inf where no number is."""
     safe_risk = model.population.mean
@@ -52,8 +59,10 @@ def rows_for(
     quotient = (1 - level) / (level - safe_risk)
     if quotient > LARGEST_PLAN:
         raise TooManyRowsError
+    if isinstance(model, ConfidenceModel):
+        return _rows_to_certify(model, level, pass_probability)
     if promise is not None:
-        return _rows_for_promise(model, promise, pass_probability)
+        return _rows_by_mean(model, promise, pass_probability)
     # A quotient that is an integer in decimals must not be rounded up for its binary error.
     rows_needed = math.ceil(quotient * (1 - INTEGER_TOLERANCE))
     rows_likely = max(rows_needed, _rows_likely(model.population, level, pass_probability))
@@ -62,42 +71,33 @@ def rows_for(
     return rows_needed, rows_likely
 
 
-class TooManyRowsError(ValueError):
-    """More rows would be needed than a plan can be made for."""
+def _rows_to_certify(
+    model: ConfidenceModel, alpha: float, pass_probability: float
+) -> tuple[int, int]:
+    """The fewest rows from which on a beta is certified; counted where few losses are enough."""
+    needed, likely = _rows_by_mean(model, alpha, pass_probability)
+    harmful = likely * model.population.mean / model.population.loss_size
+    if model.two_valued and harmful <= MAX_EXACT_HARMFUL:
+        likely = exact_rows(model, alpha, pass_probability)
+    return needed, likely
 
 
-def _rows_for_promise(model: PlanModel, promise: float, pass_probability: float) -> tuple[int, int]:
-    """The fewest rows from which on the promise is stated, at the safe risk and at the quantile."""
+def _rows_by_mean(model: AnyModel, level: float, pass_probability: float) -> tuple[int, int]:
+    """The fewest rows from which on the level is kept, at the safe risk and at the quantile."""
     of = model.population
 
     def at_safe_risk(rows: int) -> bool:
-        return model.passes(promise, rows)
+        return model.passes(level, rows)
 
     def with_probability(rows: int) -> bool:
         mean = mean_loss_quantile(of, rows, pass_probability)
-        return mean < promise and model.with_mean(mean).passes(promise, rows)
+        return mean < level and model.with_mean(mean).passes(level, rows)
 
     # Small logs may pass because no loss is among their rows, where larger ones do not.
     rare = of.mean / of.loss_size
     without_loss = math.log(pass_probability) / math.log1p(-rare) if 0 < rare < 1 else 0.0
     first = int(min(without_loss, LARGEST_PLAN)) + 1
-    return _first_passing(at_safe_risk, 1), _first_passing(with_probability, first)
-
-
-def _first_passing(passes: Callable[[int], bool], start: int) -> int:
-    """The fewest rows that pass, to three digits, where from a start on more rows pass as well."""
-    rows, low = start, 0
-    while not passes(rows):
-        low, rows = rows, 2 * rows
-        if rows > LARGEST_PLAN:
-            raise TooManyRowsError
-    while rows - low > max(1, low // ROWS_ACCURACY):
-        middle = (low + rows) // 2
-        if passes(middle):
-            rows = middle
-        else:
-            low = middle
-    return rows
+    return first_passing(at_safe_risk, 1), first_passing(with_probability, first)
 
 
 def mean_loss_quantile(of: Population, rows: int, probability: float) -> float:
@@ -121,7 +121,7 @@ def mean_loss_quantile(of: Population, rows: int, probability: float) -> float:
     return min(max(count / rows, 0.0) * of.loss_size, 1.0)
 
 
-def rows_over_levels(made: Plan, model: PlanModel, points: int) -> Columns:
+def rows_over_levels(made: Plan, model: AnyModel, points: int) -> Columns:
     """The rows that each level needs, from close to the safe risk to far above it."""
     named = made.alpha if made.promise is None else made.promise
     assert named is not None

@@ -9,16 +9,20 @@ from tether._core.description import Description
 from tether.control.plan_log import beta_in_words
 
 if TYPE_CHECKING:
-    from tether.control.planning import Plan
+    from tether.control.plan_result import Plan
 
 
 def describe_plan(made: Plan) -> Description:
     """What was assumed, the rows, and what each size of a log would allow."""
     what, level = ("alpha", made.alpha) if made.promise is None else ("promise", made.promise)
     largest = "" if made.max_ratio is None else f", and ratios of at most {made.max_ratio:.4g}"
+    sure = confidence_in_words(made)
     given = (
         ("family", made.family),
-        ("tolerated", f"{what} {level:g}, of losses up to {made.bound:g}"),
+        (
+            "tolerated",
+            f"{what} {level:g}{confidence_in_words(made)}, of losses up to {made.bound:g}",
+        ),
         (
             "assumed",
             f"an expected loss of {made.safe_risk:g} for the safe policy and "
@@ -31,14 +35,19 @@ def describe_plan(made: Plan) -> Description:
         text = f"no number of rows is enough: the safe policy's risk is not below {why}"
         return Description(text, "stop", given)
     needed = f"at least about {made.rows_needed:,} rows before any beta can pass"
-    if made.promise is not None:
+    if made.confidence is not None:
+        needed = (
+            f"about {made.rows_needed:,} rows to certify this {what}, if their mean loss is the "
+            f"safe risk"
+        )
+    elif made.promise is not None:
         needed = (
             f"about {made.rows_needed:,} rows to state this promise, if their mean loss is the "
             f"safe risk"
         )
     likely = f"{made.rows_likely:,} rows pass with probability {made.pass_probability:g}"
     rows = f"{needed}; {likely}"
-    headline = f"plan: {made.rows_likely:,} rows of the safe policy"
+    headline = f"plan: {made.rows_likely:,} rows of the safe policy{sure}"
     if made.beta_of_log:
         headline = f"plan: the {made.log_rows:,} rows of this log pass already"
     return Description(
@@ -49,6 +58,11 @@ def describe_plan(made: Plan) -> Description:
         table=made.to_frame(),
         notes=tuple(_limits(made)),
     )
+
+
+def confidence_in_words(made: Plan) -> str:
+    """The confidence that was asked for, to follow what was tolerated; nothing if none was."""
+    return "" if made.confidence is None else f" with confidence {made.confidence:g}"
 
 
 def _limits(made: Plan) -> Iterator[str]:

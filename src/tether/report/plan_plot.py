@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether.control.planning import Plan
+from tether.control.plan_result import Plan
+from tether.control.plan_summary import confidence_in_words
 from tether.report.number_format import format_number
 from tether.report.plot_frame import (
     ENTRY_COLORS,
@@ -42,9 +43,12 @@ def _draw(plan: Plan, axes: Axes) -> None:
     levels = table[what]
     named = plan.alpha if plan.promise is None else plan.promise
     assert named is not None
+    fewest = "the fewest that can be enough"
+    if plan.confidence is not None:
+        fewest = "enough if their mean loss is the safe risk"
     lines = {
         f"enough with probability {plan.pass_probability:g}": "rows_likely",
-        "the fewest that can be enough": "rows_needed",
+        fewest: "rows_needed",
     }
     for (label, name), color in zip(lines.items(), ENTRY_COLORS, strict=False):
         rows = np.where(np.isfinite(table[name]), table[name], np.nan)
@@ -60,6 +64,6 @@ def _draw(plan: Plan, axes: Axes) -> None:
     enough = "no number of rows is enough"
     if plan.possible:
         enough = f"{format_number(plan.rows_likely)} rows are likely enough"
-    title = f"{what} {format_number(named)}: {enough}"
+    title = f"{what} {format_number(named)}{confidence_in_words(plan)}: {enough}"
     finish_axes(axes, what, "rows of the safe policy", title)
     axes.legend(frameon=False)
