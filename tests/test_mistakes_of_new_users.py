@@ -272,7 +272,7 @@ def test_further_mistakes_are_explained(call, message):
 def test_a_mix_states_its_share_of_the_traffic():
     found = tether.calibrate(LOG, tether.Proposals([-1.0], [-0.9]), alpha=0.2, family="mix")
     assert found.optimized_share == pytest.approx(tether.Mix().optimized_share(found.log_beta))
-    assert f"{found.optimized_share:.4g} of the decisions are the optimized" in str(found)
+    assert f"{100 * found.optimized_share:.4g} % of the decisions are the optimized" in str(found)
     assert tether.calibrate(LOG, alpha=0.2).optimized_share is None
 
 

@@ -20,7 +20,7 @@ def test_every_entry_is_the_calibration_at_its_alpha_and_its_gain():
         found = tether.calibrate(log, alpha=alpha, family="mix")
         bought = tether.gain(found, confidence=0.9)
         entry = grid.entries[place]
-        assert (entry.alpha, entry.beta, entry.promise) == (alpha, found.beta, found.promise)
+        assert (entry.alpha, entry.beta, entry.promises) == (alpha, found.beta, found.promises)
         assert entry.useful == found.useful
         assert entry.gain == bought
         expected = {
@@ -46,7 +46,7 @@ def test_several_losses_and_logs_without_rewards():
         named, alphas=[{"harm": 0.7, "delay": 0.8}, {"harm": 0.9, "delay": 0.8}]
     ).to_frame()
     assert frame["alpha[harm]"].tolist() == [0.7, 0.9]
-    assert {"loss[harm]", "loss[delay]"} < set(frame)
+    assert {"loss[harm]", "loss[delay]", "promise[harm]", "promise[delay]"} < set(frame)
     assert "reward" not in frame
     assert np.isnan(frame["traffic"]).all()
 
@@ -82,7 +82,8 @@ def test_promises_can_be_asked_for_instead():
     grid = tether.gain_over_alphas(log, promises=promises)
     for asked, entry in zip(promises, grid.entries, strict=True):
         found = tether.calibrate(log, promise=asked)
-        assert (entry.beta, entry.promise, entry.alpha) == (found.beta, found.promise, found.alpha)
+        assert (entry.beta, entry.alpha) == (found.beta, found.alpha)
+        assert entry.promises == found.promises
         assert entry.asked_promise == asked
     assert grid.to_frame()["asked_promise"].tolist() == promises
     assert [entry["asked_promise"] for entry in grid.to_dict()["entries"]] == promises
@@ -93,3 +94,11 @@ def test_promises_can_be_asked_for_instead():
         tether.gain_over_alphas(log)
     with pytest.raises(ValueError, match="promises is empty"):
         tether.gain_over_alphas(log, promises=[])
+
+
+def test_a_confidence_is_stated():
+    log = FiniteWorld.draw(3).log()
+    grid = tether.gain_over_alphas(log, alphas=[0.9], family="mix", confidence=0.8)
+    assert "what 1 alpha would buy with confidence 0.8" in str(grid)
+    assert grid.to_frame()["confidence"].tolist() == [0.8]
+    assert "confidence" not in tether.gain_over_alphas(log, alphas=[0.9]).to_frame()

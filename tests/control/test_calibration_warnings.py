@@ -28,3 +28,15 @@ def test_a_beta_that_changes_hardly_anything_is_called_the_safe_policy(family):
     assert any(words in each for each in barely.warnings)
     more = tether.calibrate(log, alpha=0.25, family=family)
     assert not any(words in each for each in more.warnings)
+
+
+def test_a_policy_that_earns_less_is_warned_of():
+    """The optimized policy shifts to larger actions, which earn more or less."""
+    rng = np.random.default_rng(0)
+    action = rng.normal(size=2000)
+    columns = (action > 2.5, -(action**2) / 2, -((action - 0.5) ** 2) / 2)
+    words = "this policy earns less than the safe one"
+    for reward, is_said in ((-action, True), (action, False), (0 * action, False)):
+        found = tether.calibrate(tether.Log(*columns, reward=reward), alpha=0.2)
+        assert found.useful
+        assert any(words in each for each in found.warnings) is is_said

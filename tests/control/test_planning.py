@@ -161,3 +161,44 @@ def test_the_smallest_spread_is_that_of_equal_policies():
     narrow = tether.plan(alpha=0.1, safe_risk=0.05, log_ratio_spread=5e-324)
     assert narrow.rows_needed == tether.plan(alpha=0.1, safe_risk=0.05).rows_needed
     assert all(np.isfinite(stated) for _, stated in narrow.promises)
+
+
+def tables_of(log_safe, log_optimized, taken, loss, **settings):
+    """A log of a few actions, with tables."""
+    rows = np.arange(len(taken))
+    return tether.Log(
+        loss,
+        log_safe[rows, taken],
+        log_optimized[rows, taken],
+        log_safe_all=log_safe,
+        log_optimized_all=log_optimized,
+        **settings,
+    )
+
+
+def test_a_plan_says_whether_a_log_with_tables_passes_already():
+    rng = np.random.default_rng(0)
+    safe = np.log(np.full((600, 3), 1 / 3))
+    optimized = np.log(np.tile([0.2, 0.3, 0.5], (600, 1)))
+    taken = rng.integers(3, size=600)
+    log = tables_of(safe, optimized, taken, rng.random(600) < 0.05)
+    made = tether.plan(log, promise=0.1)
+    assert made.beta_of_log == tether.calibrate(log, promise=0.1).beta > 0
+    assert "rows of this log pass already" in str(made)
+
+
+def test_a_plan_of_a_log_that_refutes_itself_says_so():
+    """The actions are all the one that the safe policy hardly takes."""
+    rng = np.random.default_rng(0)
+    safe = np.log(np.tile([0.49, 0.49, 0.02], (600, 1)))
+    optimized = np.log(np.tile([0.2, 0.3, 0.5], (600, 1)))
+    log = tables_of(safe, optimized, np.full(600, 2), rng.random(600) < 0.05)
+    made = tether.plan(log, promise=0.1)
+    assert made.refuted_by == tether.calibrate(log, promise=0.1).refuted_by != ()
+    assert str(made).startswith("no plan: a calibration on this log does not hold")
+
+
+def test_sizes_that_do_not_pass_have_no_promise_in_the_table():
+    made = tether.plan(alpha=0.1, safe_risk=0.05, rows=5)
+    assert made.betas == ((5, 0.0),)
+    assert "none" in str(made).splitlines()[-2]

@@ -87,3 +87,23 @@ def test_proposals_that_the_safe_policy_never_takes_are_warned_of():
     assert found.beta == np.inf
     assert any("99.0% of the optimized policy's" in warning for warning in found.warnings)
     assert "passes, restricted to the safe policy's" in str(found)
+
+
+def test_a_risk_that_only_rounding_carries_past_alpha_is_alpha():
+    """A sum of 0.07462500000690561 was printed as 0.07463, at most 0.07462."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        action = rng.normal(size=300)
+        log = tether.Log(action > 1.5, -(action**2) / 2, -((action - 1) ** 2) / 2)
+        found = tether.calibrate(log, alpha=0.15, family="mix", test_weight=5.0)
+        assert found.risk <= found.alpha or not found.exists
+
+
+def test_nothing_limits_an_infinite_beta():
+    actions = np.random.default_rng(0).normal(size=500)
+    losses = {"harm": actions > 1.5, "delay": actions > 1.8}
+    log = tether.Log(losses, -(actions**2) / 2, -((actions - 1) ** 2) / 2)
+    drawn = np.zeros(9), np.full(9, -0.1)
+    proposals = tether.Proposals(*drawn)
+    assert "limits beta" not in str(tether.calibrate(log, proposals, alpha=0.9))
+    assert "limits beta" in str(tether.calibrate(log, proposals, alpha=0.1))

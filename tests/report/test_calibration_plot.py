@@ -54,6 +54,24 @@ def test_the_part_above_alpha_has_its_own_color():
     assert above[1] > 0.2
 
 
+def test_what_a_confidence_does_not_allow_is_not_drawn_as_allowed():
+    rng = np.random.default_rng(2)
+    actions = rng.normal(size=2000)
+    log = tether.Log(
+        actions > 1.5, -(actions**2) / 2, -((actions - 1) ** 2) / 2, context=np.arange(2000)
+    )
+    calibration = tether.calibrate(log, alpha=0.12, family="mix", test_weight=50.0, confidence=0.9)
+    assert calibration.exists
+    overview = calibration.plot().axes[0]
+    allowed, *_ = (line for line in overview.lines if line.get_color() == PASSING_COLOR)
+    x, y = allowed.get_data()
+    assert x[~np.isnan(y)].max() == pytest.approx(calibration.log_beta)
+    curve = calibration.curve()
+    not_certified = (curve.risk < calibration.alpha) & (curve.log_beta > calibration.log_beta)
+    assert not_certified.any()
+    assert "with confidence 0.9" in "".join(text.get_text() for text in overview.texts)
+
+
 def test_it_can_be_drawn_into_given_axes():
     figure = Figure()
     first, second = figure.subplots(1, 2)
@@ -83,7 +101,7 @@ def test_several_constraints_share_a_scale():
     overview, _ = calibration.plot().axes
     labels = [text.get_text() for text in overview.get_legend().get_texts()]
     assert {label.split(",")[0] for label in labels} == {"harm", "delay", "alpha"}
-    assert sum("binding" in label for label in labels) == 1
+    assert sum("limits beta" in label for label in labels) == 1
     points = line_points(overview)
     for constraint in calibration.constraints:
         curve = calibration.curve(constraint.name)

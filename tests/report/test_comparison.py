@@ -117,3 +117,30 @@ def test_families_are_compared_by_what_changes_and_by_traffic():
     assert "different scales" in str(compared)
     assert "different scales" not in str(tether.compare(calibrations()))
     assert "traffic" not in tether.compare(calibrations()).to_frame()
+
+
+def test_a_confidence_is_told_apart_from_a_promise_on_average():
+    rng = np.random.default_rng(0)
+    actions = rng.normal(size=500)
+    log = tether.Log(actions > 1.5, -(actions**2) / 2, -((actions - 1) ** 2) / 2)
+    settings = {"alpha": 0.2, "family": "mix", "test_weight": 20.0}
+    compared = tether.compare(
+        [tether.calibrate(log, **settings), tether.calibrate(log, **settings, confidence=0.9)]
+    )
+    assert compared.names == ("on average", "confidence 0.9")
+    np.testing.assert_array_equal(compared.to_frame()["confidence"], [np.nan, 0.9])
+
+
+def test_several_losses_have_a_column_each():
+    rng = np.random.default_rng(0)
+    actions = rng.normal(size=500)
+    losses = {"harm": actions > 1.5, "delay": actions > 1.8}
+    log = tether.Log(losses, -(actions**2) / 2, -((actions - 1) ** 2) / 2)
+    found = [tether.calibrate(log, alpha=alpha) for alpha in (0.1, 0.2)]
+    compared = tether.compare(found)
+    table = compared.to_frame()
+    for name in losses:
+        assert table[f"promise[{name}]"].tolist() == [each.promises[name] for each in found]
+        assert table[f"risk[{name}]"].tolist() == [each.risks[name] for each in found]
+    assert not {"promise", "risk", "alpha"} & set(table)
+    assert "promise[delay]" in str(compared)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core.columns import Columns, format_cell
+from tether._core.counted import counted
 from tether._core.description import Described, Description
 from tether.control.calibrate import calibrate
 from tether.control.gains import DEFAULT_INTERVAL, Gain, gain
@@ -46,22 +47,25 @@ class AlphaGain:
         The tolerated expected loss.
     beta : float
         The largest beta that passes; 0 where none does.
-    promise : float
-        The stated bound on the expected loss of the binding constraint.
+    promises : mapping of str to float
+        The stated bound on every expected loss, by the names of the losses.
     useful : bool
         Whether the promise is worth stating.
     gain : Gain
         What the tethered policy is expected to bring.
     asked_promise : float or mapping of str to float, optional
         The promise that was asked for, if it was asked for instead of alpha.
+    confidence : float, optional
+        The probability over logs with which the promises hold, where it is not in expectation.
     """
 
     alpha: float | Mapping[str, float]
     beta: float
-    promise: float
+    promises: Mapping[str, float]
     useful: bool
     gain: Gain
     asked_promise: float | Mapping[str, float] | None = None
+    confidence: float | None = None
 
     @property
     def asked(self) -> tuple[str, float | Mapping[str, float]]:
@@ -97,7 +101,9 @@ class AlphaGrid(Described):
         entries = []
         for each in self.entries:
             shown: dict[str, Any] = {"alpha": _plain(each.alpha), "beta": each.beta}
-            shown["promise"] = each.promise
+            shown["promises"] = dict(each.promises)
+            if each.confidence is not None:
+                shown["confidence"] = each.confidence
             if each.asked_promise is not None:
                 shown["asked_promise"] = _plain(each.asked_promise)
             entries.append({**shown, "useful": each.useful, "gain": each.gain.to_dict()})
@@ -111,10 +117,10 @@ class AlphaGrid(Described):
         Columns
             A dictionary of arrays, which data-frame libraries accept: `alpha` (one for each loss,
             `alpha[name]`, if alphas are mappings), `asked_promise` likewise if promises were asked
-            for, `beta`, `promise`, `changed`, `reward`, `gained`
-            and `loss` (`loss[name]`), all of the tethered policy and each estimate with its
-            `_lower` and `_upper`, and `traffic`; NaN where the log does not tell. There are no
-            rewards if the log has none.
+            for, `beta`, `promise` (`promise[name]` of several losses), `changed`, `reward`,
+            `gained` and `loss` (`loss[name]`), all of the tethered policy and each estimate with
+            its `_lower` and `_upper`, `traffic`, and `confidence` where there is one; NaN where the
+            log does not tell. There are no rewards if the log has none.
         """
         columns: dict[str, list[Any]] = {}
 
@@ -133,7 +139,8 @@ class AlphaGrid(Described):
                 for name, asked in _by_column("asked_promise", each.asked_promise).items():
                     add(name, asked)
             add("beta", each.beta)
-            add("promise", each.promise)
+            for name, promise in _by_column("promise", _single(each.promises)).items():
+                add(name, promise)
             found = each.gain
             add_estimate("changed", found.changed)
             if found.reward is not None:
@@ -142,6 +149,8 @@ class AlphaGrid(Described):
             for name, means in found.losses.items():
                 add_estimate("loss" if name == "loss" else f"loss[{name}]", means.tethered)
             add("traffic", found.traffic)
+            if each.confidence is not None:
+                add("confidence", each.confidence)
         return Columns(
             {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
         )
@@ -167,7 +176,9 @@ class AlphaGrid(Described):
 
     def _describe(self) -> Description:
         table: dict[str, list[str]] = {}
-        kind = "alphas" if self.entries[0].asked_promise is None else "promises"
+        confidence = self.entries[0].confidence
+        sure = "" if confidence is None else f" with confidence {confidence:g}"
+        kind = "alpha" if self.entries[0].asked_promise is None else "promise"
 
         def add(name: str, text: str) -> None:
             table.setdefault(name, []).append(text)
@@ -177,7 +188,8 @@ class AlphaGrid(Described):
             for name, asked in _by_column(*each.asked).items():
                 add(name, f"{asked:.4g}")
             add("beta", f"{each.beta:.4g}")
-            add("promise", f"{each.promise:.4g}" if each.useful else "no useful promise")
+            for name, promise in _by_column("promise", _single(each.promises)).items():
+                add(name, f"{promise:.4g}" if each.useful else "no useful promise")
             add("changed", format_cell(found.changed.mean))
             if found.traffic is not None:
                 add("traffic", f"{found.traffic:.4g}")
@@ -186,7 +198,7 @@ class AlphaGrid(Described):
             for name, means in found.losses.items():
                 add(name, format_cell(means.tethered.mean))
         return Description(
-            f"what {len(self.entries)} {kind} would buy, estimated from the log",
+            f"what {counted(len(self.entries), kind)} would buy{sure}, estimated from the log",
             "caution",
             table=Columns({name: np.array(texts) for name, texts in table.items()}),
             warnings=(CHOOSE_BEFORE,),
@@ -259,7 +271,8 @@ def gain_over_alphas(
         alpha = value if promises is None else used if isinstance(value, Mapping) else found.alpha
         asked = None if promises is None else value
         bought = gain(found, confidence=interval)
-        entries.append(AlphaGain(alpha, found.beta, found.promise, found.useful, bought, asked))
+        stated = found.beta, found.promises, found.useful
+        entries.append(AlphaGain(alpha, *stated, bought, asked, found.confidence))
     return AlphaGrid(tuple(entries))
 
 
@@ -268,6 +281,11 @@ def _by_column(name: str, value: float | Mapping[str, float]) -> dict[str, float
     if not isinstance(value, Mapping):
         return {name: value}
     return {f"{name}[{loss}]": each for loss, each in value.items()}
+
+
+def _single(promises: Mapping[str, float]) -> float | Mapping[str, float]:
+    """The promise itself where there is one loss."""
+    return next(iter(promises.values())) if len(promises) == 1 else promises
 
 
 def _plain(value: float | Mapping[str, float]) -> float | dict[str, float]:

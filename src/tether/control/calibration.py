@@ -12,13 +12,14 @@ import numpy as np
 from tether._core import records
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
+from tether._core.ties import without_rounding
 from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
 from tether.control.calibration_log_facts import CalibrationLogFacts
 from tether.control.calibration_warnings import find_warnings
 from tether.control.constraint import Constraint
 from tether.control.curve import Curve, curve_columns
-from tether.control.diagnostics import Diagnostics, DiagnosticsInMemory
+from tether.control.diagnostics import RISK_TOLERANCE, Diagnostics, DiagnosticsInMemory
 from tether.control.problem import Problem
 from tether.control.promise import NearestPromise, PromiseTerms, make_promise, unforeseen_loss
 from tether.control.summary import describe_calibration, write_statement
@@ -137,8 +138,12 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
 
     @cached_property
     def risks(self) -> dict[str, float]:
-        """The calibrated risk at beta of every constraint."""
-        return self._diagnostics.risks()
+        """The calibrated risk at beta of every constraint; alpha where only rounding exceeds it."""
+        measured = self._diagnostics.risks()
+        return {
+            each.name: without_rounding(measured[each.name], each.alpha, RISK_TOLERANCE)
+            for each in self.constraints
+        }
 
     @cached_property
     def safe_losses(self) -> dict[str, float] | None:

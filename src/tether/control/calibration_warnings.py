@@ -37,6 +37,8 @@ HARDLY_CHANGED = 1e-3
 """A smaller share of decisions that change is worth a warning: hardly anything is gained."""
 HARDLY_CHANGED_WORDS = "in practice the safe policy"
 """What is said of a policy that changes hardly any decision."""
+REWARD_LOST_WORDS = "this policy earns less than the safe one"
+"""What is said of a policy whose reward is below that of the safe one."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
 
@@ -60,7 +62,7 @@ def find_warnings(
         yield hopeless
     elif not found.exists and (advice := _too_few_draws(found, problem)) is not None:
         yield advice
-    elif not found.exists and found.asked_promise is not None:
+    elif not found.exists and found.asked_promise is not None and found.confidence is None:
         yield (
             f"no beta has a promise of at most {_asked(found):.4g}: serve the safe policy only, "
             f"collect rows (tether.plan says how many), or ask for a larger promise"
@@ -68,7 +70,7 @@ def find_warnings(
     elif not found.exists and found.confidence is not None:
         yield (
             f"no beta is certified with confidence {found.confidence:g}: serve the safe policy "
-            f"only, collect rows, or raise alpha"
+            f"only, collect rows (tether.plan with this confidence says how many), or ask for more"
         )
     elif not found.exists:
         yield (
@@ -85,6 +87,8 @@ def find_warnings(
                 f"beta. Collect rows, or ask for a larger promise, to use more of the optimized "
                 f"policy"
             )
+    if found.useful and (cost := _reward_lost(found)) is not None:
+        yield cost
     if found.exists and found.confidence is None:
         yield from _near_alpha(found, measured)
     if problem.blend:
@@ -131,6 +135,20 @@ def find_warnings(
     for suspicion in measured.score_warnings():
         if not said or HIGH_RATIO_WORDS not in suspicion:
             yield suspicion
+
+
+def _reward_lost(found: Calibration) -> str | None:
+    """The tethered policy earns less than the safe one, beyond the interval of the estimate."""
+    gain = found.saved_gain
+    if gain is None or gain.reward is None:
+        return None
+    gained = gain.reward.difference
+    if gained.upper is None or gained.upper >= 0:
+        return None
+    return (
+        f"{REWARD_LOST_WORDS}: the reward gained is {gained}. The losses allow it, and nothing "
+        f"speaks for it: keep the safe policy, or improve the optimized one"
+    )
 
 
 def _more_draws(found: Calibration) -> str:

@@ -41,7 +41,10 @@ def measure_inputs(log: Log) -> PlanInputs:
             "optimized_risk and log_ratio_spread"
         )
     if len(log.loss) > 1:
-        raise ValueError(f"a plan is for one loss, and the log has the losses {list(log.loss)}")
+        raise ValueError(
+            f"a plan is for one loss, and the log has the losses {list(log.loss)}: make a log of "
+            f"each with the same probabilities, and take the plan that needs the most rows"
+        )
     (loss,) = log.loss.values()
     base = log.log_safe if log.log_mix is None else log.log_mix
     safe, optimized = _normalized(log.log_safe - base), _normalized(log.log_optimized - base)

@@ -35,8 +35,8 @@ class Plan(Described):
     (`rows_needed`) or the one that logs do not exceed with probability `pass_probability`
     (`rows_likely`). With a promise the alpha inside it grows with the rows, towards the promise.
 
-    With a confidence a log passes if it certifies a beta. Near the safe policy all weights are 1, so
-    that only losses decide this: `rows_likely` is exact for losses of 0 or one size, and otherwise
+    With a confidence a log passes if it certifies a beta. Near the safe policy all weights are 1,
+    so that only losses decide this: `rows_likely` is exact for losses of 0 or one size, otherwise
     by the mean loss as above. Beta is the one that the test certifies with the log of its capital
     at the expectation, which is that of half of all logs.
 
@@ -87,13 +87,15 @@ class Plan(Described):
     log_rows : int, optional
         The rows of the log that the plan was measured from.
     beta_of_log : float, optional
-        The beta of a calibration on that log, 0 if none has a useful promise; for mix with a
-        largest ratio.
+        The beta of a calibration on that log, 0 if none has a useful promise; for logs with tables
+        of all actions, and for mix with a largest ratio. For others draws decide it.
     beta_limit : float, optional
         The beta to expect of arbitrarily many rows, where some number is enough.
     confidence : float, optional
         The probability over logs with which the promise is to hold; None where it is to hold on
         average over them.
+    refuted_by : tuple of str, default ()
+        How the log refutes what it states; a plan that is measured from it means nothing then.
 
     Examples
     --------
@@ -121,6 +123,7 @@ class Plan(Described):
     beta_of_log: float | None = None
     beta_limit: float | None = None
     confidence: float | None = None
+    refuted_by: tuple[str, ...] = ()
     _model: AnyModel | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tether._core.columns import Columns, format_cell
 from tether._core.description import Description
 from tether.control.plan_log import beta_in_words
+from tether.control.refuted_log import REFUTED_WORDS
 
 if TYPE_CHECKING:
     from tether.control.plan_result import Plan
@@ -50,14 +54,28 @@ def describe_plan(made: Plan) -> Description:
     headline = f"plan: {made.rows_likely:,} rows of the safe policy{sure}"
     if made.beta_of_log:
         headline = f"plan: the {made.log_rows:,} rows of this log pass already"
+    if made.refuted_by:
+        headline = f"no plan: {REFUTED_WORDS}, and nothing can be measured from it"
     return Description(
         headline,
-        "good",
+        "stop" if made.refuted_by else "good",
         (*given, *_of_log(made), ("rows", rows)),
         caption=f"what to expect of a log of so many rows (beta of the family {made.family}):",
-        table=made.to_frame(),
+        table=_table(made),
+        warnings=made.refuted_by,
         notes=tuple(_limits(made)),
     )
+
+
+def _table(made: Plan) -> Columns:
+    """What each size allows; without a beta there is no promise either."""
+    table, stated = made.to_frame(), ("beta", "promise")
+    passes = table["beta"] > 0
+    for name in stated if not passes.all() else ():
+        cells = map(format_cell, table[name].tolist())
+        shown = [each if known else "none" for each, known in zip(cells, passes, strict=True)]
+        table[name] = np.array(shown, dtype=np.str_)
+    return table
 
 
 def confidence_in_words(made: Plan) -> str:

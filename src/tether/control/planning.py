@@ -16,7 +16,7 @@ from tether.control.plan_inputs import (
     refuse_never_taken,
     rows_with_tables,
 )
-from tether.control.plan_log import beta_of
+from tether.control.plan_log import beta_of, refutations_of
 from tether.control.plan_model import MAX_PLANNED_ROWS
 from tether.control.plan_population import Population
 from tether.control.plan_result import Plan
@@ -201,6 +201,7 @@ def plan(
         log_rows=None if log is None else len(log),
         beta_of_log=None if log is None else beta_of(log, planned.family, asked),
         beta_limit=beta_limit,
+        refuted_by=() if log is None else refutations_of(log),
         _model=model,
     )
 

@@ -25,7 +25,8 @@ def describe_calibration(found: Calibration) -> Description:
         promise, risk = ("promise", "risk")
         if several:
             promise, risk = f"promise on {constraint.name}", f"risk of {constraint.name}"
-        limits = "; limits beta" if several and constraint is found.binding else ""
+        limited = several and constraint is found.binding and found.log_beta < np.inf
+        limits = "; limits beta" if limited else ""
         facts.append((promise, f"{_promise(found, constraint)}{limits}"))
         if found.exists and not found.refuted_by and found.confidence is None:
             terms = found.promise_terms[constraint.name]
@@ -34,7 +35,7 @@ def describe_calibration(found: Calibration) -> Description:
             facts.append(("would be made of", _nearest(found.nearest, constraint)))
         facts.append((risk, _risk(found, constraint)))
     if found.optimized_share is not None:
-        share = f"{found.optimized_share:.4g} of the decisions are the optimized policy's"
+        share = f"{100 * found.optimized_share:.4g} % of the decisions are the optimized policy's"
         facts.append(("traffic", f"{share}, at random; the others are the safe policy's"))
     facts += [
         *_stability_facts(found),
@@ -158,7 +159,7 @@ def terms_in_words(terms: PromiseTerms) -> str:
 def _risk(found: Calibration, constraint: Constraint) -> str:
     """The calibrated risk beside what may be, and the scale of the loss."""
     risk = found.risks[constraint.name]
-    limit = "at most" if risk <= constraint.alpha * (1 + RISK_TOLERANCE) else "above"
+    limit = "at most" if risk <= constraint.alpha else "above"
     return (
         f"{risk:.4g}, {limit} alpha = {constraint.alpha:.4g}: the mean "
         f"loss of the log, weighted for this beta, with the next action at the worst loss, "

@@ -170,7 +170,8 @@ def check_one_policy(propensities: Floats, contexts: Any, actions: NDArray[Any])
     raise ValueError(
         f"rows {one} and {other} took the action {actions[one]!s}{where} with the propensities "
         f"{propensities[one]:.6g} and {propensities[other]:.6g}: the policy that took them depends "
-        f"on more than the contexts passed. Pass everything that it depended on as contexts"
+        f"on more than the contexts passed. Pass everything that it depended on as contexts. If "
+        f"these are rows of several policies or months, make a log of the last one, or use rounds"
     )
 
 

@@ -73,12 +73,16 @@ def draw_calibration(
         binding = constraint is calibration.binding
         style: dict[str, Any] = {"linestyle": line_style, "linewidth": 2.2 if binding else 1.4}
         alpha = format_number(constraint.alpha)
-        label = f"{one_line(constraint.name)}, alpha {alpha}{', binding' if binding else ''}"
-        # The part above alpha is a second line in its own color, cut where the risk meets alpha.
+        stops = ", limits beta" if binding and calibration.log_beta < math.inf else ""
+        label = f"{one_line(constraint.name)}, alpha {alpha}{stops}"
+        # Three lines: up to beta, above alpha, and what is below alpha without being allowed.
         x, y = with_crossings(curve.log_beta, curve.risk / unit, level)
-        passing = PASSING_COLOR if calibration.exists else ink()  # below the line is not enough
-        axes.plot(x, np.where(y <= level, y, np.nan), color=passing, label=label, **style)
-        axes.plot(x, np.where(y >= level, y, np.nan), color=PLOT_ABOVE_ALPHA_COLOR, **style)
+        allowed, above = x <= calibration.log_beta, y >= level
+        passing = PASSING_COLOR if calibration.exists else ink()
+        axes.plot(x, np.where(allowed, y, np.nan), color=passing, label=label, **style)
+        beyond = x >= calibration.log_beta
+        axes.plot(x, np.where(above & beyond, y, np.nan), color=PLOT_ABOVE_ALPHA_COLOR, **style)
+        axes.plot(x, np.where((y <= level) & beyond, y, np.nan), color=ink(), **style)
         if len(curve.log_beta):
             lows.append(float(np.quantile(curve.log_beta, 0.02)))
             highs.append(float(curve.log_beta[-1]))
@@ -127,7 +131,7 @@ def _draw_levels(calibration: Calibration, axes: Axes) -> None:
     elif not calibration.useful:
         draw_level(axes, calibration.alpha, alpha)
     else:
-        promise = f"promise: at most {format_number(calibration.promise)}"
+        promise = f"promise{_sure(calibration)}: at most {format_number(calibration.promise)}"
         is_alpha = calibration.confidence is not None
         draw_level(axes, calibration.promise, promise, above=True, line_style="--")
         if not is_alpha:
@@ -151,6 +155,12 @@ def _say_what_is_missing(calibration: Calibration, axes: Axes) -> None:
         f"{format_number(terms.alpha)} alpha + {parts} = {format_number(terms.total)}"
     )
     axes.text(0.01, 0.02, text, transform=axes.transAxes, ha="left", va="bottom", color=ink())
+
+
+def _sure(calibration: Calibration) -> str:
+    """The confidence, where there is one."""
+    sure = calibration.confidence
+    return "" if sure is None else f" with confidence {sure:g}"
 
 
 def _zoom(calibration: Calibration, axes: Axes) -> None:

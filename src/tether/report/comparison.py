@@ -63,9 +63,10 @@ class Comparison(Described):
         Columns
             A dictionary of arrays, which data-frame libraries accept: `name`, `alpha`, `risk`,
             `promise`, `useful` and `effective_sample_size`; of calibrations `family`, `beta`,
-            `log_beta`, if they have rewards `reward`, `gained` and `changed`, the share of
-            decisions that change, and, of mix, `traffic`, the optimized policy's share of the
-            decisions; of selections `method`,
+            `log_beta`, `confidence` if one has it, if they have rewards `reward` and `gained`,
+            `changed`, the share of decisions that change, where it is known, and, of mix,
+            `traffic`, the optimized policy's share of the decisions; with several losses
+            `alpha[name]`, `risk[name]` and `promise[name]` of each; of selections `method`,
             `loss`, `threshold`, `exists` and `kept`, the share of the calibration data that is
             kept. NaN where a result does not have it.
         """
@@ -94,10 +95,11 @@ class Comparison(Described):
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
-        table["promise"] = np.array(
-            [format_cell(each.promise) if each.exists else "none" for each in self.results],
-            dtype=np.str_,
-        )
+        exists = [each.exists for each in self.results]
+        for name in [name for name in table if name.split("[")[0] == "promise"]:
+            cells = map(format_cell, table[name].tolist())
+            shown = [each if known else "none" for each, known in zip(cells, exists, strict=True)]
+            table[name] = np.array(shown, dtype=np.str_)
         del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
         several = kind == "calibrations" and len(set(table["family"].tolist())) > 1
@@ -114,7 +116,8 @@ class Comparison(Described):
             table["effective rows"] = _whole(table.pop("effective_sample_size"))
         asked = [each.asked_promise for each in self.results if isinstance(each, Calibration)]
         if asked and None not in asked:  # the promises are in the names
-            table.pop("alpha", None)
+            for name in [name for name in table if name.split("[")[0] == "alpha"]:
+                del table[name]
         return Description(
             f"{len(self.names)} {kind}, {useful or 'none'} of them with a useful promise",
             "good" if useful == len(self.names) else "caution" if useful else "stop",
@@ -196,6 +199,14 @@ def _row(result: Result) -> dict[str, Any]:
         }
         return own | shared | {"kept": math.nan if result.kept is None else result.kept.share}
     own = {"family": result.family, "beta": result.beta, "log_beta": result.log_beta}
+    if len(result.constraints) > 1:
+        by_loss = {"alpha": {each.name: each.alpha for each in result.constraints}}
+        by_loss |= {"risk": result.risks, "promise": result.promises}
+        for name, values in by_loss.items():
+            del shared[name]
+            own |= {f"{name}[{loss}]": value for loss, value in values.items()}
+    if result.confidence is not None:
+        shared["confidence"] = result.confidence
     gain = result.saved_gain
     if gain is not None and gain.reward is not None:
         for name, each in (("reward", gain.reward.tethered), ("gained", gain.reward.difference)):
@@ -230,7 +241,7 @@ def _settings(result: Result) -> dict[str, str]:
         stated = {"family": result.family, "rows": counted(result.rows, "row")}
         stated["test weight"] = f"test weight {result.test_weight}"
         sure = result.confidence
-        stated["confidence"] = "" if sure is None else f"confidence {sure:g}"
+        stated["confidence"] = "on average" if sure is None else f"confidence {sure:g}"
         asked = None if result.asked_promise is None else max(result.asked_promise.values())
         alphas = [each.alpha for each in result.constraints]
     if asked is not None:

@@ -43,12 +43,9 @@ def _draw(plan: Plan, axes: Axes) -> None:
     levels = table[what]
     named = plan.alpha if plan.promise is None else plan.promise
     assert named is not None
-    fewest = "the fewest that can be enough"
-    if plan.confidence is not None:
-        fewest = "enough if their mean loss is the safe risk"
     lines = {
         f"enough with probability {plan.pass_probability:g}": "rows_likely",
-        fewest: "rows_needed",
+        "enough if their mean loss is the safe risk": "rows_needed",
     }
     for (label, name), color in zip(lines.items(), ENTRY_COLORS, strict=False):
         rows = np.where(np.isfinite(table[name]), table[name], np.nan)
