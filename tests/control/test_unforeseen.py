@@ -114,3 +114,69 @@ def test_it_is_the_same_in_parts(tmp_path, family, alpha):
     found = tether.calibrate(log, proposals, alpha=alpha, family=family)
     terms = [each.promise_terms["loss"].unforeseen for each in (scanned, found)]
     assert terms[0] == terms[1]
+
+
+def in_contexts(log, proposals, contexts, rng):
+    """The same rows and draws in one of several contexts, which make no difference."""
+    rows, draws = (rng.integers(contexts, size=len(each)) for each in (log, proposals))
+    draws[: 2 * contexts] = np.tile(np.arange(contexts), 2)
+    return tether.Log(log.loss, log.log_safe, log.log_optimized, context=rows), tether.Proposals(
+        proposals.log_safe,
+        proposals.log_optimized,
+        context=draws,
+        source=np.where(proposals.from_safe, "safe", "optimized"),
+    )
+
+
+def test_the_promise_holds_on_average_with_few_draws_that_many_rows_share():
+    """Without the term, 0.1 was promised and 0.17 deployed: one context, one draw of each."""
+    rng = np.random.default_rng(0)
+    found = [
+        tether.calibrate(*in_contexts(*world(1, rng), 1, rng), alpha=0.1, family="mix")
+        for _ in range(scaled(100))
+    ]
+    for chosen in (found, [each for each in found if each.useful]):
+        if chosen:
+            promised = np.mean([each.promise for each in chosen])
+            assert np.mean([deployed(each) for each in chosen]) < promised
+
+
+@pytest.mark.parametrize("family", ["mix", "clip"])
+def test_the_context_with_the_fewest_draws_for_its_rows_counts(family):
+    rng = np.random.default_rng(4)
+    context, drawn = np.repeat([0, 1], [150, 50]), np.repeat([0, 1], [6, 4])
+    score = rng.normal(size=200) - 3
+    log = tether.Log(np.zeros(200), score, score, context=context)
+
+    def term(copies):
+        where = np.tile(np.repeat(drawn, copies), 2)
+        score = rng.normal(size=len(where)) - 3
+        proposals = tether.Proposals(
+            *(score, score),
+            context=where,
+            source=np.repeat(["safe", "optimized"], len(where) // 2),
+        )
+        found = tether.calibrate(log, proposals, alpha=0.1, family=family)
+        return found.promise_terms["loss"].unforeseen
+
+    assert term(1) == pytest.approx(0.9 / (6 / 0.75 + 1))
+    assert term(25) == 0  # every row has draws of its own
+
+
+def test_with_several_past_policies_a_clip_may_weigh_more_at_any_beta():
+    """The second action has the largest ratio and is drawn; the third, as safe, never was."""
+    safe, optimized = np.log([0.94, 0.01, 0.05]), np.log([0.3, 0.5, 0.2])
+    mixture = np.log([0.9, 0.099, 0.001])
+    taken, drawn = np.repeat([0, 1], [450, 50]), np.repeat([0, 1, 0, 1], [5, 1, 2, 4])
+    log = tether.Log(
+        taken == 1, safe[taken], optimized[taken], log_mix=mixture[taken], safe_share=0.02
+    )
+    proposals = tether.Proposals(
+        *(safe[drawn], optimized[drawn]),
+        log_mix=mixture[drawn],
+        source=np.repeat(["safe", "optimized"], 6),
+    )
+    found = tether.calibrate(log, proposals, alpha=0.2)
+    assert 1 < found.beta < 50
+    expected = 0.8 * min(1, found.beta) / 7 / found.acceptance
+    assert found.promise_terms["loss"].unforeseen == pytest.approx(expected)

@@ -17,7 +17,9 @@ def test_a_monotone_loss_is_promised_alpha():
         assert found.statement.startswith(
             "expected share of all items that show a false claim ≤ 0.5, for exchangeable items"
         )
-    weighted = tether.gcrc(CLAIMS, alpha=0.5, loss="any_false", weights=np.ones(600))
+    weighted = tether.gcrc(
+        CLAIMS, alpha=0.5, loss="any_false", weights=np.ones(600), test_weight=1.0
+    )
     assert "exchangeable after weighting" in weighted.statement
 
 
@@ -93,3 +95,18 @@ def test_an_ellipsis_stands_for_further_items():
     losses = np.tile([0.1, 0.2], (6, 1))
     assert "(items 0, 1, 2, 3, 4, …)" in tether.crc(losses, alpha=0.5).warnings[0]
     assert "(items 0, 1, 2, 3, 4)" in tether.crc(losses[:5], alpha=0.5).warnings[0]
+
+
+@pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc])
+def test_nothing_is_promised_where_future_items_may_weigh_more_than_all_that_were_seen(method):
+    """A kind of items of share 0.0025 here and 0.3 later: 0.1 was promised and 0.22 deployed."""
+    weights = {"weights": np.linspace(0.5, 1.0, 600), "loss": "any_false"}
+    assumed = method(CLAIMS, alpha=0.5, **weights)
+    assert assumed.exists
+    assert not assumed.useful
+    assert assumed.promise == 1
+    assert "pass test_weight" in assumed.statement
+    assert not method(CLAIMS, promise=0.5, **weights).exists
+    stated = method(CLAIMS, alpha=0.5, **weights, test_weight=1.0)
+    assert stated.useful
+    assert stated.threshold == assumed.threshold

@@ -206,7 +206,10 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         stability = self.stability if self.exists else np.inf
         safe, problem, at = self._diagnostics.safe_mean, self._problem, self.log_beta
         return {
-            each.name: make_promise(each, stability, safe(each), unforeseen_loss(problem, each, at))
+            each.name: make_promise(
+                *(each, stability, safe(each)),
+                unforeseen_loss(problem, each, at, lambda: self.acceptance),
+            )
             for each in self.constraints
         }
 

@@ -12,13 +12,24 @@ only where a beta passes, so the term is what these logs have to carry. It is ne
 safe policy is clearly better than alpha.
 
 There is a fourth term where the largest weight among draws stands for that of the next action, and
-a larger one is possible: along a path (`tether.control.path_weight`), and without contexts for mix
-and for a clip whose beta exceeds the ratios of all draws. The weight grows with the ratio ρ of
-optimized to safe probability, so it is too small where ρ is above a limit that the log and beta
-set. Of all policies between the two the optimized one has the largest ratios, and beta has passed,
-so none of its m draws is above the limit, which has probability (1 − t)^m where a share t of its
-actions is. As along a path, the share is 1/(m + 1) on average at most, and the term
-(B − α)/(m + 1). At a smaller beta no clip can weigh more than the heaviest draw does.
+a larger one is possible: along a path (`tether.control.path_weight`), for mix, and for a clip whose
+beta exceeds the ratios of all draws. The weight grows with the ratio ρ of optimized to safe
+probability, so it is too small where ρ is above a limit that the log and beta set. Of all policies
+between the two the optimized one has the largest ratios, and beta has passed, so none of its m
+draws is above the limit, which has probability (1 − t)^m where a share t of its actions is. As
+along a path, the share is 1/(m + 1) on average at most, and the term (B − α)/(m + 1). At a smaller
+beta no clip can weigh more than the heaviest draw does.
+
+With contexts, let a share p_x of the rows be in context x, which has m_x draws, and t_x of the
+actions there be above the limit. No draw is above it with probability
+Π (1 − t_x)^m_x ≤ (1 − Σ p_x·t_x)^M, where M is the smallest m_x/p_x: M takes the place of m. Where
+every row has draws of its own, M is at least the number of rows, and the test point makes up for
+the term; where many rows share few draws, it is stated.
+
+With several past policies (`log_mix`) a weight is no function of ρ, and a clip may take what weighs
+too much more often than the optimized policy does: up to 1/ψ times as often, and up to β/ψ times as
+often as the safe policy, with ψ the normalizing constant. Draws of either policy count, the term is
+that many times larger, and no beta is small enough to be without it.
 
 With a confidence the promise is another one: α, with that probability over logs
 (`tether.control.high_probability`).
@@ -26,7 +37,7 @@ With a confidence the promise is another one: α, with that probability over log
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,12 +45,15 @@ import numpy as np
 
 from tether._core.safe_excess import SafeMean, safe_mean
 from tether.control.constraint import Constraint
+from tether.control.log import Log
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 
 if TYPE_CHECKING:
     from tether.control.parts.problem import ProblemInParts
 
+LARGEST_LOG = 700.0
+"""Logs up to this have an exponential that is a float."""
 ASSUMPTIONS = (
     "the safe policy took the logged actions (or the policies that the log names); the optimized "
     "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
@@ -114,37 +128,74 @@ def make_promise(
 
 
 def unforeseen_loss(
-    problem: Problem | ProblemInParts, constraint: Constraint, log_beta: float
+    problem: Problem | ProblemInParts,
+    constraint: Constraint,
+    log_beta: float,
+    acceptance: Callable[[], float],
 ) -> float:
-    """The fourth term of a promise; 0 where no weight is above the one that is assumed."""
+    """The fourth term of a promise; 0 where no weight is above the one that is assumed.
+
+    `acceptance` returns the share of proposals that are accepted at this beta.
+    """
     if isinstance(problem, Problem) and isinstance(problem.test_weight, PathWeight):
         return problem.test_weight.unforeseen_loss(problem, constraint, log_beta)
-    if problem.test_weight.label != "empirical" or problem.log.contextual or log_beta == -np.inf:
+    draws = _draws(problem)
+    if draws is None or log_beta == -np.inf or _is_clipped(problem, log_beta):
         return 0.0
-    draws, highest = _optimized_draws(problem)
-    if problem.family.clips and log_beta <= highest:
-        return 0.0
-    return (constraint.bound - constraint.alpha) / (draws + 1)
+    share = 1 / (draws[1] + 1)
+    if problem.family.clips and _has_mixture(problem):
+        # ψ is the acceptance rate times the smaller of beta and 1
+        beta, rate = np.exp(np.clip(log_beta, -LARGEST_LOG, LARGEST_LOG)), acceptance()
+        share = min(share / min(beta, 1.0), max(beta, 1.0) / (draws[0] + 1)) / rate
+    return float((constraint.bound - constraint.alpha) * min(share, 1.0))
 
 
 def foreseeing_draws(problem: Problem | ProblemInParts) -> int | None:
     """The m of the fourth term, where it is in the promise at every beta; None elsewhere."""
     if isinstance(problem.test_weight, PathWeight):
         return problem.test_weight.fewest_draws
-    if problem.test_weight.label != "empirical" or problem.log.contextual or problem.family.clips:
+    draws = _draws(problem)
+    if draws is None or problem.family.clips:
         return None
-    return _optimized_draws(problem)[0]
+    return int(draws[1])
 
 
-def _optimized_draws(problem: Problem | ProblemInParts) -> tuple[int, float]:
-    """How many proposals the optimized policy drew, and the largest log ratio of any draw."""
+def _has_mixture(problem: Problem | ProblemInParts) -> bool:
+    """Whether several policies produced the rows."""
+    log = problem.log
+    return log.log_mix is not None if isinstance(log, Log) else log.has_mixture
+
+
+def _is_clipped(problem: Problem | ProblemInParts, log_beta: float) -> bool:
+    """Whether no action weighs more than the draw with the largest ratio does."""
+    if not problem.family.clips or problem.log.contextual or _has_mixture(problem):
+        return False
     if isinstance(problem, Problem):
-        drawn = problem.given_proposals
-        count = 0 if drawn is None else int((~drawn.from_safe).sum())
-        return count, problem.draws.scores.highest_ratio
+        return log_beta <= problem.draws.scores.highest_ratio
     assert problem.proposals is not None
-    survey = problem.proposals.survey
-    return survey.rows - survey.safe_rows, problem.blended(survey.largest_ratio)
+    return log_beta <= problem.blended(problem.proposals.survey.largest_ratio)
+
+
+def _draws(problem: Problem | ProblemInParts) -> tuple[float, float] | None:
+    """The m of the fourth term for the safe and the optimized policy; None where there is none."""
+    if problem.test_weight.label != "empirical":
+        return None
+    if not isinstance(problem, Problem):
+        if problem.proposals is None:  # tables, or draws of its own beside every row
+            return None
+        survey = problem.proposals.survey
+        return float(survey.safe_rows), float(survey.rows - survey.safe_rows)
+    draws = problem.draws
+    if draws.from_safe is None:  # tables
+        return None
+    rows = np.bincount(draws.row, minlength=len(draws.start))
+    safe, optimized = (
+        float((np.add.reduceat(drew, draws.start, dtype=np.int64) / rows)[rows > 0].min())
+        for drew in (draws.from_safe, ~draws.from_safe)
+    )
+    if problem.log.contextual and optimized >= 1:  # every row has draws of its own
+        return None
+    return safe * len(draws.row), optimized * len(draws.row)
 
 
 def safe_mean_of(problem: Problem, constraint: Constraint) -> SafeMean:

@@ -102,6 +102,7 @@ def sweep_claims(
         nonmonotone_items=tuple(int(i) for i in nonmonotone_items[:MAX_NAMED_ITEMS]),
         exact=exact,
         weighted=weights.values is not None,
+        test_weight_assumed=weights.is_test_assumed,
         read_losses=read_losses,
         events=ItemEvents(claims.scores, claims.offsets),
         read_pieces=read_pieces,

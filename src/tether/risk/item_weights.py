@@ -38,6 +38,11 @@ class ItemWeights:
     log_test: float | None = None  # as passed; None where the largest weight is used instead
     column: str | None = None  # where the weights are in a column of claims in parts
 
+    @property
+    def is_test_assumed(self) -> bool:
+        """Whether the weight of the test item is only the largest that was seen."""
+        return self.values is not None and self.log_test is None
+
     @classmethod
     def from_logs(cls, logs: Floats, log_test: float | None) -> ItemWeights:
         """Weights from their logarithms, which neither overflow nor underflow."""

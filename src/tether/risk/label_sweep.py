@@ -114,6 +114,7 @@ def sweep_labels(
         nonmonotone_items=tuple(int(i) for i in falls[:MAX_NAMED_ITEMS]),
         exact=exact,
         weighted=weights.values is not None,
+        test_weight_assumed=weights.is_test_assumed,
         read_losses=read_losses,
         events=None if among_selected else ItemEvents(single.scores, single.offsets),
         read_pieces=None if among_selected else read_pieces,

@@ -85,7 +85,7 @@ def gcrc(
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them.
+        largest of them, and then nothing is promised.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
     groups : array_like or mapping, optional
@@ -208,7 +208,7 @@ def crc(
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them.
+        largest of them, and then nothing is promised.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
     groups : array_like or mapping, optional
@@ -305,7 +305,7 @@ def monotonized_crc(
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them.
+        largest of them, and then nothing is promised.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
     groups : array_like or mapping, optional

@@ -21,6 +21,8 @@ def gcrc_promise(
 ) -> Promise:
     """Alpha, the stability of the threshold (0 where losses are monotone) and existence."""
     items = _assumed_items(sweep)
+    if sweep.test_weight_assumed:
+        return _unknown_weight(sweep)
     if sweep.among_selected:
         return Promise(
             sweep.bound,
@@ -50,6 +52,8 @@ def crc_promise(
         return Promise(sweep.bound, "none: a rate among the selected is not monotone")
     if not sweep.monotone:
         return Promise(sweep.bound, "none: the losses are not monotone in the threshold")
+    if sweep.test_weight_assumed:
+        return _unknown_weight(sweep)
     return _monotone_promise(sweep, alpha, existence)
 
 
@@ -57,6 +61,8 @@ def monotonized_promise(
     sweep: Sweep, alpha: float, stability: Stability | None, existence: float
 ) -> Promise:
     """Alpha and existence for any losses."""
+    if sweep.test_weight_assumed:
+        return _unknown_weight(sweep)
     assumed = f"{_assumed_items(sweep)} and any losses in [0, {sweep.bound:g}]"
     return _with_terms(sweep, alpha, 0.0, existence, assumed)
 
@@ -90,6 +96,16 @@ def crc_warnings(sweep: Sweep) -> tuple[str, ...]:
         f"the loss {sweep.loss!r} of {sweep.n_nonmonotone:,} of {sweep.n_items:,} items falls as "
         f"the threshold gets bolder{named}: the promise of CRC does not hold; use gcrc or "
         "monotonized_crc",
+    )
+
+
+def _unknown_weight(sweep: Sweep) -> Promise:
+    """Nothing: items that weigh more than all that were seen may be most of the future ones."""
+    return Promise(
+        sweep.bound,
+        "none: future items may weigh more than all of these, and no data can tell how many do; "
+        "pass test_weight (log_test_weight with log_weights), the largest weight that an item can "
+        "have",
     )
 
 

@@ -107,6 +107,8 @@ class Sweep:
         The mean loss at the safest threshold, where it was computed beforehand.
     loss_settings : mapping, optional
         The numbers that define the loss, where it has any.
+    test_weight_assumed : bool, default False
+        Whether the weight of the test item is only the largest weight that was seen.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class Sweep:
     resolved_from: float | None = None
     safe_mean: SafeMean | None = None
     loss_settings: Mapping[str, float] = field(default_factory=dict)
+    test_weight_assumed: bool = False
 
     def __repr__(self) -> str:
         return (

@@ -161,6 +161,7 @@ def _sweep(
         nonmonotone_items=(),
         exact=exact,
         weighted=task.weighted,
+        test_weight_assumed=task.weighted and task.log_test is None,
         read_losses=read_losses,
         events=events,
         read_pieces=read_pieces,

@@ -53,7 +53,7 @@ def sweep(
         The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them.
+        largest of them, and then nothing is promised.
     log_test_weight : float, optional
         Its logarithm, on the scale of `log_weights`.
     envelope : bool, default True
@@ -124,6 +124,7 @@ def prepare(
         nonmonotone_items=tuple(table.nonmonotone_items[:MAX_NAMED_ITEMS]),
         exact=False,
         weighted=weights.values is not None,
+        test_weight_assumed=weights.is_test_assumed,
         read_losses=table.read_losses,
     )
 
