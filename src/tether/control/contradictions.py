@@ -39,7 +39,7 @@ CONTRADICTION_WORDS = "the log contradicts the probabilities"
 """Words by which a contradiction is recognized among warnings, also once saved."""
 MAX_ACTIONS_NAMED = 3
 """How many actions a contradiction names."""
-LARGEST_LOG_RATIO = 700.0
+LARGEST_BET_LOG_RATIO = 700.0
 """Larger ratios count as this one, whose exponential is a finite float."""
 STAKES = 0.5 ** np.arange(1, 17)
 
@@ -90,7 +90,7 @@ def ratio_contradiction(log_ratios: Floats, allowed: float) -> str | None:
 
     `allowed` is a factor by which each may be wrong.
     """
-    ratios = np.exp(np.minimum(log_ratios, LARGEST_LOG_RATIO))
+    ratios = np.exp(np.minimum(log_ratios, LARGEST_BET_LOG_RATIO))
     room = ROUNDING_ROOM * allowed
     if not _exceeds_one(ratios, len(ratios), room, CONTRADICTION_FALSE_ALARM):
         return None
@@ -123,7 +123,7 @@ def summed_ratio_contradiction(
 
 def ratio_gains(log_ratios: Floats, room: float) -> Floats:
     """What a stake of one gains in each row: ratio/c − 1."""
-    return np.asarray(np.exp(np.minimum(log_ratios, LARGEST_LOG_RATIO)) / room - 1)
+    return np.asarray(np.exp(np.minimum(log_ratios, LARGEST_BET_LOG_RATIO)) / room - 1)
 
 
 def _exceeds_one(values: Floats, rows: int, room: float, false_alarm: float) -> bool:
