@@ -39,8 +39,8 @@ def without_rounding(excess: float, below: float) -> float:
     by `LEAST_SLACK`: hundreds of calibrations, each on the rows of the last, use it up. Anything
     else is returned as it is.
 
-    >>> without_rounding(-3.0000001e-10, 3.0), without_rounding(2e-16, 3.0)
-    (-2.9999999997e-10, -3e-13)
+    >>> f"{without_rounding(-3.0000001e-10, 3.0):.6g}, {without_rounding(2e-16, 3.0):.6g}"
+    '-3e-10, -3e-13'
     >>> without_rounding(0.1, 3.0)
     0.1
     """
