@@ -115,6 +115,32 @@ def test_duckdb_tells_the_file_of_a_wrong_row_and_can_be_asked_again(tmp_path):
     assert connection.sql("SELECT 1").fetchall() == [(1,)], kept
 
 
+def test_a_column_of_polars_tells_the_file_of_a_wrong_row(tmp_path):
+    tables.write_log(tmp_path)
+    loss = np.zeros(2000)
+    loss[7] = np.nan
+    tables.replace_column(tmp_path / "0002.parquet", "loss", loss)
+    shown = r"polars: loss\[\d+\] is nan.*\(1 such value"
+    plain = polars.scan_parquet(tmp_path)
+    for frame in (plain, plain.with_columns(unit=polars.lit("m"))):
+        with pytest.raises(ValueError, match=f"{shown}.*scan the folder.*include_file_paths"):
+            tether.calibrate(tether.Log.scan(frame, context=None), alpha=0.15)
+    named = polars.scan_parquet(tmp_path, include_file_paths="from where")
+    for frame in (named, named.filter(polars.col("log_safe") < 100), named.sort("log_safe")):
+        with pytest.raises(ValueError, match=rf"{shown}.*'from where' says .*0002\.parquet"):
+            tether.calibrate(tether.Log.scan(frame, context=None), alpha=0.15)
+
+
+def test_polars_takes_a_file_of_zero_bytes_for_one_without_rows_and_a_folder_refuses_it(tmp_path):
+    """As the documentation says; Polars gives no sign of it."""
+    tables.write_log(tmp_path)
+    before = len(tether.Log.scan(polars.scan_parquet(tmp_path), context=None))
+    (tmp_path / "9999.parquet").touch()
+    assert len(tether.Log.scan(polars.scan_parquet(tmp_path), context=None)) == before
+    with pytest.raises(ValueError, match=r"9999\.parquet: cannot be read"):
+        len(tether.Log.scan(tmp_path, context=None))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_page_that_cannot_be_decoded_is_an_error_of_the_engine(tmp_path, engine):
     tables.write_log(tmp_path)

@@ -25,3 +25,9 @@ def test_copies_of_files_are_named_and_files_of_one_size_are_not(tmp_path):
     shutil.copy(tmp_path / "1.parquet", tmp_path / "9.parquet")
     with pytest.warns(tether.AssumptionWarning, match=r"9\.parquet' equals .*1\.parquet'"):
         tether.Log.scan(tmp_path, context=None)
+
+
+def test_partitions_without_rows_are_no_copies(tmp_path):
+    for seed, rows in enumerate((200, 0, 0)):
+        write(tmp_path / f"{seed}.parquet", seed, rows)
+    assert len(tether.Log.scan(tmp_path, context=None)) == 200

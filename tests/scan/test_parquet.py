@@ -216,8 +216,19 @@ def test_a_condition_that_does_not_fit_is_named_in_the_error(tmp_path):
     write_log(tmp_path)
     with pytest.raises(TypeError, match=r"where must be a pyarrow\.compute expression"):
         tether.Log.scan(tmp_path, context=None, where="loss < 1")
-    log = tether.Log.scan(tmp_path, context=None, where=pc.field("day") < 3)
-    with pytest.raises(ValueError, match="`where` may not fit its columns"):
+    for condition in (pc.field("day") < 3, pc.field("loss") == "a"):
+        log = tether.Log.scan(tmp_path, context=None, where=condition)
+        shown = r"0000\.parquet: where, \(.*\), does not fit the columns \['loss', "
+        with pytest.raises(ValueError, match=shown) as refused:
+            tether.calibrate(log, alpha=0.3)
+        assert "truncated" not in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
+def test_a_condition_that_no_row_meets_is_named_in_the_error(tmp_path):
+    write_log(tmp_path)
+    log = tether.Log.scan(tmp_path, context=None, where=pc.field("loss") > 5)
+    with pytest.raises(ValueError, match=r"no rows.*0000\.parquet, where \(loss > 5\)"):
         tether.calibrate(log, alpha=0.3)
 
 

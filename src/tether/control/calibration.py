@@ -12,7 +12,7 @@ import numpy as np
 from tether._core import records
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
-from tether._core.ties import without_rounding
+from tether._core.ties import limit_if_tied
 from tether._core.useful_promise import is_useful
 from tether.control import calibration_record
 from tether.control.calibration_log_facts import CalibrationLogFacts
@@ -141,7 +141,7 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         """The calibrated risk at beta of every constraint; alpha where only rounding exceeds it."""
         measured = self._diagnostics.risks()
         return {
-            each.name: without_rounding(measured[each.name], each.alpha, RISK_TOLERANCE)
+            each.name: limit_if_tied(measured[each.name], each.alpha, RISK_TOLERANCE)
             for each in self.constraints
         }
 

@@ -13,8 +13,8 @@ most p (`tether._core.averaged_bets`), for any number of rows and however large 
 K actions p is divided by K. Where an average does exceed 1/p, columns are wrong, or actions and
 probabilities are from different rows: nothing that is computed from them is worth a promise.
 
-Where only the sums of r_i and of its squares are known, the inequality of Fan, Grama and Liu
-(2015), log(1 + s·y) ≥ s·y + (log(1 − s) + s)·y² for y ≥ −1, gives a product that is no larger.
+Since log(1 + x) ≤ x, the sum of the r_i settles most logs; the products, which take far longer, are
+computed only where it does not.
 
 Means that are too small are another matter: actions that cannot be taken in some contexts have
 them, and `tether.control.coverage` says whether anything useful is missing.
@@ -22,6 +22,7 @@ them, and `tether.control.coverage` says whether anything useful is missing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,9 @@ CONTRADICTION_WORDS = "it contradicts the probabilities that it states"
 """How such a log refutes what it states."""
 MAX_ACTIONS_NAMED = 3
 """How many actions a contradiction names."""
-_STAKES = 0.5 ** np.arange(1, 17)
+LARGEST_BET_LOG_RATIO = 700.0
+"""Larger ratios count as this one, whose exponential is a finite float."""
+STAKES = 0.5 ** np.arange(1, 17)
 
 
 def taken_too_often(
@@ -84,8 +87,7 @@ def ratio_contradiction(log_ratios: Floats, allowed: float) -> Refutation | None
 
     `allowed` is a factor by which each may be wrong.
     """
-    with np.errstate(over="ignore"):
-        ratios = np.exp(log_ratios)
+    ratios = np.exp(np.minimum(log_ratios, LARGEST_BET_LOG_RATIO))
     room = ROUNDING_ROOM * allowed
     if not _exceeds_one(ratios, len(ratios), room, CONTRADICTION_FALSE_ALARM):
         return None
@@ -94,31 +96,45 @@ def ratio_contradiction(log_ratios: Floats, allowed: float) -> Refutation | None
 
 
 def summed_ratio_contradiction(
-    rows: int, log_sum: float, log_squares: float, allowed: float
+    rows: int,
+    log_sum: float,
+    log_squares: float,
+    allowed: float,
+    log_capital: Callable[[float], Floats],
 ) -> Refutation | None:
-    """The same from the logs of the sums of the ratios and of their squares."""
+    """The same from the logs of the sums of the ratios and of their squares.
+
+    `log_capital` takes the factor of all rounding, and returns the log of the product over all rows
+    for each stake. It is called only where the sum settles nothing.
+    """
     room = ROUNDING_ROOM * allowed
     with np.errstate(over="ignore"):
         total, squares = np.exp([log_sum, log_squares]).tolist()
-    if not np.isfinite(squares) or total <= room * rows:
+    if _settled(total / room - rows, CONTRADICTION_FALSE_ALARM):
         return None
-    gains = total / room - rows
-    squared_gains = squares / room**2 - 2 * total / room + rows
-    capital = _STAKES * gains + (np.log1p(-_STAKES) + _STAKES) * squared_gains
-    if not beyond_chance(capital, CONTRADICTION_FALSE_ALARM):
+    if not beyond_chance(log_capital(room), CONTRADICTION_FALSE_ALARM):
         return None
     mean = total / rows
     return _ratios_in_words(mean, max(squares / rows - mean**2, 0.0) ** 0.5, rows)
 
 
+def ratio_gains(log_ratios: Floats, room: float) -> Floats:
+    """What a stake of one gains in each row: ratio/c − 1."""
+    return np.asarray(np.exp(np.minimum(log_ratios, LARGEST_BET_LOG_RATIO)) / room - 1)
+
+
 def _exceeds_one(values: Floats, rows: int, room: float, false_alarm: float) -> bool:
     """Whether the mean over the rows, 0 in all rows but those of the values, is too large."""
     gains, zeros = values / room - 1, rows - len(values)
-    # log(1 + x) ≤ x: a plain sum, which takes far less time, settles most logs.
-    if _STAKES[0] * (gains.sum() - zeros) <= -np.log(false_alarm):
+    if _settled(float(gains.sum()) - zeros, false_alarm):
         return False
-    capital = [np.log1p(stake * gains).sum() + zeros * np.log1p(-stake) for stake in _STAKES]
+    capital = [np.log1p(stake * gains).sum() + zeros * np.log1p(-stake) for stake in STAKES]
     return beyond_chance(capital, false_alarm)
+
+
+def _settled(gains: float, false_alarm: float) -> bool:
+    """Whether the sum of the gains alone shows that no product is too large for chance."""
+    return bool(STAKES[0] * gains <= -np.log(false_alarm))
 
 
 def _ratios_in_words(mean: float, deviation: float, rows: int) -> Refutation:

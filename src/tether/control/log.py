@@ -289,7 +289,9 @@ class Log(LogOverview):
         ----------
         source : path, frame, callable or tether.scan.Source
             A Parquet file, a folder or a glob of them, or a list of these; a lazy frame of an
-            engine; or a function that applies a kernel to partitions and returns its summaries.
+            engine, which may not tell in an error which file it was (Polars does not, and skips
+            files of zero bytes); or a function that applies a kernel to partitions and returns its
+            summaries.
         context : str, sequence of str or None
             The columns of contexts, or None if neither policy depends on a context; as in
             `from_frame`. Only whether there are contexts is used: weights come from the tables or

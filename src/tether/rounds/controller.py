@@ -302,9 +302,9 @@ class Controller(RunRecords):
             default.
         job : CalibrationJob, optional
             The calibration of this round and policy as `tether.rounds.export_calibration` wrote it
-            (:doc:`/how_to/scale`). Rows are then read in blocks, and those that were stored after
-            the export are left to later rounds. Which job is given must not depend on what its
-            calibration found.
+            (:doc:`/how_to/scale_rounds`). Rows are then read in blocks, and those that were stored
+            after the export are left to later rounds. Which job is given must not depend on what
+            its calibration found.
 
         Returns
         -------

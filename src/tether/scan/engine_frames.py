@@ -29,6 +29,11 @@ FEWEST_ROWS_ALONE = 1 << 16
 
 HINT = ". To have the file named, scan the folder or glob of files itself"
 """What helps where an engine does not say which file it could not read."""
+FILE_COLUMN_HINT = (
+    "to have its file named, scan the folder or glob of files itself, or let Polars add a column "
+    "with polars.scan_parquet(..., include_file_paths='file')"
+)
+"""What helps where the rows of a Polars frame do not say which file they are from."""
 
 
 class FrameSource:
@@ -94,26 +99,56 @@ class FrameSource:
                 except (TypeError, ValueError) as error:
                     batches.close()
                     place = f"rows counted from row {start}"
-                    if not whole and (file := self._file_of(kernel, batch, start)):
-                        place += f"; it is in {file}"
+                    if not whole:
+                        place += self._where_refused(kernel, batch, start)
                     raise type(error)(f"{error} ({place})") from error
             start += batch.num_rows
             step.advance(batch.num_rows)
         self._rows = start
 
-    def _file_of(self, kernel: Kernel, batch: pa.RecordBatch, start: int) -> str | None:
-        """The file of the first row that a kernel refuses, if DuckDB tells."""
+    def _where_refused(self, kernel: Kernel, batch: pa.RecordBatch, start: int) -> str:
+        """The file of the first row that a kernel refuses, or how to learn it, in words."""
         row = first_refused(kernel, batch)
-        if row is None or not self.frame.implementation.is_duckdb():
-            return None
+        if row is None:
+            return ""
+        if self.frame.implementation.is_duckdb():
+            file = self._file_by_duckdb(kernel, start + row)
+            return "" if file is None else f"; it is in {file}"
+        if not self.frame.implementation.is_polars():
+            return ""
+        stated = self._file_column(kernel, start + row)
+        if stated is None:
+            return f"; {FILE_COLUMN_HINT}"
+        return f"; its column {stated[0]!r} says {stated[1]}"
+
+    def _file_by_duckdb(self, kernel: Kernel, row: int) -> str | None:
+        """The file of a row that a kernel refuses, if DuckDB tells."""
         names = ", ".join(f'"{name}"' for name in kernel.columns)
         native: Any = self.frame.to_native()
         try:
-            one = native.project(f"{names}, filename").limit(1, offset=start + row).to_arrow_table()
+            one = native.project(f"{names}, filename").limit(1, offset=row).to_arrow_table()
         except Exception:  # no frame of files, or one that does not pass their names on
             return None
         refused = first_refused(kernel, one.select(kernel.columns).to_batches()[0])
         return None if refused is None else str(one["filename"][0])
+
+    def _file_column(self, kernel: Kernel, row: int) -> tuple[str, str] | None:
+        """The column that names the Parquet file of a row that a kernel refuses, and the name.
+
+        The plan of a Polars frame is not public, but `include_file_paths` makes such a column.
+        """
+        schema = self.frame.collect_schema()
+        texts = [name for name, kind in schema.items() if kind in (nw.String, nw.Categorical)]
+        if not texts:
+            return None
+        native: Any = self.frame.to_native()
+        columns = list(dict.fromkeys((*kernel.columns, *texts)))
+        one = native.select(columns).slice(row, 1).collect(engine="streaming").to_arrow()
+        found = one.select(kernel.columns).to_batches()
+        if not found or first_refused(kernel, found[0]) is None:  # rows came in another order
+            return None
+        values = ((name, str(one[name][0].as_py())) for name in texts)
+        return next((each for each in values if each[1].endswith(PARQUET_SUFFIXES)), None)
 
     @contextmanager
     def _naming_the_engine(self) -> Iterator[None]:

@@ -12,6 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import parquet
+
 LAST_BYTES = 1 << 16
 """How much of the end of a file is compared first."""
 MAX_PAIRS_NAMED = 3
@@ -25,7 +28,7 @@ def equal_files_warning(files: Iterable[str]) -> str | None:
         groups = _grouped(_grouped(groups, _end_of), _digest)
     except OSError:  # reading its rows says what is wrong
         return None
-    pairs = [(copy, group[0]) for group in groups for copy in group[1:]]
+    pairs = [(copy, group[0]) for group in groups if _has_rows(group[0]) for copy in group[1:]]
     if not pairs:
         return None
     named = ", ".join(f"{copy!r} equals {first!r}" for copy, first in pairs[:MAX_PAIRS_NAMED])
@@ -46,6 +49,14 @@ def _grouped(groups: Iterable[list[str]], key: Callable[[str], Any]) -> list[lis
             by_key[key(file)].append(file)
         found += [each for each in by_key.values() if len(each) > 1]
     return found
+
+
+def _has_rows(file: str) -> bool:
+    """Whether a file has rows: partitions without any are often the same."""
+    try:
+        return bool(parquet.read_metadata(file).num_rows)
+    except (pa.ArrowException, OSError):  # reading its rows says what is wrong
+        return False
 
 
 def _end_of(file: str) -> bytes:

@@ -74,7 +74,8 @@ class Parquet:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"Parquet({len(self.files)} file(s), first {self.files[0]})"
+        chosen = "" if self.where is None else f", where {self.where}"
+        return f"Parquet({len(self.files)} file(s), first {self.files[0]}{chosen})"
 
     def reduce(self, kernel: Kernel) -> Any:
         """Read the columns of the kernel in all files, and merge its summaries."""
@@ -158,6 +159,7 @@ class Parquet:
                     batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
                     schema, holds = with_folders(piece.path, file.schema_arrow, self._folders)
+                    self._check_where(piece.path, schema)
                     fragment = pa_dataset.ParquetFileFormat().make_fragment(
                         piece.path,
                         filesystem=LocalFileSystem(),
@@ -176,11 +178,19 @@ class Parquet:
                     yield start, batch
                     start += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            cause = "the file may be truncated or corrupt"
-            if self.where is not None:
-                cause += ", or `where` may not fit its columns"
             raise ValueError(
-                f"{piece.path}: cannot be read from row {start} on, {cause}: {error}"
+                f"{piece.path}: cannot be read from row {start} on, the file may be truncated or "
+                f"corrupt: {one_line(error)}"
+            ) from error
+
+    def _check_where(self, path: str, schema: pa.Schema) -> None:
+        """Refuse a condition that a file without any rows does not meet either."""
+        try:
+            schema.empty_table().filter(self.where)
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"{path}: where, {self.where}, does not fit the columns {schema.names}: "
+                f"{str(error).partition(chr(10))[0]}"
             ) from error
 
     def _check_schema(self, path: str, schema: pa.Schema, columns: Sequence[str]) -> None:
@@ -261,5 +271,11 @@ def _open(path: str) -> parquet.ParquetFile:
         return parquet.ParquetFile(path, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path}: cannot be read as a Parquet file, it may be truncated or corrupt: {error}"
+            f"{path}: cannot be read as a Parquet file, it may be truncated or corrupt: "
+            f"{one_line(error)}"
         ) from error
+
+
+def one_line(error: Exception) -> str:
+    """What an error of Arrow says, in one line."""
+    return " ".join(str(error).split())

@@ -10,12 +10,13 @@ is opened: its terms are collected, and h is solved in closed form between its r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tether._core.ties import raised_by_tie
 from tether._core.types import Booleans, Floats, Integers
 from tether.control.parts.log_sum import LOG_TWO
 from tether.control.parts.ratio_bins import (
@@ -105,13 +106,15 @@ class BinnedCondition:
     """h at the edges of its cells, and what is certain between them.
 
     `log_worst` is the log of the test point's amount, `log_constant` that of a candidate with an
-    infinite ratio, and `extra` a number that is added to h, as a sign and a log.
+    infinite ratio, and `extra` a number that is added to h, as a sign and a log. `raised` is the
+    share by which negative amounts are raised, far below the margin of what counts as certain.
     """
 
     cells: Cells
     log_worst: float
     log_constant: float = -np.inf
     extra: tuple[int, float] = (1, -np.inf)
+    raised: float = 0.0
 
     @cached_property
     def edge(self) -> Floats:
@@ -169,15 +172,27 @@ class BinnedCondition:
 
     def passes_at_zero(self) -> bool:
         """Whether h is at most zero at a beta of zero, with a row below alpha."""
+        return bool(self.cells.table.negative.any()) and not self._at_zero()[0] > 0
+
+    def raised_by_tie(self) -> BinnedCondition:
+        """The same with negative amounts raised so that a tie at a beta of zero passes."""
+        excess, scale = self._at_zero()
+        return replace(self, raised=raised_by_tie(excess, below_sum(self.cells.table, scale)))
+
+    def _at_zero(self) -> tuple[float, int]:
+        """H at a beta of zero over 2^scale, and the scale."""
         table = self.cells.table
-        if not table.negative.any():
-            return False
         top = float(self.cells.top_base.max(initial=-np.inf)) + self.log_worst
         top = max(top, self.log_constant)
         largest = float(_table_logs(table)[0].max(initial=-np.inf))
         scale = power_above(max(largest, top, self.extra[1]))
-        total = signed_sum(table, scale) + scaled(1, top, scale) + scaled(*self.extra, scale)
-        return not total > 0
+        total = self._sum(table, scale) + scaled(1, top, scale) + scaled(*self.extra, scale)
+        return total, scale
+
+    def _sum(self, table: BinTable, scale: int) -> float:
+        """The sum of terms over 2^scale, the negative ones raised."""
+        total = signed_sum(table, scale)
+        return total - self.raised * below_sum(table, scale) if self.raised else total
 
     def carry(self, start: float, inside: Booleans) -> tuple[Carry, int]:
         """What cells outside an interval contribute inside it, over 2^scale; and the scale.
@@ -197,8 +212,8 @@ class BinnedCondition:
         with np.errstate(under="ignore"):
             terms = np.exp(cells.log_rising[:, is_below] - start - scale * LOG_TWO)
         carry = Carry(
-            above=signed_sum(above, scale) + scaled(*self.extra, scale),
-            below=math.fsum(terms[0].tolist() + (-terms[1]).tolist()),
+            above=self._sum(above, scale) + scaled(*self.extra, scale),
+            below=math.fsum(terms[0].tolist() + (-(1 + self.raised) * terms[1]).tolist()),
             top_above=scaled(1, top_above, scale),
             top_below=scaled(1, top_below, scale),
         )
@@ -227,6 +242,11 @@ def signed_sum(table: BinTable, scale: int) -> float:
         total += ((upper << LOWER_DIGITS) + lower) << (POWER_DIGITS * (each - lowest))
     spare = max(total.bit_length() - KEPT_DIGITS, 0)
     return math.ldexp(total >> spare, spare + POWER_DIGITS * lowest - UNIT_DIGITS - scale)
+
+
+def below_sum(table: BinTable, scale: int) -> float:
+    """What the negative terms add up to, without its sign, over 2^scale."""
+    return -signed_sum(table.of_bins(table.negative), scale)
 
 
 def _table_logs(table: BinTable) -> tuple[Floats, Floats]:

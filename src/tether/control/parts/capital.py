@@ -50,6 +50,13 @@ class Capitals:
         return np.where(self.lost, -np.inf, found)
 
 
+def sum_digits(logs: Floats) -> tuple[int, int]:
+    """The upper and the lower digits of a sum of finite logs."""
+    scaled = logs * UPPER_STEP
+    whole = np.floor(scaled)
+    return int(whole.sum()), int(np.rint((scaled - whole) * LOWER_STEP).sum())
+
+
 @dataclass(frozen=True)
 class Betting:
     """Several bets on the rows of a part."""
@@ -71,9 +78,8 @@ class Betting:
                 with np.errstate(divide="ignore"):
                     logs = np.log(factors)
                 ruined = losses.refuted or bool(np.isneginf(logs).any())
-                scaled = np.where(np.isneginf(logs), 0.0, logs) * UPPER_STEP
-                whole = np.floor(scaled)
-                upper.append(int(whole.sum()))
-                lower.append(int(np.rint((scaled - whole) * LOWER_STEP).sum()))
+                digits = sum_digits(np.where(np.isneginf(logs), 0.0, logs))
+                upper.append(digits[0])
+                lower.append(digits[1])
                 lost.append(ruined)
         return Capitals(np.array(upper), np.array(lower), np.array(lost))

@@ -37,8 +37,10 @@ class Collected:
     top_ratio: Floats
     top_base: Floats
 
-    def inside(self, left: float, right: float, log_worst: float, scale: int) -> Terms:
-        """The terms with ratios in [left, right), with amounts over 2^scale."""
+    def inside(
+        self, left: float, right: float, log_worst: float, scale: int, raised: float = 0.0
+    ) -> Terms:
+        """The terms with ratios in [left, right), with amounts over 2^scale, and raised if < 0."""
         rows = slice(*np.searchsorted(self.ratio, (left, right)))
         tops = slice(*np.searchsorted(self.top_ratio, (left, right)))
         base = self.log_base[rows] - scale * LOG_TWO
@@ -46,6 +48,8 @@ class Collected:
         amount = np.where(
             self.log_base[rows] == 0, plain, self.amount[rows] * np.exp(np.minimum(base, 700.0))
         )
+        if raised:
+            amount = np.where(amount < 0, amount * (1 + raised), amount)
         top = np.exp(np.minimum(self.top_base[tops] + log_worst - scale * LOG_TWO, 700.0))
         return Terms(self.ratio[rows], amount, self.top_ratio[tops], top)
 
@@ -166,7 +170,10 @@ class BinnedClip:
         return max(counts)
 
     def _condition(self, request: Request) -> BinnedCondition:
-        return replace(self.conditions[request.name], extra=request.extra)
+        condition = self.conditions[request.name]
+        if request.extra[1] == -np.inf:
+            return condition.raised_by_tie()
+        return replace(condition, extra=request.extra)
 
     def _doubtful(self, conditions: list[BinnedCondition]) -> tuple[Floats, Floats, int]:
         """The cells that some condition does not certify, and how many terms they hold."""
@@ -216,7 +223,7 @@ class BinnedClip:
             terms = NOTHING
             if cell >= 0:
                 assert collected is not None
-                terms = collected.inside(left, right, condition.log_worst, scale)
+                terms = collected.inside(left, right, condition.log_worst, scale, condition.raised)
             crossing = sorted_crossing(terms, left, right, carry)
             if crossing is not None:
                 return crossing

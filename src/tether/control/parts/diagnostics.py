@@ -18,10 +18,12 @@ from tether.control.coverage import COVERED_OPTIMIZED, Coverage, coverage_of
 from tether.control.curve import Curve
 from tether.control.diagnostics import RISK_TOLERANCE
 from tether.control.families import Mix
+from tether.control.parts.capital import Capitals
 from tether.control.parts.curve_points import curve_grid
 from tether.control.parts.curve_sums import find_test_weights
 from tether.control.parts.left_out import MixMoves, SmoothMoves
 from tether.control.parts.order_statistics import quantiles
+from tether.control.parts.ratio_bets import BetOnRatios
 from tether.control.parts.row_sums import (
     LeftOut,
     RowWeights,
@@ -295,7 +297,12 @@ class DiagnosticsInParts:
             return None
         sums = self._scores[0]
         ratio, square = (float(each) for each in sums.sums.logs[:2])
-        return summed_ratio_contradiction(sums.rows, ratio, square, allowed)
+
+        def log_capital(room: float) -> Floats:
+            found: Capitals = self.problem.log.reduce(BetOnRatios(room))[0]
+            return found.logs
+
+        return summed_ratio_contradiction(sums.rows, ratio, square, allowed, log_capital)
 
     def provenance(self) -> Provenance:
         """Which log, proposals, settings and version this came from."""

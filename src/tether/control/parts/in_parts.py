@@ -95,7 +95,7 @@ class _RowsInParts(Generic[Survey]):
         self.passes += 1
         found = self.source.reduce(kernel)
         if found is None:
-            raise ValueError(f"the {self.what} no rows: at least one is needed")
+            raise ValueError(f"the {self.what} no rows, at least one is needed: {self.source!r}")
         if self._survey is not None:
             return tuple(found.each)
         found.each[0].check()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
 from tether.control.constraint import Constraint
-from tether.control.parts.binned_condition import Cells, power_above, signed_sum
+from tether.control.parts.binned_condition import Cells, below_sum, power_above, signed_sum
 from tether.control.parts.log_sum import LOG_TWO
 from tether.control.parts.ratio_bins import BINS_PER_UNIT, LARGEST_BINNED_RATIO
 from tether.control.solvers.mix import Lines, _others
@@ -63,9 +63,13 @@ class LinesByBin:
 
 @dataclass(frozen=True)
 class MixLines:
-    """The condition as lines in γ = β·e^shift, with all amounts over 2^scale."""
+    """The condition as lines in γ = β·e^shift, with all amounts over 2^scale.
+
+    `below` is what the negative amounts add up to, without its sign.
+    """
 
     level: float
+    below: float
     slope: float
     top_level: Floats
     top_slope: Floats
@@ -111,6 +115,7 @@ class MixLines:
             levels = np.exp(cells.log_size - unit)
             return cls(
                 level=signed_sum(cells.table, scale),
+                below=below_sum(cells.table, scale),
                 slope=math.fsum(slopes[0].tolist() + (-slopes[1]).tolist()),
                 top_level=np.exp(log_level - unit),
                 top_slope=np.exp(log_slope - shift - unit),
@@ -128,7 +133,7 @@ class MixLines:
     def lines(self) -> Lines:
         """The same as the lines of the solver in memory, with all rows as one."""
         rows = (np.array([self.level]), np.array([self.slope]))
-        return Lines(*rows, self.top_level, self.top_slope, self.shift)
+        return Lines(*rows, self.top_level, self.top_slope, self.shift, self.below)
 
     def first_crossing(self) -> float:
         """Log of the largest beta that passes; −inf if none does."""

@@ -12,6 +12,7 @@ passage of the same function over a level that depends on the row: no calibratio
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from tether._core.blocks import map_blocks
 from tether._core.first_passage import FirstPassages
+from tether._core.ties import SUM_ROUNDING, raised_by_tie
 from tether._core.types import Floats, Integers
 from tether.control.solvers.segments import Carry, Segments, Terms, condition_terms, nonzero_terms
 
@@ -87,12 +89,15 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
     """Log of the largest beta with h + extra ≤ 0 at every smaller one; −inf if there is none.
 
     Rows with a ratio of −inf weigh nothing and are left out; a top with a ratio of +inf is a
-    constant.
+    constant. Where h is zero up to rounding at a beta of zero, it passes.
     """
     terms = nonzero_terms(terms)
-    highest = terms.top_amount.max(initial=0.0)
+    lowest, highest = terms.amount.min(initial=0.0), terms.top_amount.max(initial=0.0)
+    excess = float(terms.amount.sum() + highest) + extra
+    if extra == 0 and abs(excess) <= -SUM_ROUNDING * lowest * len(terms.amount):
+        terms, excess = _raised(terms, excess)
     # Without a row below alpha the condition does not pass.
-    if terms.amount.min(initial=0.0) >= 0 or terms.amount.sum() + highest + extra > 0:
+    if lowest >= 0 or excess > 0:
         return -np.inf
     unbounded = np.isposinf(terms.top_ratio)
     constant = terms.top_amount[unbounded].max(initial=0.0)
@@ -101,8 +106,8 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
         terms = Terms(terms.ratio, terms.amount, *tops)
     if len(terms) == 0:
         return np.inf
-    lo = min(terms.ratio.min(initial=np.inf), terms.top_ratio.min(initial=np.inf))
-    hi = max(terms.ratio.max(initial=-np.inf), terms.top_ratio.max(initial=-np.inf))
+    lo = float(min(terms.ratio.min(initial=np.inf), terms.top_ratio.min(initial=np.inf)))
+    hi = float(max(terms.ratio.max(initial=-np.inf), terms.top_ratio.max(initial=-np.inf)))
     crossing = _scan(terms, lo, hi, Carry(above=extra, top_above=constant), depth=0)
     if crossing is not None:
         return crossing
@@ -113,6 +118,14 @@ def first_crossing(terms: Terms, extra: float = 0.0) -> float:
         top_below=float((terms.top_amount * np.exp(terms.top_ratio - hi)).max(initial=0.0)),
     )
     return float(Segments.build(NO_TERMS, hi, hi, after_all_ratios).roots(np.array([1]))[0])
+
+
+def _raised(terms: Terms, excess: float) -> tuple[Terms, float]:
+    """The terms and their excess at a beta of zero, raised if this is a tie."""
+    below = -float(np.minimum(terms.amount, 0.0).sum())
+    raised = raised_by_tie(excess, below)
+    amount = np.where(terms.amount < 0, terms.amount * (1 + raised), terms.amount)
+    return replace(terms, amount=amount), excess - raised * below
 
 
 def _scan(terms: Terms, lo: float, hi: float, carry: Carry, depth: int) -> float | None:

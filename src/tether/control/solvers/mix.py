@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.ties import SUM_ROUNDING, without_rounding
 from tether._core.types import Floats
 from tether.control.solvers.segments import Terms, condition_terms
 
@@ -62,13 +63,17 @@ def _terms(problem: Problem, constraint: Constraint) -> Terms:
 
 @dataclass(frozen=True)
 class Lines:
-    """The condition of mix, Σ(level + γ·slope) + max(tops), with γ = β·e^shift."""
+    """The condition of mix, Σ(level + γ·slope) + max(tops), with γ = β·e^shift.
+
+    `below` is what the negative levels add up to, without its sign.
+    """
 
     level: Floats
     slope: Floats
     top_level: Floats
     top_slope: Floats
     shift: float
+    below: float = 0.0
 
     @classmethod
     def build(cls, terms: Terms, shift: float | None = None) -> Lines:
@@ -85,22 +90,28 @@ class Lines:
             top_level=terms.top_amount,
             top_slope=terms.top_amount * np.exp(np.minimum(terms.top_ratio - shift, 0.0)),
             shift=shift,
+            below=-float(np.minimum(terms.amount, 0.0).sum()),
         )
 
     def first_crossing(self) -> float:
         """Log of the largest beta that passes, by Newton's method, exact for convex polylines."""
         level, slope = float(self.level.sum()), float(self.slope.sum())
-        if level >= 0 or level + self.top_level.max(initial=0.0) > 0:
+        highest = float(self.top_level.max(initial=0.0))
+        excess, top_level = level + highest, self.top_level - highest
+        settled = without_rounding(excess, self.below)
+        if settled != excess:  # rounding must not choose among tops that are equal either
+            top_level = np.where(top_level >= -SUM_ROUNDING * self.below, 0.0, top_level)
+        if level >= 0 or settled > 0:
             return -np.inf
         smallest_root = np.inf
         active = int(np.argmax(self.top_slope))
         while True:
             total_slope = slope + self.top_slope[active]
-            root = -(level + self.top_level[active]) / total_slope if total_slope > 0 else np.inf
+            root = -(settled + top_level[active]) / total_slope if total_slope > 0 else np.inf
             if root >= smallest_root:
                 break
             smallest_root = root
-            active = int(np.argmax(self.top_level + smallest_root * self.top_slope))
+            active = int(np.argmax(top_level + smallest_root * self.top_slope))
         return _log(smallest_root) - self.shift
 
     def value(self, log_beta: Floats) -> Floats:
