@@ -33,7 +33,7 @@ from tether.control.log_checks import SHARE_TOLERANCE
 from tether.control.mix_weights import mix_weights
 from tether.control.path_weight import PathWeight, largest_weights
 from tether.control.policy_path import PathDensities, PathFamily, PolicyPath
-from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
+from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks
 from tether.control.proposals import Proposals
 from tether.control.score_range import score_range
 from tether.control.solvers import clip, mix, path, search
@@ -274,7 +274,7 @@ def _densities(
     if family.normalized or exact or (not log.contextual and family.max_draws is None):
         return family, NormalizedDensities(family, draws)
     if isinstance(family, Clip):
-        budget = int(np.clip(draw_counts(draws).min(), 1, DEFAULT_BUDGET))
+        budget = int(np.clip(draws.counts.min(), 1, DEFAULT_BUDGET))
         family = BudgetedClip(budget)
     if isinstance(family, BudgetedClip):
         blocks = ProposalBlocks.build(draws, family.max_draws)
