@@ -192,8 +192,10 @@ class Problem:
     def log_acceptance(self, log_beta: float) -> float:
         """Log of the share of proposals that a sampler accepts, over all contexts of the log."""
         log_draws = -self.densities.log_acceptance(log_beta)
-        with np.errstate(invalid="ignore"):  # a family may answer NaN
-            return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
+        most = log_draws.max()
+        if not np.isfinite(most):  # a family may answer NaN
+            return -float(most)
+        return -float(most + np.log(np.exp(log_draws - most).mean()))
 
     @cached_property
     def span(self) -> tuple[float, float]:
