@@ -50,3 +50,12 @@ def test_contexts_of_which_the_distance_is_known_have_an_interval_for_other_cont
     found = tether.gain(calibration).changed
     assert found.effective_sample_size == pytest.approx(world.counts.sum())
     assert found.lower < found.mean < found.upper
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.12, 0.5])
+@pytest.mark.parametrize("family", ["clip", "mix"])
+def test_a_printed_result_states_the_share_of_the_gain(alpha, family):
+    """No beta, a finite one, and an infinite one."""
+    log = gaussian_log(np.random.default_rng(3), 400)
+    found = tether.calibrate(log, alpha=alpha, family=family, test_weight=3.0)
+    assert found._diagnostics.changed(found) == tether.gain(found).changed.mean
