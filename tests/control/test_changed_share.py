@@ -76,3 +76,12 @@ def test_a_shortlist_without_rewards_says_how_many_decisions_change(alpha, tmp_p
     compared = tether.compare({"made": found, "loaded": loaded}).to_frame()
     np.testing.assert_allclose(compared["changed"], expected, rtol=1e-9)
     assert tether.verification.verify_record(tmp_path / "found.json", log=log).ok
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.12, 0.5])
+@pytest.mark.parametrize("family", ["clip", "mix"])
+def test_a_printed_result_states_the_share_of_the_gain(alpha, family):
+    """No beta, a finite one, and an infinite one."""
+    log = gaussian_log(np.random.default_rng(3), 400)
+    found = tether.calibrate(log, alpha=alpha, family=family, test_weight=3.0)
+    assert found._diagnostics.changed(found) == tether.gain(found).changed.mean

@@ -5,8 +5,7 @@ import pytest
 
 import tether
 from tests.control.example_logs import drawn_world
-from tether.control import context_draws
-from tether.control.context_draws import ClipNormalizer, gather_draws
+from tether.control.context_draws import gather_draws
 from tether.control.densities import NormalizedDensities
 
 
@@ -122,15 +121,20 @@ def test_contexts_of_another_type_are_not_matched():
         tether.calibrate(log, proposals, alpha=0.2)
 
 
-def test_windows_give_the_normalizer_at_every_beta(monkeypatch):
-    """Few draws per window, betas at their edges and in any order, against sums of logs."""
-    monkeypatch.setattr(context_draws, "DRAWS_PER_WINDOW", 16)
-    rng = np.random.default_rng(22)
-    log, proposals, *_ = drawn_world(rng, rows=30)
-    draws = gather_draws(log, proposals)
-    normalizer = ClipNormalizer(draws)
-    assert len(normalizer.edge) > 5
-    betas = np.concatenate((normalizer.edge[1:-1], rng.normal(size=30) * 2, [-300.0, 300.0]))
-    for log_beta in rng.permutation(betas):
-        expected = draws.log_psi(tether.Clip(), log_beta)
-        assert normalizer.log_psi(log_beta) == pytest.approx(expected, abs=1e-9)
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+def test_mass_is_that_of_both_policies(spread):
+    """Ratios within the range of floats and outside it, zeros, and a context without safe draws."""
+    rng = np.random.default_rng(23)
+    context = np.repeat(np.arange(40), 5)
+    safe, optimized = spread * rng.normal(size=(2, 200))
+    from_safe = (rng.random(200) < 0.5) & (context > 0)
+    if spread > 1:
+        safe[from_safe & (rng.random(200) < 0.1)] = -800.0
+        optimized[from_safe & (rng.random(200) < 0.1)] = -np.inf
+    source = np.where(from_safe, "safe", "optimized")
+    log = tether.Log(np.zeros(40), np.zeros(40), np.zeros(40), context=np.arange(40))
+    proposals = tether.Proposals(safe, optimized, context=context, source=source)
+    made = np.array([from_safe[context == each].sum() for each in range(40)])[context]
+    with np.errstate(divide="ignore"):
+        expected = np.logaddexp(safe + np.log(made), optimized + np.log(5 - made))
+    assert gather_draws(log, proposals).log_mass == pytest.approx(expected, abs=1e-11, rel=1e-14)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether.control.context_draws import gather_draws
-from tether.control.proposal_blocks import ProposalBlocks, draw_counts
+from tether.control.proposal_blocks import ProposalBlocks
 
 
 def ragged(rng, contexts, rows, budget, most_blocks):
@@ -128,12 +128,12 @@ def test_counts():
     proposals = tether.Proposals(
         np.zeros(5), np.zeros(5), context=list("babba"), source=["safe", *["optimized"] * 3, "safe"]
     )
-    assert draw_counts(gather_draws(log, proposals)).tolist() == [[1, 1], [1, 2]]
+    assert gather_draws(log, proposals).counts.tolist() == [[1, 1], [1, 2]]
     tables = np.log(np.full((3, 2), 0.5))
     of_tables = tether.Log(
         np.zeros(3), tables[:, 0], tables[:, 0], log_safe_all=tables, log_optimized_all=tables
     )
-    assert draw_counts(gather_draws(of_tables, None)).tolist() == [[0] * 3] * 2
+    assert gather_draws(of_tables, None).counts.tolist() == [[0] * 3] * 2
 
 
 def test_too_few_draws():

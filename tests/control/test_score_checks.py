@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.control.score_checks import refuse_probabilities, score_warnings
+from tether.control.score_checks import _repeats_scores, refuse_probabilities, score_warnings
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 
@@ -237,3 +237,16 @@ def test_the_comparison_of_overlaps_is_rarely_wrong_even_with_one_draw_per_conte
         log = tether.make_log(*listed, contexts, actions, actions == 1)
         proposals = tether.make_proposals(*listed, np.arange(3), 1, rng)
         assert not any("overlap" in warning for warning in score_warnings(log, proposals))
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3, 1000])
+def test_repeated_scores_are_counted(copies):
+    """More than half as many distinct pairs as rows, exactly half, and few; 0 and −0 are one."""
+    rng = np.random.default_rng(copies)
+    rows = 6000
+    safe = np.repeat(rng.normal(size=rows // copies), copies)
+    safe[:2] = 0.0, -0.0
+    optimized = np.repeat(rng.normal(size=rows // copies), copies)
+    log = tether.Log(np.zeros(rows), safe, optimized)
+    distinct = len(np.unique(np.stack([safe + 0.0, optimized]), axis=1).T)
+    assert _repeats_scores(log) == (distinct <= rows / 2)

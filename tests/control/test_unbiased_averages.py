@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import tether
 from tests.control.direct_formulas import LONG
+from tether._core.blocks import BLOCK_ROWS
 from tether.control.context_draws import ContextDraws
 from tether.control.densities import BudgetedDensities
 from tether.control.proposal_blocks import ProposalBlocks
 from tether.control.unbiased_averages import (
-    COLUMNS_PER_PART,
     MAX_POLYNOMIAL_BUDGET,
     _by_polynomials,
     _by_quadrature,
@@ -24,7 +24,10 @@ from tether.control.unbiased_averages import (
 
 def averages(log_accept):
     """S and D of sets of proposals, given their log acceptance probabilities."""
-    return tries_and_fallback(lambda part: -np.expm1(log_accept[:, part]), *log_accept.shape)
+    budget, sets = log_accept.shape
+    found = tries_and_fallback(lambda part: -np.expm1(log_accept[:, part]), budget, sets)
+    assert [each[sets:].tolist() for each in found] == [[budget], [1]]
+    return tuple(each[:sets] for each in found)
 
 
 def all_orders(accept):
@@ -101,7 +104,7 @@ def test_the_ends_of_the_range():
 
 def test_many_sets_are_handled_in_parts():
     rng = np.random.default_rng(1)
-    log_accept = -rng.exponential(size=(3, 2 * COLUMNS_PER_PART + 5))
+    log_accept = -rng.exponential(size=(3, BLOCK_ROWS))
     whole = averages(log_accept)
     order = rng.permutation(log_accept.shape[1])
     moved = averages(log_accept[:, order])

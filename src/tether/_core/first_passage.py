@@ -31,8 +31,14 @@ class FirstPassages:
 
     def past(self, level: Floats, start: Integers | None = None) -> Integers:
         """The first index from `start` on, or from the first on, whose value exceeds each level."""
-        if start is None or not start.any():  # then it is the first running maximum that does
-            return np.searchsorted(self._running_maximum, level, side="right")
+        # From the first on, it is the first running maximum that does.
+        found: Integers = np.searchsorted(self._running_maximum, level, side="right")
+        if start is not None and len(later := np.flatnonzero(start)):
+            found[later] = self._climb(level[later], start[later])
+        return found
+
+    def _climb(self, level: Floats, start: Integers) -> Integers:
+        """The same through the tree, from any start on."""
         tree, depth = self._tree, self._depth
         node = start.astype(np.int64)
         height = np.full(len(level), -1)

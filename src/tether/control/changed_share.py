@@ -20,7 +20,11 @@ from tether.control.weighted_means import WeightedMean, weighted_mean
 
 
 def changed_share(
-    problem: Problem, log_beta: float, log_safe: Floats, log_tethered: Floats, confidence: float
+    problem: Problem,
+    log_beta: float,
+    log_safe: Floats,
+    log_tethered: Floats,
+    confidence: float = 0.95,
 ) -> WeightedMean:
     """The share of decisions that change at a beta, given the log-weights of both policies."""
     if log_beta == -np.inf:

@@ -17,7 +17,8 @@ import numpy as np
 
 from tether._core.blocks import map_blocks
 from tether._core.types import Floats, Integers
-from tether.control.context_draws import MAX_PLAIN_LOG, ClipNormalizer, ContextDraws
+from tether.control.clip_normalizer import ClipNormalizer
+from tether.control.context_draws import MAX_PLAIN_LOG, ContextDraws
 from tether.control.families import BudgetedClip, Clip
 from tether.control.family import Family
 from tether.control.proposal_blocks import ProposalBlocks
@@ -125,15 +126,17 @@ class BudgetedDensities:
     proposals. Proposals come from the safe policy below β = 1, and from the optimized one above.
 
     After the cells of the groups comes one for each context with the largest averages of its
-    groups, for the test point, and one with the largest possible ones, S = N and D = 1.
+    groups, for the test point, unless every context is one group; and one with the largest possible
+    averages, S = N and D = 1.
     """
 
     def __init__(self, family: BudgetedClip, blocks: ProposalBlocks, blend: float = 0.0) -> None:
         self.family, self.blocks, self.blend = family, blocks, blend
         self.row = blocks.row
         groups, contexts = len(blocks.group_start), len(blocks.context_start)
-        self.context = np.arange(groups, groups + contexts)
-        self.worst = np.array([groups + contexts])
+        first = 0 if groups == contexts else groups
+        self.context = np.arange(first, first + contexts)
+        self.worst = self.context[-1:] + 1
         self._kept: dict[float, tuple[Floats, Floats]] = {}
         self._kept_logs: dict[float, tuple[Floats, Floats]] = {}
 
@@ -188,12 +191,17 @@ class BudgetedDensities:
         rejected = self._plain_rejected if abs(log_beta) <= MAX_PLAIN_LOG else self._rejected
         shape = self.blocks.log_ratio_safe.shape
         tries, fallback = tries_and_fallback(rejected(log_beta), *shape)
-        return self._by_cell(tries, float(shape[0])), self._by_cell(fallback, 1.0)
+        return self._by_cell(tries), self._by_cell(fallback)
 
-    def _by_cell(self, per_block: Floats, most: float) -> Floats:
+    def _by_cell(self, per_block: Floats) -> Floats:
         """Averages of groups, the largest of each context, and the largest possible one."""
-        per_group = self.blocks.group_means(per_block)
-        return np.concatenate((per_group, self.blocks.context_maxima(per_group), [most]))
+        groups, most = len(self.blocks.group_start), per_block[-1:]
+        if groups == len(self.context) == len(per_block) - 1:  # as they are
+            return per_block
+        per_group = self.blocks.group_means(per_block[:-1])
+        if groups == len(self.context):
+            return np.append(per_group, most)
+        return np.concatenate((per_group, self.blocks.context_maxima(per_group), most))
 
     def _rejected(self, log_beta: float) -> Callable[[slice], Floats]:
         """The rejection probabilities of some blocks' proposals, from logs."""

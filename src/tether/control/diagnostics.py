@@ -16,6 +16,7 @@ from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
 from tether.control.acting import acting_in
 from tether.control.calibration_warnings import rows_beyond_draws
+from tether.control.changed_share import changed_share
 from tether.control.constraint import Constraint
 from tether.control.contradictions import ratio_contradiction
 from tether.control.coverage import Coverage, coverage_of, optimized_coverage
@@ -263,11 +264,15 @@ class DiagnosticsInMemory:
 
     def changed(self, found: Calibration) -> float | None:
         """The share of decisions that change; None along a path, where it is not estimated."""
-        if len(self.problem.path_log_betas):
+        problem = self.problem
+        if len(problem.path_log_betas):
             return None
-        from tether.control.gains import gain  # which needs calibrations
-
-        return (found.saved_gain or gain(found)).changed.mean
+        if found.saved_gain is not None:
+            return found.saved_gain.changed.mean
+        safe = problem.log.log_safe - problem.log_mix
+        exists = self.log_beta > -np.inf
+        tethered = problem.log_weights(self.log_beta)[0] if exists else safe
+        return changed_share(problem, self.log_beta, safe, tethered).mean
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk along beta."""

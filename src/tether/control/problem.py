@@ -33,7 +33,7 @@ from tether.control.log_checks import SHARE_TOLERANCE
 from tether.control.mix_weights import mix_weights
 from tether.control.path_weight import PathWeight, largest_weights
 from tether.control.policy_path import PathDensities, PathFamily, PolicyPath
-from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks, draw_counts
+from tether.control.proposal_blocks import DEFAULT_BUDGET, ProposalBlocks
 from tether.control.proposals import Proposals
 from tether.control.score_range import score_range
 from tether.control.solvers import clip, mix, path, search
@@ -192,8 +192,10 @@ class Problem:
     def log_acceptance(self, log_beta: float) -> float:
         """Log of the share of proposals that a sampler accepts, over all contexts of the log."""
         log_draws = -self.densities.log_acceptance(log_beta)
-        with np.errstate(invalid="ignore"):  # a family may answer NaN
-            return float(np.log(len(log_draws)) - np.logaddexp.reduce(log_draws))
+        most = log_draws.max()
+        if not np.isfinite(most):  # a family may answer NaN
+            return -float(most)
+        return -float(most + np.log(np.exp(log_draws - most).mean()))
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -274,7 +276,7 @@ def _densities(
     if family.normalized or exact or (not log.contextual and family.max_draws is None):
         return family, NormalizedDensities(family, draws)
     if isinstance(family, Clip):
-        budget = int(np.clip(draw_counts(draws).min(), 1, DEFAULT_BUDGET))
+        budget = int(np.clip(draws.counts.min(), 1, DEFAULT_BUDGET))
         family = BudgetedClip(budget)
     if isinstance(family, BudgetedClip):
         blocks = ProposalBlocks.build(draws, family.max_draws)

@@ -37,7 +37,7 @@ class ProposalBlocks:
     @classmethod
     def build(cls, draws: ContextDraws, budget: int) -> Self:
         """Cut the draws of every context into blocks of `budget` draws of each policy."""
-        counts = draw_counts(draws)
+        counts = draws.counts
         blocks = counts.min(axis=0) // budget
         if not blocks.all():
             short = int(np.argmin(blocks))
@@ -52,11 +52,10 @@ class ProposalBlocks:
         contexts = len(draws.start)
         rows_in_context = np.bincount(draws.row, minlength=contexts)
         groups = np.clip(rows_in_context, 1, blocks)
-        context_of_block = np.repeat(np.arange(contexts), blocks)
-        group_in_context = _rank(blocks) % groups[context_of_block]
+        context_of_block, rank_of_block = np.repeat(np.arange(contexts), blocks), _rank(blocks)
         context_start = _starts(groups)
-        order = np.lexsort((group_in_context, context_of_block))
-        group_of_block = (context_start[context_of_block] + group_in_context)[order]
+        group_of_block = context_start[context_of_block] + rank_of_block % groups[context_of_block]
+        order = np.argsort(group_of_block, kind="stable")
         by_context = np.argsort(draws.row, kind="stable")
         row = np.empty(len(draws.row), dtype=np.int64)
         row[by_context] = _rank(rows_in_context)
@@ -64,12 +63,14 @@ class ProposalBlocks:
         assert draws.from_safe is not None
         with np.errstate(invalid="ignore"):
             log_ratio = draws.log_optimized - draws.log_safe
-        safe, optimized = (
-            _columns(log_ratio, chosen, draws, blocks, budget)[:, order]
-            for chosen in (draws.from_safe, ~draws.from_safe)
-        )
-        group_start = np.searchsorted(group_of_block, np.arange(groups.sum()))
-        return cls(safe, optimized, group_start, context_start, row)
+
+        def columns(chosen: Booleans, count: Integers) -> Floats:
+            """The draws of one policy: the first of each block, and those that follow it."""
+            first = (_starts(count)[context_of_block] + rank_of_block * budget)[order]
+            return np.asarray(log_ratio[np.flatnonzero(chosen)[first + np.arange(budget)[:, None]]])
+
+        safe, optimized = columns(draws.from_safe, counts[0]), columns(~draws.from_safe, counts[1])
+        return cls(safe, optimized, _starts(np.bincount(group_of_block)), context_start, row)
 
     def group_means(self, per_block: Floats) -> Floats:
         """The mean over the blocks of each group."""
@@ -80,30 +81,7 @@ class ProposalBlocks:
 
     def context_maxima(self, per_group: Floats) -> Floats:
         """The largest value among the groups of each context."""
-        if len(self.context_start) == len(per_group):
-            return per_group
         return np.asarray(np.maximum.reduceat(per_group, self.context_start))
-
-
-def draw_counts(draws: ContextDraws) -> Integers:
-    """How many draws of the safe (first row) and the optimized policy every context has."""
-    if draws.from_safe is None:
-        return np.zeros((2, len(draws.start)), dtype=np.int64)
-    return np.array(
-        [
-            np.add.reduceat(chosen, draws.start, dtype=np.int64)
-            for chosen in (draws.from_safe, ~draws.from_safe)
-        ]
-    )
-
-
-def _columns(
-    log_ratio: Floats, chosen: Booleans, draws: ContextDraws, blocks: Integers, budget: int
-) -> Floats:
-    """The chosen draws, cut to whole blocks, one column per block."""
-    counts = np.add.reduceat(chosen, draws.start, dtype=np.int64)
-    kept = _rank(counts) < np.repeat(blocks * budget, counts)
-    return np.ascontiguousarray(log_ratio[chosen][kept].reshape(-1, budget).T)
 
 
 def _rank(counts: Integers) -> Integers:

@@ -30,11 +30,9 @@ from math import comb
 
 import numpy as np
 
-from tether._core.blocks import map_blocks
+from tether._core.blocks import BLOCK_ROWS, map_blocks
 from tether._core.types import Floats
 
-COLUMNS_PER_PART = 1024
-"""How many sets of proposals are handled at once, so that intermediate sums stay in cache."""
 MAX_POLYNOMIAL_BUDGET = 512
 """With more than about twice as many proposals, the polynomials leave the range of floats."""
 
@@ -57,15 +55,16 @@ def tries_and_fallback(
     Returns
     -------
     tries, fallback : ndarray of float
-        S, from 1 to the budget, and D, from 0 to 1, of each set.
+        S, from 1 to the budget, and D, from 0 to 1, of each set; after these the largest there can
+        be, of a set that is rejected as a whole.
     """
-    tries, fallback = np.empty(sets), np.empty(sets)
+    tries, fallback = np.full(sets + 1, float(budget)), np.ones(sets + 1)
     average = _by_polynomials if budget <= MAX_POLYNOMIAL_BUDGET else _by_quadrature
 
     def fill(part: slice) -> None:
         tries[part], fallback[part] = average(rejected(part))
 
-    map_blocks(fill, sets, COLUMNS_PER_PART)
+    map_blocks(fill, sets, max(1, BLOCK_ROWS // budget))
     # Rounding must not carry S out of its range: at its lower end a weight would change sign.
     return np.clip(tries, 1.0, budget, out=tries), fallback
 

@@ -19,6 +19,7 @@ of one are clearly below it: then the log lacks actions that the policy takes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -195,8 +196,8 @@ def _why_unknown(log_weights: Floats, effective: float, normalized: bool) -> str
 
 def student_quantile(confidence: float, degrees: float) -> float:
     """That of Student's t, two-sided; with infinite degrees of freedom, the normal one."""
+    if degrees == np.inf:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
     from scipy import special  # takes longer to import than numpy
 
-    if degrees == np.inf:
-        return float(special.ndtri((1 + confidence) / 2))
     return float(special.stdtrit(degrees, (1 + confidence) / 2))

@@ -83,3 +83,31 @@ def test_a_crossing_at_the_start_and_at_a_jump():
     found = first_crossing(jump, [0.0, 1.0])
     assert found == pytest.approx(0.3, abs=1e-9)
     assert found <= 0.3
+
+
+@pytest.mark.parametrize("root", [-7.3, -0.2, 0.0, 2.9])
+def test_a_smooth_root_takes_few_points(root):
+    points = []
+
+    def bound(left, right):
+        if left == right:
+            points.append(left)
+        return float(np.expm1(right - root)) + (right - left)
+
+    found = first_crossing(bound, [-10.0, 10.0])
+    assert root - 2e-11 <= found <= root
+    assert len(points) <= 12
+
+
+@pytest.mark.parametrize("steep", [1.0, 1e6, 1e250])
+def test_a_root_beside_a_jump_is_located(steep):
+    points = []
+
+    def bound(left, right):
+        if left == right:
+            points.append(left)
+        return 1e-9 * (right - 0.3) if right <= 0.3 else steep * (1 + right)
+
+    found = first_crossing(bound, [0.0, 1.0])
+    assert 0.3 - 2e-12 <= found <= 0.3
+    assert len(points) <= 130

@@ -47,21 +47,30 @@ def first_crossing(between: Between, points: Sequence[float]) -> float | None:
 def _locate_root(
     between: Between, left: float, at_left: float, right: float, at_right: float
 ) -> float:
-    """The root between a passing and a failing point, from the passing side (Illinois method)."""
+    """The root between a passing and a failing point, from the passing side (Illinois method).
+
+    An end that stays while the other one moves twice counts half, so that both come close. Every
+    fourth step halves the interval, whatever the function does.
+    """
     if at_left > 0:  # the crossing is the end of the interval before
         return left
-    while right - left > ROOT_TOLERANCE * max(1.0, abs(left)):
+    moved, steps = 0, 0
+    while right - left > (tolerance := ROOT_TOLERANCE * max(1.0, abs(left))):
+        steps += 1
         finite = -float("inf") < at_left < at_right < float("inf")
-        share = -at_left / (at_right - at_left) if finite else 0.5
-        # Stay at least a hundredth of the interval away from its ends, so that both keep moving.
-        middle = left + (right - left) * min(max(share, 0.01), 0.99)
+        share = -at_left / (at_right - at_left) if finite and steps % 4 else 0.5
+        # A root at one of the ends is enclosed by a point just inside.
+        margin = tolerance / 2
+        middle = min(max(left + (right - left) * share, left + margin), right - margin)
         if not left < middle < right:
             break
         value = between(middle, middle)
         if value > 0:
             right, at_right = middle, value
-            at_left /= 2
+            at_left *= 0.5 if moved > 0 else 1.0
+            moved = 1
         else:
             left, at_left = middle, value
-            at_right /= 2
+            at_right *= 0.5 if moved < 0 else 1.0
+            moved = -1
     return left

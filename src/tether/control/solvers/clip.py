@@ -322,32 +322,51 @@ def _first_passages(terms: Terms, rows: int) -> Floats:
 
 def _band(terms: Terms, earliest: float, latest: float) -> tuple[Segments, bool]:
     """The part of h in which it may cross without some row, and whether no ratio lies above it."""
-    finite = np.concatenate((terms.ratio, terms.top_ratio))
-    finite = finite[np.isfinite(finite)]
-    lowest, highest = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    lowest, highest = _finite_range(terms.ratio, terms.top_ratio)
     lo = min(max(earliest, lowest), highest)
     hi = min(max(latest, lo), highest)
 
-    def split(ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        below, above = ratio < lo, ratio > hi
-        inside = ~(below | above)
+    def split(combine: np.ufunc, ratio: Floats, amount: Floats) -> tuple[Floats, Floats, Any, Any]:
+        """The terms inside, and what those below and above it come to."""
+
+        def look(block: slice) -> tuple[Floats, Floats, float, float]:
+            ratios, amounts = ratio[block], amount[block]
+            inside = np.flatnonzero((ratios >= lo) & (ratios <= hi))
+            # Both are 0 where they do not count, which changes neither a sum nor the largest top.
+            decayed = np.exp(np.minimum(ratios - lo, 0.0))
+            decayed *= amounts * (ratios < lo)
+            above = amounts * (ratios > hi)
+            return (
+                ratios[inside],
+                amounts[inside],
+                combine.reduce(decayed, initial=0.0),
+                combine.reduce(above, initial=0.0),
+            )
+
+        if not len(ratio):
+            return ratio, amount, 0.0, 0.0
+        parts = list(zip(*map_blocks(look, len(ratio)), strict=True))
         return (
-            ratio[inside],
-            amount[inside],
-            amount[below] * np.exp(ratio[below] - lo),
-            amount[above],
+            np.concatenate(parts[0]),
+            np.concatenate(parts[1]),
+            float(combine.reduce(parts[2])),
+            float(combine.reduce(parts[3])),
         )
 
-    ratio, amount, decayed, constant = split(terms.ratio, terms.amount)
-    top_ratio, top_amount, top_decayed, top_constant = split(terms.top_ratio, terms.top_amount)
-    carry = Carry(
-        above=float(constant.sum()),
-        below=float(decayed.sum()),
-        top_above=float(top_constant.max(initial=0.0)),
-        top_below=float(top_decayed.max(initial=0.0)),
+    ratio, amount, below, above = split(np.add, terms.ratio, terms.amount)
+    top_ratio, top_amount, top_below, top_above = split(
+        np.maximum, terms.top_ratio, terms.top_amount
     )
+    carry = Carry(above=above, below=below, top_above=top_above, top_below=top_below)
     segments = Segments.build(Terms(ratio, amount, top_ratio, top_amount), lo, hi, carry)
     return segments, bool(hi == highest)
+
+
+def _finite_range(*columns: Floats) -> tuple[float, float]:
+    """The smallest and the largest finite number; 0 twice if there is none."""
+    lowest = min(each.min(initial=np.inf, where=each > -np.inf) for each in columns)
+    highest = max(each.max(initial=-np.inf, where=each < np.inf) for each in columns)
+    return (float(lowest), float(highest)) if lowest <= highest else (0.0, 0.0)
 
 
 def _signed_log(amount: Floats, log_scale: Floats) -> Floats:

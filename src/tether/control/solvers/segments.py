@@ -14,6 +14,7 @@ closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -198,14 +199,23 @@ class Segments:
         The piece after the last edge ends at the number of edges. `less_above` and `less_below`,
         stated where the piece starts, are subtracted from the constants first: h without one row.
         """
-        start = self.edge[end - 1]
-        stop = np.append(self.edge, np.inf)[end]
-        above, below = self.above[end - 1] - less_above, self.below[end - 1] - less_below
-        top_above, top_below = self.top_above[end - 1], self.top_below[end - 1]
+        at = end - 1
+        piece = self.edge[at], self._stop[at], self._decay[at]
+        above, below = self.above[at] - less_above, self.below[at] - less_below
         return np.minimum(
-            _root(above + top_above, below, start, stop),
-            _root(above, below + top_below, start, stop),
+            _root(above + self.top_above[at], below, *piece),
+            _root(above, below + self.top_below[at], *piece),
         )
+
+    @cached_property
+    def _stop(self) -> Floats:
+        """Where the piece after each edge ends."""
+        return np.append(self.edge[1:], np.inf)
+
+    @cached_property
+    def _decay(self) -> Floats:
+        """By how much a decaying term falls in the piece after each edge."""
+        return np.exp(self.edge - self._stop)
 
 
 def _decayed(
@@ -234,14 +244,15 @@ def _decayed(
     return decayed
 
 
-def _root(constant: Floats, decaying: Floats, start: Floats, stop: Floats) -> Floats:
+def _root(constant: Floats, decaying: Floats, start: Floats, stop: Floats, decay: Floats) -> Floats:
     """First t in [start, stop] with constant + decaying·e^(start − t) > 0; +inf if none.
 
     The function is monotone: it is positive in the piece if it is positive at one of its ends.
+    `decay` is e^(start − stop).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         rising = (decaying < 0) & (constant > 0)
         crossing = start + np.log(-decaying / constant)
-    at_stop = constant + decaying * np.exp(start - stop)
+    at_stop = constant + decaying * decay
     root = np.where(rising, np.clip(crossing, start, stop), start)
     return np.where((at_stop > 0) | (constant + decaying > 0), root, np.inf)
