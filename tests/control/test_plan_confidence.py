@@ -180,3 +180,10 @@ def test_a_plan_of_mix_says_what_the_log_certifies():
         log.loss, log.log_safe, log.log_optimized, log_mix=log.log_safe, max_ratio=4.0, safe_share=1
     )
     assert tether.plan(of_two, **truth.asked).beta_of_log is None
+
+
+def test_where_half_of_all_logs_have_no_loss_their_rows_are_what_is_needed():
+    asked = {"alpha": 0.1, "safe_risk": 0.005, "confidence": 0.95}
+    made = tether.plan(**asked, pass_probability=0.5)
+    assert made.rows_needed == made.rows_likely == 32
+    assert made.rows_needed == tether.plan(**{**asked, "safe_risk": 0.0}).rows_needed

@@ -33,7 +33,7 @@ from tether.control.families import find_family
 from tether.control.high_probability import log_beta_sequence, weighted_losses
 from tether.control.plan_model import Outlook
 from tether.control.plan_population import TYPICAL_SHARE, Population
-from tether.control.plan_representative import LOSS, RepresentativeLog
+from tether.control.plan_representative import PLANNED_LOSS, RepresentativeLog
 from tether.control.problem import pose
 from tether.control.risk_betting import WeightedLosses, is_certified, spread_bets
 
@@ -97,7 +97,10 @@ class ConfidenceModel:
 
     def outlook(self, alpha: float, rows: int) -> Outlook:
         """The largest beta to expect to be certified; with one, alpha is what is promised."""
-        constraint, bets = Constraint(LOSS, alpha, 1.0), spread_bets(rows, alpha, 1.0, self.error)
+        constraint, bets = (
+            Constraint(PLANNED_LOSS, alpha, 1.0),
+            spread_bets(rows, alpha, 1.0, self.error),
+        )
         problem, count = self._weights.problem, rows * self.rows.share
         found, first = -math.inf, 0
         for log_beta in log_beta_sequence(problem).tolist():

@@ -40,7 +40,7 @@ def exact_rows(model: ConfidenceModel, alpha: float, pass_probability: float) ->
         begin = first_between(lambda size: quantile(size) >= harmful, 0, rows)
         if not passes(begin, harmful):
             return first_between(lambda size: passes(size, harmful), begin, rows)
-        if begin == 1 or not passes(begin - 1, harmful - 1):
+        if begin == 1:
             return begin
         rows = begin - 1
     return first_between(lambda size: passes(size, 0), 0, rows)

@@ -10,7 +10,7 @@ import numpy as np
 from tether._core.types import Floats
 from tether.control.log import Log
 from tether.control.plan_population import LARGEST_PLANNED_LOG_RATIO, Population
-from tether.control.plan_representative import MOST_ROWS, RepresentativeLog
+from tether.control.plan_representative import MOST_CERTIFIED_ROWS, RepresentativeLog
 
 SMALLEST_SPREAD = 1e-3
 """Two policies that are the same have ratios without a spread, for which there is no model."""
@@ -104,7 +104,9 @@ def rows_with_tables(log: Log, bound: float, *, thinned: bool) -> Representative
         return None
     base = log.log_safe if log.log_mix is None else log.log_mix
     share = _normalized(log.log_safe - base)
-    return RepresentativeLog.from_tables(log, bound, share, MOST_ROWS if thinned else None)
+    return RepresentativeLog.from_tables(
+        log, bound, share, MOST_CERTIFIED_ROWS if thinned else None
+    )
 
 
 def _normalized(log_weight: Floats) -> Floats:

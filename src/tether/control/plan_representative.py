@@ -12,9 +12,9 @@ from tether.control.log import Log
 from tether.control.plan_population import TINY, Population
 from tether.control.proposals import Proposals
 
-LOSS = "loss"
+PLANNED_LOSS = "loss"
 """The name of the one loss of a plan."""
-MOST_ROWS = 4000
+MOST_CERTIFIED_ROWS = 4000
 """How many rows of a log with contexts the betas to certify are computed from."""
 
 
@@ -31,7 +31,7 @@ class RepresentativeLog:
         """A row for each kind of a population without contexts."""
         log_safe, drawn = np.zeros(len(of.share)), np.isfinite(of.log_ratio)
         proposals = Proposals(log_safe[drawn], of.log_ratio[drawn])
-        return cls(Log({LOSS: of.loss}, log_safe, of.log_ratio), of.share, proposals)
+        return cls(Log({PLANNED_LOSS: of.loss}, log_safe, of.log_ratio), of.share, proposals)
 
     @classmethod
     def from_tables(cls, log: Log, bound: float, share: Floats, most: int | None = None) -> Self:
@@ -44,7 +44,7 @@ class RepresentativeLog:
         assert log.log_optimized_all is not None
         at, share = _spaced(loss, log.log_optimized - log.log_safe, share, most or len(loss))
         part = Log(
-            {LOSS: loss[at] / bound},
+            {PLANNED_LOSS: loss[at] / bound},
             log.log_safe[at],
             log.log_optimized[at],
             log_safe_all=log.log_safe_all[at],

@@ -36,8 +36,8 @@ class Plan(Described):
     (`rows_likely`). With a promise the alpha inside it grows with the rows, towards the promise.
 
     With a confidence a log passes if it certifies a beta. Near the safe policy all weights are 1,
-    so that only losses decide this: `rows_likely` is exact for losses of 0 or one size, otherwise
-    by the mean loss as above. Beta is the one that the test certifies with the log of its capital
+    so only losses decide this: `rows_likely` is exact for losses of 0 or one size, and otherwise by
+    the mean loss as above. Beta is the one that the test certifies with the log of its capital
     at the expectation, which is that of half of all logs.
 
     What is expected is computed from the rows of the log; those of the next log are taken to be
