@@ -9,29 +9,17 @@ import pytest
 
 import tether
 from tests.cli.command_line import one_line, run
+from tests.rounds.releases.returning_keys import USERS, opened, play, wait_in_vain
 from tether.rounds.releases import step
 from tether.rounds.releases.verify_steps import find_wrong_steps
 from tether.rounds.store.queries import read_settings
 
 OLD = np.arange(2000) < 20
-USERS = [f"user {k}" for k in range(400)]
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "release.db"
-
-
-def play(release, users, loss=0.0):
-    """A step in which these users come."""
-    systems = release.assign(users)
-    release.observe(users, [loss] * len(users), system=systems, keep_first=True)
-    release.advance()
-
-
-def opened(path, **given):
-    log = {"harm": np.zeros(500)}
-    return tether.Release(path, {"harm": 0.2}, old=log, salt=b"a", **given)
 
 
 def test_a_fixed_population_gets_no_rows_after_a_resumption(path):
@@ -65,16 +53,8 @@ def test_nothing_is_said_right_after_a_resumption(path):
 
 def test_a_step_that_waits_in_vain_for_its_keys_says_so(path, monkeypatch):
     with opened(path, keys_per_step=len(USERS)) as release:
-        for number in range(2):
-            users = [f"{number} {user}" for user in USERS]
-            release.observe(users, [0.3] * len(users), system=release.assign(users))
-        release.halt("a test", actor="ann")
-        release.resume("it was nothing", actor="ann")
-        release.assign(USERS[:1])
-        release.assign(users)  # they come back, and are no rows
-        last = release.history().steps[-1]
-        assert (last.ramp, last.new.rows) == (last.number, 0)
-        before = datetime.fromisoformat(last.begun)
+        wait_in_vain(release)
+        before = datetime.fromisoformat(release.history().steps[-1].begun)
         monkeypatch.setattr(step, "moment", lambda: before + timedelta(days=1))
         assert release.history().stalled.startswith("since the ramp began again with step 3")
 
