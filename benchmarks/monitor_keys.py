@@ -1,6 +1,6 @@
 """The monitor of keys that come back: false alarms where losses of a key depend, and delays.
 
-In every world 200 keys of a population come back in each of 60 windows, and the mean over keys of
+In every world 200 keys of a population come back in each of 40 windows, and the mean over keys of
 what is expected of them, given the past, is at most alpha. Rows marked "wrong on purpose" bet on
 every loss (`RiskMonitor`, judged after each), which takes the losses of a key for independent ones
 and depends on who comes first. "Mean of a window" is valid for keys that depend on each other in
@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.monitor_tables import DELTA, Array, delay_of, summary, verdict
 from tether.monitor import KeyMonitor, RiskMonitor
 
-ALPHA, KEYS, WINDOWS = 0.03, 200, 60
+ALPHA, KEYS, WINDOWS = 0.03, 200, 40
 Window = tuple[Array, Array]
 World = Callable[[np.random.Generator], Iterator[Window]]
 
@@ -38,13 +38,13 @@ def always_the_same(rng: np.random.Generator) -> Iterator[Window]:
     """Three keys in a hundred are harmed in every window, and come often."""
     harmed = np.arange(KEYS) < ALPHA * KEYS
     for _ in range(WINDOWS):
-        yield repeated(harmed, np.where(harmed, 20, 3))
+        yield repeated(harmed, np.where(harmed, 6, 1))
 
 
 def equal_losses(rng: np.random.Generator) -> Iterator[Window]:
-    """Ten equal losses of each key in a window."""
+    """Four equal losses of each key in a window."""
     for _ in range(WINDOWS):
-        yield repeated(rng.random(KEYS) < ALPHA, 10)
+        yield repeated(rng.random(KEYS) < ALPHA, 4)
 
 
 def harmed_again(rng: np.random.Generator) -> Iterator[Window]:
@@ -54,7 +54,7 @@ def harmed_again(rng: np.random.Generator) -> Iterator[Window]:
         again = min(0.8, ALPHA * KEYS / max(1, harmed.sum()))
         others = (ALPHA * KEYS - again * harmed.sum()) / (~harmed).sum()
         harmed = rng.random(KEYS) < np.where(harmed, again, others)
-        yield repeated(harmed, 5)
+        yield repeated(harmed, 2)
 
 
 def unequal(rng: np.random.Generator) -> Iterator[Window]:
@@ -67,8 +67,8 @@ def unequal(rng: np.random.Generator) -> Iterator[Window]:
 NULLS: dict[str, World] = {
     "keys alike, one loss each": alike,
     "the same keys always": always_the_same,
-    "ten equal losses of a key": equal_losses,
-    "harmed again, five losses": harmed_again,
+    "four equal losses of a key": equal_losses,
+    "harmed again, two losses": harmed_again,
     "unequal, harm comes first": unequal,
 }
 
@@ -91,7 +91,7 @@ def keys(streams: int) -> None:
         rates = [rate / streams for rate in alarms.tolist()]
         print(f"{name:<36} " + f"{'':<9}".join(f"{r:.4f} {verdict(r, streams)}" for r in rates))
     for name, world in NULLS.items():
-        rng, wrong, few = np.random.default_rng(1), 0, min(streams, 200)
+        rng, wrong, few = np.random.default_rng(1), 0, min(streams, 100)
         for _ in range(few):
             losses = np.concatenate([each for _, each in world(rng)])
             wrong += RiskMonitor(ALPHA, false_alarm_probability=DELTA).update(losses).alarm
