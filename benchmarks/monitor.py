@@ -27,8 +27,8 @@ PARTS = {
     "calibrated": (calibrated, 500),
     "shift": (shift, 10_000),
     "shift-delays": (shift_delays, 200),
-    "keys": (keys, 500),
-    "keys-delays": (keys_delays, 100),
+    "keys": (keys, 300),
+    "keys-delays": (keys_delays, 50),
 }
 
 

@@ -76,7 +76,7 @@ NULLS: dict[str, World] = {
 def keys(streams: int) -> None:
     """False alarms of the monitor, and of bets on every loss."""
     print(f"{streams} streams of {WINDOWS} windows, {KEYS} keys, alpha = {ALPHA}, delta = {DELTA}")
-    print(f"{'world':<36} {'alarms':<23} mean of a window")
+    print(f"{'world':<42} {'alarms':<23} mean of a window")
     for name, world in NULLS.items():
         rng, alarms = np.random.default_rng(1), np.zeros(2)
         for _ in range(streams):
@@ -89,7 +89,7 @@ def keys(streams: int) -> None:
                 means.update([monitor.status.latest])
             alarms += [monitor.status.alarm, means.status.alarm]
         rates = [rate / streams for rate in alarms.tolist()]
-        print(f"{name:<36} " + f"{'':<9}".join(f"{r:.4f} {verdict(r, streams)}" for r in rates))
+        print(f"{name:<42} " + f"{'':<9}".join(f"{r:.4f} {verdict(r, streams)}" for r in rates))
     for name, world in NULLS.items():
         rng, wrong, few = np.random.default_rng(1), 0, min(streams, 100)
         for _ in range(few):
@@ -97,7 +97,7 @@ def keys(streams: int) -> None:
             wrong += RiskMonitor(ALPHA, false_alarm_probability=DELTA).update(losses).alarm
         at = f"{name}: every loss"
         shown = verdict(wrong / few, few) if world is alike else "wrong on purpose"
-        print(f"{at:<36} {wrong / few:.4f} {shown}")
+        print(f"{at:<42} {wrong / few:.4f} {shown}")
 
 
 def keys_delays(streams: int) -> None:

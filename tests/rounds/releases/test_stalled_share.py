@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import tether
 from tests.cli.command_line import one_line, run
 from tests.rounds.releases.returning_keys import USERS, opened, play, wait_in_vain
+from tether.release.calibration_window import window_name
 from tether.rounds.releases import step
+from tether.rounds.releases.stalled_share import stalled_share
 from tether.rounds.releases.verify_steps import find_wrong_steps
 from tether.rounds.store.queries import read_settings
 
@@ -83,6 +86,36 @@ def test_a_step_with_few_new_keys_leaves_the_share_as_it_is(path):
         assert release.step.window_from == 2
         assert release.share > share
         assert verify(release) == []
+
+
+def steps_with(*rows, window, share=0.5):
+    """Steps with so many rows of the new system; the last one has its share from a window."""
+    return [
+        SimpleNamespace(
+            number=number,
+            ramp=1,
+            share=share,
+            calibration=SimpleNamespace(confidence=None),
+            window_from=window[0],
+            window=window[1],
+            window_steps=window_name("step", *window),
+            new=SimpleNamespace(rows=count),
+            old=SimpleNamespace(rows=0),
+        )
+        for number, count in enumerate(rows, start=1)
+    ]
+
+
+def test_windows_of_several_steps_and_the_steps_since_are_counted_together():
+    assert stalled_share(steps_with(9, 50, 50, 10, 10, 0, window=(2, 3)), wait=0) == (
+        "in steps 4 to 5, 20 keys were new to the new system, fewer than a quarter of the 100 of "
+        "steps 2 to 3: the share stays until more such keys have come, and keys that it has "
+        "answered before are no rows"
+    )
+    assert stalled_share(steps_with(9, 50, 50, 10, 15, 0, window=(2, 3)), wait=0) == ""
+    assert stalled_share(steps_with(9, 50, 50, 10, 90, 0, window=(2, 3)), wait=1).startswith(
+        "in step 4, 10 keys were new"  # those of step 5 are used one step later
+    )
 
 
 def verify(release):
