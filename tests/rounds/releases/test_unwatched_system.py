@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -43,6 +43,28 @@ def test_a_step_that_waits_for_its_keys_in_vain_is_told(monkeypatch):
         assert release.history().unwatched == ""
         monkeypatch.setattr(step, "moment", lambda: last + 3 * (last - first))
         assert "new to the new system since step 2" in release.history().unwatched
+        others = (f"other {k}" for k in range(1000))
+        while release.assign(next(others)) == "old":
+            pass
+        assert release.history().unwatched == ""  # this one is watched, however long it took
+
+
+def test_steps_that_an_alarm_stopped_and_long_steps_that_end_by_hand_tell_nothing(monkeypatch):
+    with opened() as release:
+        while release.share < 1:
+            play(release, USERS)
+        play(release, USERS)
+        last = datetime.fromisoformat(release.history().steps[-1].begun)
+        with monkeypatch.context() as patched:
+            patched.setattr(step, "moment", lambda: last + timedelta(days=99))
+            assert release.history().unwatched == ""  # no step without rows has ended
+        release.halt("a test", actor="ann")
+        for _ in range(3):
+            release.advance()
+        release.resume("it was nothing", actor="ann")
+        assert "new" in release.assign(USERS)
+        assert release.share > 0
+        assert release.history().unwatched == ""
 
 
 def test_nothing_is_said_before_the_new_system_had_a_row():
