@@ -6,6 +6,8 @@
     python -m benchmarks.monitor calibrated [streams]     alarms over calibrated policies
     python -m benchmarks.monitor shift [streams]          false alarms
     python -m benchmarks.monitor shift-delays [streams]
+    python -m benchmarks.monitor keys [streams]           false alarms, of keys that come back
+    python -m benchmarks.monitor keys-delays [streams]
 
 Each stream is watched by the monitor itself. In a null world the rate of alarms must not exceed
 delta. Delays are counted from the change, over streams without an alarm before it.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from benchmarks.monitor_keys import keys, keys_delays
 from benchmarks.monitor_risk import calibrated, risk, risk_delays
 from benchmarks.monitor_shift import shift, shift_delays
 
@@ -24,6 +27,8 @@ PARTS = {
     "calibrated": (calibrated, 500),
     "shift": (shift, 10_000),
     "shift-delays": (shift_delays, 200),
+    "keys": (keys, 300),
+    "keys-delays": (keys_delays, 50),
 }
 
 

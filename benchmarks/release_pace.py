@@ -20,11 +20,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from benchmarks.release_worlds import Procedure, State, World, confident, simulate
-from tether.release import ArmCounts, Guardrail, ramp_share
-from tether.release.calibration_window import LEAST_PART_OF_WINDOW
-from tether.release.risk_bounds import expected_bound
-from tether.release.share_formulas import exact_share
+from benchmarks.release_worlds import Procedure, World, confident, simulate, windowed
 
 PROMISE, REACHED, MOST_STEPS = 0.02, 0.9, 100
 KEYS_PER_STEP = (100, 300, 1_000, 3_000, 10_000, 100_000)
@@ -34,32 +30,9 @@ LATE = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 HARMFUL_RISKS, STEPS_LOOKED_AT = (0.03, 0.2, 1.0), 12
 
 
-def alpha_of(rows: int, losses: int) -> float:
-    """The alpha that a promise leaves, given the rows of the old system."""
-    none = {"loss": ArmCounts(0, 0.0)}
-    old = {"loss": ArmCounts(rows, float(losses))}
-    found = ramp_share({"loss": Guardrail(promise=PROMISE)}, old=old, new=none)
-    return found.guardrails["loss"].alpha
-
-
 def promised(wait: int = 0) -> Procedure:
-    """The share of each release, as `ramp_share` with a promise computes it."""
-
-    def share(state: State) -> np.ndarray:
-        rows0, losses0 = state.start
-        if "alpha" not in state.memory:
-            known = {each: alpha_of(int(rows0[0]), each) for each in set(losses0.tolist())}
-            state.memory["alpha"] = np.array([known[each] for each in losses0.tolist()])
-        old_bound, alpha = expected_bound(rows0, losses0, 1.0), state.memory["alpha"]
-        if len(state.batches) <= wait:
-            state.memory["rows"] = none = np.zeros(len(rows0))
-            return exact_share(none, none, old_bound, alpha)
-        rows, losses = state.batches[-1 - wait].pending_as_bound(late=wait == 0)
-        taken = rows >= LEAST_PART_OF_WINDOW * state.memory["rows"]
-        state.memory["rows"] = np.where(taken, rows, state.memory["rows"])
-        return np.where(taken, exact_share(rows, losses, old_bound, alpha), state.shares[-1])
-
-    return share
+    """The share of each release, with a promise."""
+    return windowed("exact", wait, promise=PROMISE)
 
 
 def steps_needed(shares: np.ndarray, part: float) -> int | None:

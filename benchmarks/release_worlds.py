@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tether.release import ArmCounts, Guardrail, ramp_share
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW
 from tether.release.risk_bounds import anytime_bound, expected_bound
 from tether.release.share_formulas import calibrated_share, exact_share
@@ -96,16 +97,21 @@ class State:
 Procedure = Callable[[State], np.ndarray]
 
 
-def windowed(formula: str, wait: int = 0, *, dropped: bool = False) -> Procedure:
+def windowed(
+    formula: str, wait: int = 0, *, dropped: bool = False, promise: float | None = None
+) -> Procedure:
     """The ramp of the package: the share of each step from the rows of the calibration window.
 
     `wait` steps pass before a step's rows are used; `dropped` ignores unknown losses, which is
-    wrong.
+    wrong. With a `promise`, alpha is what it leaves in each release. The rule is that of
+    `tether.rounds.releases.next_step` for many releases at once, and a test compares the two.
     """
 
     def share(state: State) -> np.ndarray:
-        alpha, (rows0, losses0) = state.world.alpha, state.start
-        old_bound = expected_bound(rows0, losses0, 1.0)
+        rows0, losses0 = state.start
+        if "alpha" not in state.memory:
+            state.memory["alpha"] = _alphas(state, promise)
+        alpha, old_bound = state.memory["alpha"], expected_bound(rows0, losses0, 1.0)
         if len(state.batches) <= wait:
             none = np.zeros(len(rows0))
             state.memory |= {"rows": none, "since": none, "since losses": none}
@@ -193,12 +199,28 @@ def simulate(
     return np.stack(state.shares), np.stack(risks), np.stack(windows)
 
 
+def alpha_left(promise: float, rows: int, losses: int) -> float:
+    """The alpha that a promise leaves, given the rows of the old system."""
+    none, old = {"loss": ArmCounts(0, 0.0)}, {"loss": ArmCounts(rows, float(losses))}
+    found = ramp_share({"loss": Guardrail(promise=promise)}, old=old, new=none)
+    return found.guardrails["loss"].alpha
+
+
+def _alphas(state: State, promise: float | None) -> np.ndarray:
+    """The alpha of each release."""
+    rows, losses = state.start
+    if promise is None:
+        return np.full(len(rows), state.world.alpha)
+    known = {each: alpha_left(promise, int(rows[0]), each) for each in set(losses.tolist())}
+    return np.array([known[each] for each in losses.tolist()])
+
+
 def _formula(
-    formula: str, rows: np.ndarray, losses: np.ndarray, old_bound: np.ndarray, alpha: float
+    formula: str, rows: np.ndarray, losses: np.ndarray, old_bound: np.ndarray, alpha: np.ndarray
 ) -> np.ndarray:
     if formula == "exact":
-        return exact_share(rows, losses, old_bound, np.array(alpha))
-    return calibrated_share(old_bound, expected_bound(rows, losses, 1.0), np.array(alpha))
+        return exact_share(rows, losses, old_bound, alpha)
+    return calibrated_share(old_bound, expected_bound(rows, losses, 1.0), alpha)
 
 
 def _sums(state: State) -> tuple[np.ndarray, np.ndarray]:

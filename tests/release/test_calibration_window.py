@@ -4,6 +4,8 @@ import pytest
 from tests.release.exact_releases import best_stopping_excess, excess, pooled_excess, ramp_excess
 from tests.release.test_share_formulas import calibrated, exact
 from tether.release import replaces_window
+from tether.release.calibration_window import LEAST_PART_OF_WINDOW
+from tether.release.share_formulas import exact_share
 
 ALPHA = 0.3
 
@@ -44,6 +46,31 @@ def test_a_window_that_is_chosen_by_its_losses_breaks_alpha():
     share = rule(exact, 0.15)
     better = lambda window, latest: share(*latest) > share(*window)  # noqa: E731
     assert ramp_excess(share, 8, 6, 0.5, 0.15, ALPHA, better).max() > 1.2
+
+
+def mean_risks(keys_of, old=0.05, risk=0.13, alpha=0.1, runs=4000, steps=14):
+    """The mean risk of each step, its error, where `keys_of` the risk served come next."""
+    rng, none = np.random.default_rng(3), np.zeros(runs)
+    window, rows, losses, found = none, none, none, []
+    share = exact_share(none, none, np.array(old), np.array(alpha))
+    for _ in range(steps):
+        served = (1 - share) * old + share * risk
+        found.append(served)
+        latest = rng.binomial(keys_of(served), share)
+        rows, losses = rows + latest, losses + rng.binomial(latest, risk)
+        taken = rows >= LEAST_PART_OF_WINDOW * window
+        made = exact_share(rows, losses, np.array(old), np.array(alpha))
+        share, window = np.where(taken, made, share), np.where(taken, rows, window)
+        rows, losses = np.where(taken, 0, rows), np.where(taken, 0, losses)
+    return np.mean(found, axis=1), np.std(found, axis=1) / np.sqrt(runs)
+
+
+def test_keys_that_come_because_of_losses_break_alpha_and_others_do_not():
+    """Many keys where the share is small, and hardly any where it is large: it stays so."""
+    mean, error = mean_risks(lambda served: np.full(served.shape, 200))
+    assert (mean <= 0.1 + 3 * error).all()
+    mean, error = mean_risks(lambda served: np.where(served > 0.1, 1, 1000))
+    assert (mean > 0.105 + 3 * error).any()
 
 
 def test_computing_the_share_at_a_time_chosen_by_the_losses_breaks_alpha():

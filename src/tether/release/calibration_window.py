@@ -15,7 +15,9 @@ they are, so their number does not depend on their losses either.
 ends with step u. Given everything before the window, and the number of its rows, E[s(u)] ≤ v. Until
 the window is replaced, the share is s(u), and the larger it is, the more rows each later step gets:
 the probability that the window is still in use at step t does not rise with s(u). So
-E[s(u)·1{in use at t}] is at most v·P(in use at t), and the sum over u is at most v.
+E[s(u)·1{in use at t}] is at most v·P(in use at t), and the sum over u is at most v. It is assumed
+that how many keys come depends on losses through the share at most: if failures brought more keys,
+windows that look good would stay in use longer than others.
 
 A share stays as it was computed at the end of its window (or a fixed number of steps later). Losses
 that come after that could only raise it, because a pending loss counts as the bound. They do not:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tether._core.records import Saved
 from tether.control.calibration import Calibration
-from tether.monitor import RiskMonitor, ShiftMonitor
+from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
 from tether.policies.ratio_error import RatioError
 from tether.risk.selection import Selection
 from tether.sampling.sampling_info import SamplingInfo
 
 RECORD_CLASSES: tuple[type[Saved], ...] = (
-    *(Calibration, Selection, RiskMonitor, ShiftMonitor, RatioError, SamplingInfo),
+    *(Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError, SamplingInfo),
 )
 
 

@@ -1,8 +1,12 @@
 """The state and the promise of a release in sentences."""
 
+import re
+
 import pytest
 
+import tether
 from tests.report.releases.example_releases import example, rendered
+from tether.report.page_opening import STATE_ICONS
 from tether.report.releases.release_sentences import (
     format_share,
     release_promise,
@@ -33,6 +37,22 @@ def test_states(name, kind, sentence, details):
     assert state.kind == kind
     assert sentence in state.sentence
     assert details in state.details
+
+
+def test_a_release_that_does_not_run_is_not_held_back_though_it_has_a_warning():
+    """The old system alone does not pass: it answers all keys, and the warning says so."""
+    old = {"complaint": [1.0] * 30 + [0.0] * 70}
+    with tether.Release("sqlite://", {"complaint": 0.1}, old=old) as release:
+        state = release_state(release.history())
+    assert state.kind == "safe"
+    assert state.notes
+
+
+def test_every_state_but_running_has_a_colour_of_its_own():
+    rules = re.findall(r"^(\.state\..*) \{ (.*) \}$", rendered("ramp"), re.MULTILINE)
+    styles = {name: style for names, style in rules for name in names.split(", ")}
+    assert styles.keys() == {f".state.{kind}" for kind in STATE_ICONS.keys() - {"running"}}
+    assert styles[".state.held"] not in (styles[".state.safe"], styles[".state.alarm"])
 
 
 def test_no_alarm_is_said_to_stand_after_it_was_cleared():

@@ -48,6 +48,13 @@ def test_outcomes_of_the_first_step_that_are_late_count_when_they_arrive():
         assert "in another store" in release.history().closed  # a log gets no outcomes
 
 
+def test_outcomes_that_would_not_help_are_not_waited_for():
+    old = {"x": ArmCounts(100, 1.9, 1)}  # 0 for the last one would not be enough
+    made = ramp_share({"x": Guardrail(0.02)}, old=old, new={"x": NONE})
+    advice = closed_share_advice(made, outcomes_may_come=True)
+    assert advice.startswith("more rows of the old system are needed")
+
+
 def test_there_is_none_where_the_old_system_passes_or_nothing_is_known_of_it():
     for old in (NONE, ArmCounts(1_000, 5.0)):
         made = ramp_share({"x": Guardrail(0.02)}, old={"x": old}, new={"x": NONE})

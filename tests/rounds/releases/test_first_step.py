@@ -103,6 +103,16 @@ def test_other_first_steps_end_by_time_alone(pass_time, given):
         assert release.step.number == 2
 
 
+def test_with_a_confidence_a_resumption_ends_the_first_step_too():
+    """Its rows are not the only ones of the old system."""
+    with tether.Release("sqlite://", GUARDRAILS, confidence=0.9, keys_per_step=50) as release:
+        play(release, users(0, 5))
+        release.halt("a test", actor="ann")
+        release.resume("it was nothing", actor="ann")
+        release.assign("ann")
+        assert release.step.number == 2
+
+
 def test_a_step_with_too_few_keys_is_refused(tmp_path):
     store = tmp_path / "release.db"
     with pytest.raises(

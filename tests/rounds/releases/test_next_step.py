@@ -115,7 +115,8 @@ def test_after_an_alarm_was_cleared_a_ramp_begins_without_a_window():
     assert (fourth.ramp, fourth.window, fourth.cleared) == (4, 0, 1)
     assert fourth.share == follow(settings, rows).share
     fifth = follow(settings, rows, fourth, cleared=1)
-    assert fifth.window == 4  # and not step 3, which is of the ramp before
+    assert (fifth.window_from, fifth.window) == (4, 4)  # no step of the ramp before
+    assert fifth.share == fourth.share
 
 
 @pytest.mark.parametrize("cleared", [0, 1])

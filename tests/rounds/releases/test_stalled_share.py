@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tether
 from tests.cli.command_line import one_line, run
+from tests.rounds.releases.returning_keys import USERS, opened, play, wait_in_vain
+from tether.release.calibration_window import window_name
 from tether.rounds.releases import step
+from tether.rounds.releases.stalled_share import stalled_share
 from tether.rounds.releases.verify_steps import find_wrong_steps
 from tether.rounds.store.queries import read_settings
 
 OLD = np.arange(2000) < 20
-USERS = [f"user {k}" for k in range(400)]
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "release.db"
-
-
-def play(release, users, loss=0.0):
-    """A step in which these users come."""
-    systems = release.assign(users)
-    release.observe(users, [loss] * len(users), system=systems, keep_first=True)
-    release.advance()
-
-
-def opened(path, **given):
-    log = {"harm": np.zeros(500)}
-    return tether.Release(path, {"harm": 0.2}, old=log, salt=b"a", **given)
 
 
 def test_a_fixed_population_gets_no_rows_after_a_resumption(path):
@@ -65,16 +56,8 @@ def test_nothing_is_said_right_after_a_resumption(path):
 
 def test_a_step_that_waits_in_vain_for_its_keys_says_so(path, monkeypatch):
     with opened(path, keys_per_step=len(USERS)) as release:
-        for number in range(2):
-            users = [f"{number} {user}" for user in USERS]
-            release.observe(users, [0.3] * len(users), system=release.assign(users))
-        release.halt("a test", actor="ann")
-        release.resume("it was nothing", actor="ann")
-        release.assign(USERS[:1])
-        release.assign(users)  # they come back, and are no rows
-        last = release.history().steps[-1]
-        assert (last.ramp, last.new.rows) == (last.number, 0)
-        before = datetime.fromisoformat(last.begun)
+        wait_in_vain(release)
+        before = datetime.fromisoformat(release.history().steps[-1].begun)
         monkeypatch.setattr(step, "moment", lambda: before + timedelta(days=1))
         assert release.history().stalled.startswith("since the ramp began again with step 3")
 
@@ -103,6 +86,36 @@ def test_a_step_with_few_new_keys_leaves_the_share_as_it_is(path):
         assert release.step.window_from == 2
         assert release.share > share
         assert verify(release) == []
+
+
+def steps_with(*rows, window, share=0.5):
+    """Steps with so many rows of the new system; the last one has its share from a window."""
+    return [
+        SimpleNamespace(
+            number=number,
+            ramp=1,
+            share=share,
+            calibration=SimpleNamespace(confidence=None),
+            window_from=window[0],
+            window=window[1],
+            window_steps=window_name("step", *window),
+            new=SimpleNamespace(rows=count),
+            old=SimpleNamespace(rows=0),
+        )
+        for number, count in enumerate(rows, start=1)
+    ]
+
+
+def test_windows_of_several_steps_and_the_steps_since_are_counted_together():
+    assert stalled_share(steps_with(9, 50, 50, 10, 10, 0, window=(2, 3)), wait=0) == (
+        "in steps 4 to 5, 20 keys were new to the new system, fewer than a quarter of the 100 of "
+        "steps 2 to 3: the share stays until more such keys have come, and keys that it has "
+        "answered before are no rows"
+    )
+    assert stalled_share(steps_with(9, 50, 50, 10, 15, 0, window=(2, 3)), wait=0) == ""
+    assert stalled_share(steps_with(9, 50, 50, 10, 90, 0, window=(2, 3)), wait=1).startswith(
+        "in step 4, 10 keys were new"  # those of step 5 are used one step later
+    )
 
 
 def verify(release):

@@ -84,7 +84,11 @@ def test_a_share_that_was_raised_is_found(path):
         tether.Release(path)
 
 
-def change_step(path, change, at=lambda share: share["guardrails"]["complaint"]):
+def of_share(content):
+    return content["share"]
+
+
+def change_step(path, change, at=lambda content: content["share"]["guardrails"]["complaint"]):
     """Change what step 2 was stored with, apart from its share."""
     engine = sql.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
@@ -92,7 +96,7 @@ def change_step(path, change, at=lambda share: share["guardrails"]["complaint"])
             "SELECT calibration FROM tether_rounds WHERE number = 2"
         ).scalar()
         content = json.loads(text)
-        change(at(content["share"]))
+        change(at(content))
         connection.exec_driver_sql(
             "UPDATE tether_rounds SET calibration = ?, note = ? WHERE number = 2",
             (json.dumps(content), content["share"]["reason"]),
@@ -118,8 +122,18 @@ def test_a_promise_that_was_improved_is_found(path, change):
     assert not verify_store(path).ok
 
 
+@pytest.mark.parametrize("name", ["window", "window_from", "ramp", "cleared"])
+def test_another_window_or_ramp_is_found(path, name):
+    change_step(path, lambda step: step.update({name: step[name] + 1}), at=lambda content: content)
+    assert find(path)[0].startswith("step 2: its share is ")
+    if name == "window":
+        assert "from steps 1 to 2, but the rows that it saw give" in find(path)[0]
+
+
 def test_a_guardrail_that_does_not_bind_the_share_is_found(path):
-    change_step(path, lambda share: share.update(binding="delay"), at=lambda share: share)
+    change_step(
+        path, lambda share: share.update(binding="delay"), at=lambda content: content["share"]
+    )
     assert find(path) == ["step 2: it says that 'delay' binds its share, but 'complaint' does"]
     assert not verify_store(path).ok
 
@@ -132,7 +146,9 @@ def test_a_reason_that_the_numbers_do_not_give_is_found(tmp_path):
         release.halt("a test", actor="ann")
         assert release.advance().ramp_share.reason == halted
     assert find(path) == []
-    change_step(path, lambda share: share.update(reason=halted), at=lambda share: share)
+    change_step(
+        path, lambda share: share.update(reason=halted), at=lambda content: content["share"]
+    )
     (found,) = find(path)
     assert found.startswith(f"step 2: its reason is {halted!r}, but its numbers say 'there are")
     assert not verify_store(path).ok

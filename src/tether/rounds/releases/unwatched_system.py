@@ -1,6 +1,7 @@
 """Whether anything new is seen of a new system that serves: monitors see rows, and nothing else.
 
-A key that comes back adds no row, so of a system that answers only such keys nothing is seen.
+A key that comes back adds no row, so of a system that answers only such keys nothing is seen. Their
+outcomes are not stored: `tether.monitor.KeyMonitor` watches them outside of the release.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def unwatched_system(steps: Sequence[StepRecord], share: float, *, by_keys: bool
         f"no key was new to the new system since step {seen[-1]}, so nothing that it has done "
         f"since is watched: only the first unit of a key is a row, and keys that come back are "
         f"none. If they do come back, no alarm and no share notices that it becomes worse. To "
-        f"watch it, begin a release with another key for each visit or day, in another store"
+        f"watch it, give their later outcomes to tether.monitor.KeyMonitor and halt this release "
+        f"when it raises an alarm; or begin a release with another key for each visit or day, in "
+        f"another store"
     )
 
 

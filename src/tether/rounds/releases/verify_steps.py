@@ -15,6 +15,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether.release.assignment import is_new, positions
+from tether.release.calibration_window import window_name
 from tether.release.ramp_result import RampShare
 from tether.rounds.policy_registry import SAFE
 from tether.rounds.releases.arm_rows import Arm, ArmRows
@@ -76,8 +77,8 @@ def find_wrong_steps(connection: sql.Connection, stored: Mapping[str, Any]) -> I
         )
         if not steps_agree(step, expected):
             yield (
-                f"step {step.number}: its share is {step.share!r} from step {step.window}, but the "
-                f"rows that it saw give {expected.share!r} from step {expected.window}"
+                f"step {step.number}: its share is {step.share!r} from {_window(step)}, but the "
+                f"rows that it saw give {expected.share!r} from {_window(expected)}"
             )
         elif not terms_agree(step.ramp_share, expected.ramp_share):
             yield wrong_terms(f"step {step.number}", step.ramp_share, expected.ramp_share)
@@ -121,6 +122,10 @@ def find_wrong_length(settings: ReleaseSettings, step: Step, following: Step) ->
 
 def _arm(step: int, served: int) -> Arm:
     return Arm(step, served != SAFE)
+
+
+def _window(step: Step) -> str:
+    return window_name("step", step.window_from, step.window)
 
 
 def steps_agree(step: Step, expected: Step) -> bool:
