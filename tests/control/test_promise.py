@@ -21,7 +21,8 @@ def test_promise_follows_from_stability():
     assert 0 < found.stability < 0.1
     terms = found.promise_terms["loss"]
     assert terms.stability == pytest.approx(0.9 * found.stability)
-    assert found.promise == pytest.approx(0.1 + terms.stability + terms.safe_excess)
+    added = terms.stability + terms.safe_excess + terms.unforeseen
+    assert found.promise == pytest.approx(0.1 + added)
     share, _ = found._problem.shares(found.log_beta)
     betas = np.exp(leave_one_out(found))
     slow = sum(

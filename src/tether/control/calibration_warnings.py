@@ -13,7 +13,7 @@ from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
-from tether.control.promise import foreseeing_draws
+from tether.control.promise import foreseeing_draws, unforeseen_term
 from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.control.scored_by import PICKER
 from tether.control.solvers import search
@@ -165,7 +165,7 @@ def _too_few_draws(found: Calibration, problem: Problem | ProblemInParts) -> str
     if draws is None or asked is None:
         return None
     for each in found.constraints:
-        least = each.bound / (draws + 1)
+        least = unforeseen_term(1 / (draws + 1), found.rows, 0.0, each.bound)
         if least >= asked[each.name]:
             needed = int(each.bound / asked[each.name])
             return (

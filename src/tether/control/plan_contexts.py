@@ -62,7 +62,6 @@ class ContextClipModel(PlanModel):
     """What to expect of clip in contexts; the kinds of the population are those of the curves."""
 
     curves: WeightCurves | None = None
-    clips = True
 
     @classmethod
     def from_rows(cls, rows: RepresentativeLog, max_ratio: float | None) -> Self:

@@ -23,8 +23,6 @@ from tether.control.plan_model import CONDITION_TOLERANCE, PlanModel
 class MixModel(PlanModel):
     """What to expect of mix."""
 
-    clips = False
-
     def _solve(self, alpha: float, rows: int) -> tuple[float, float]:
         """Beta, and how much one row can change it."""
         of, worst = self.population, 1 - alpha

@@ -12,12 +12,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from tether._core.safe_excess import SafeMean
 from tether.control.plan_population import Population
+from tether.control.promise import unforeseen_term
 from tether.control.promise_target import TARGET_TOLERANCE
 
 LEVELS_BELOW_PROMISE = 32
@@ -42,8 +43,6 @@ class Outlook(NamedTuple):
 class PlanModel(ABC):
     """What to expect of a family; `max_ratio` is the next action's largest ratio, where known."""
 
-    clips: ClassVar[bool]
-    """Whether a beta limits the ratios."""
     population: Population
     max_ratio: float | None = None
 
@@ -61,7 +60,7 @@ class PlanModel(ABC):
         if beta == 0:
             return Outlook(alpha, 0.0, 1.0)
         stated = alpha + max(alpha, 1 - alpha) * instability + self.existence(alpha, rows)
-        return Outlook(alpha, beta, min(1.0, stated + self.unforeseen(alpha, beta, rows)))
+        return Outlook(alpha, beta, min(1.0, stated + self.unforeseen(alpha, rows)))
 
     def passes(self, promise: float, rows: int) -> bool:
         """Whether some alpha has a beta whose stated promise is at most this."""
@@ -103,11 +102,11 @@ class PlanModel(ABC):
         safe = SafeMean(of.mean, math.sqrt(squares) / (rows + 1))
         return safe.excess_where_passing(alpha)
 
-    def unforeseen(self, alpha: float, beta: float, draws: int) -> float:
+    def unforeseen(self, alpha: float, draws: int) -> float:
         """What next actions that no draw foresees may add, where no largest ratio is known."""
-        if self.max_ratio is not None or (self.clips and beta < math.inf):
+        if self.max_ratio is not None:
             return 0.0
-        return (1 - alpha) / (draws + 1)
+        return unforeseen_term(1 / (draws + 1), draws, alpha, 1.0)
 
     def largest_log_ratio(self, draws: int) -> float:
         """The largest log ratio of the next action, or the one to expect among draws."""

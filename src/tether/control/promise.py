@@ -11,25 +11,34 @@ its mean loss over the rows and the next action (`tether._core.safe_excess`). A 
 only where a beta passes, so the term is what these logs have to carry. It is negligible where the
 safe policy is clearly better than alpha.
 
-There is a fourth term where the largest weight among draws stands for that of the next action, and
-a larger one is possible: along a path (`tether.control.path_weight`), for mix, and for a clip whose
-beta exceeds the ratios of all draws. The weight grows with the ratio ρ of optimized to safe
-probability, so it is too small where ρ is above a limit that the log and beta set. Of all policies
-between the two the optimized one has the largest ratios, and beta has passed, so none of its m
-draws is above the limit, which has probability (1 − t)^m where a share t of its actions is. As
-along a path, the share is 1/(m + 1) on average at most, and the term (B − α)/(m + 1). At a smaller
-beta no clip can weigh more than the heaviest draw does.
+There is a fourth term where the largest weight among draws stands for that of the next action:
+along a path (`tether.control.path_weight`), for mix and for clip. The weight grows with the ratio ρ
+of optimized to safe probability, so it is too small where ρ is above a limit that the log and beta
+set. Of all policies between the two the optimized one has the largest ratios, and beta has passed,
+so none of its m draws is above the limit, which has probability (1 − t)^m where a share t of its
+actions is. As along a path, the next action is unforeseen with probability p ≤ 1/(m + 1), and may
+add (B − α)·p. The average is over the draws, so the term is in every promise: a clip that ends
+below the ratio of a draw weighs nothing too lightly, but with other draws it would not have ended
+there, and a promise that leaves the term out exactly then is too small on average.
+
+What the condition has to spare pays for a part of it. The test point counts with the loss B, so
+where point i of the n + 1 is foreseen, the sum of (l − α)·w over all of them is at most
+−(B − l_i)·w_i, and so at most the average of these over the foreseen points. Their mean is B − R
+less at most B·p, where R is the expected loss. Hence R − α ≤ (B − α)·p − (B − R − B·p)/(n + 1), or
+
+    R ≤ α + (B − α)·(p − (1 − p)/n) + B·p/n
+
+beside the other terms: nothing to speak of where there are as many draws as rows.
 
 With contexts, let a share p_x of the rows be in context x, which has m_x draws, and t_x of the
 actions there be above the limit. No draw is above it with probability
 Π (1 − t_x)^m_x ≤ (1 − Σ p_x·t_x)^M, where M is the smallest m_x/p_x: M takes the place of m. Where
-every row has draws of its own, M is at least the number of rows, and the test point makes up for
-the term; where many rows share few draws, it is stated.
+every row has draws of its own, M is at least the number of rows.
 
 With several past policies (`log_mix`) a weight is no function of ρ, and a clip may take what weighs
 too much more often than the optimized policy does: up to 1/ψ times as often, and up to β/ψ times as
 often as the safe policy, with ψ the normalizing constant. Draws of either policy count, the term is
-that many times larger, and no beta is small enough to be without it.
+that many times larger.
 
 With a confidence the promise is another one: α, with that probability over logs
 (`tether.control.high_probability`).
@@ -140,22 +149,29 @@ def unforeseen_loss(
     if isinstance(problem, Problem) and isinstance(problem.test_weight, PathWeight):
         return problem.test_weight.unforeseen_loss(problem, constraint, log_beta)
     draws = _draws(problem)
-    if draws is None or log_beta == -np.inf or _is_clipped(problem, log_beta):
+    if draws is None or log_beta == -np.inf:
         return 0.0
     share = 1 / (draws[1] + 1)
     if problem.family.clips and _has_mixture(problem):
         # ψ is the acceptance rate times the smaller of beta and 1
         beta, rate = np.exp(np.clip(log_beta, -LARGEST_LOG, LARGEST_LOG)), acceptance()
         share = min(share / min(beta, 1.0), max(beta, 1.0) / (draws[0] + 1)) / rate
-    return float((constraint.bound - constraint.alpha) * min(share, 1.0))
+    rows = len(problem.log)
+    return unforeseen_term(min(share, 1.0), rows, constraint.alpha, constraint.bound)
+
+
+def unforeseen_term(share: float, rows: int, alpha: float, bound: float) -> float:
+    """The fourth term where a share of the next actions is unforeseen."""
+    added, paid = (bound - alpha) * share, (bound - alpha) * (1 - share) / rows
+    return float(np.clip(added - paid + bound * share / rows, 0.0, added))
 
 
 def foreseeing_draws(problem: Problem | ProblemInParts) -> int | None:
-    """The m of the fourth term, where it is in the promise at every beta; None elsewhere."""
+    """The m of the fourth term, where it is the same at every beta; None elsewhere."""
     if isinstance(problem.test_weight, PathWeight):
         return problem.test_weight.fewest_draws
     draws = _draws(problem)
-    if draws is None or problem.family.clips:
+    if draws is None or (problem.family.clips and _has_mixture(problem)):
         return None
     return int(draws[1])
 
@@ -164,16 +180,6 @@ def _has_mixture(problem: Problem | ProblemInParts) -> bool:
     """Whether several policies produced the rows."""
     log = problem.log
     return log.log_mix is not None if isinstance(log, Log) else log.has_mixture
-
-
-def _is_clipped(problem: Problem | ProblemInParts, log_beta: float) -> bool:
-    """Whether no action weighs more than the draw with the largest ratio does."""
-    if not problem.family.clips or problem.log.contextual or _has_mixture(problem):
-        return False
-    if isinstance(problem, Problem):
-        return log_beta <= problem.draws.scores.highest_ratio
-    assert problem.proposals is not None
-    return log_beta <= problem.blended(problem.proposals.survey.largest_ratio)
 
 
 def _draws(problem: Problem | ProblemInParts) -> tuple[float, float] | None:
@@ -193,8 +199,6 @@ def _draws(problem: Problem | ProblemInParts) -> tuple[float, float] | None:
         float((np.add.reduceat(drew, draws.start, dtype=np.int64) / rows)[rows > 0].min())
         for drew in (draws.from_safe, ~draws.from_safe)
     )
-    if problem.log.contextual and optimized >= 1:  # every row has draws of its own
-        return None
     return safe * len(draws.row), optimized * len(draws.row)
 
 
