@@ -11,6 +11,11 @@ EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(?::[^\n]*\n)*(.*?)``
 """A block of Python that a page shows, or runs when the site is built, without its options."""
 
 
+PRINTED = re.compile(r"\s*```text\n(.*?)```", re.S)
+"""What a page shows directly below a block of Python as its output."""
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+
+
 PAGES = [README, *sorted(README.parent.glob("docs/**/*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if EXAMPLE.search(page.read_text("utf-8"))]
 
@@ -18,16 +23,27 @@ WITH_EXAMPLES = [page for page in PAGES if EXAMPLE.search(page.read_text("utf-8"
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_the_examples_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names = {}  # a page is read from top to bottom
-    for example in EXAMPLE.findall(page.read_text("utf-8")):
-        exec(compile(example, page.name, "exec"), names)
+    names, text, output = {}, page.read_text("utf-8"), ""  # a page is read from top to bottom
+    for example in EXAMPLE.finditer(text):
+        exec(compile(example[1], page.name, "exec"), names)
+        printed = capsys.readouterr().out
+        output += printed
+        if (shown := PRINTED.match(text, example.end())) is not None:
+            _check_what_is_shown(shown[1], printed)
     if page == README:
         _check_the_ramp(names["release"].history())
         assert (tmp_path / "found.json").exists()
     if page.name == "control.md":
-        assert "family geometric" in capsys.readouterr().out
+        assert "family geometric" in output
     if page.name == "canary.md":
         _check_the_tutorial(names["history"])
+
+
+def _check_what_is_shown(shown, output):
+    """The same words, and numbers that differ by rounding at most."""
+    assert NUMBER.sub("#", shown).split() == NUMBER.sub("#", output).split()
+    found, expected = ([float(x) for x in NUMBER.findall(text)] for text in (output, shown))
+    assert found == pytest.approx(expected, rel=2e-4, abs=1e-9)
 
 
 def _check_the_ramp(release):
