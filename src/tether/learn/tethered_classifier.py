@@ -44,8 +44,8 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     is what `predict` does; the most likely class is promised nothing. A draw depends on
     `random_state` and on the content of its row, so the same row has the same prediction.
 
-    Where the calibration is not useful (`calibration_.useful`), the safe classifier serves, whatever
-    beta is, and a `tether.PromiseWarning` says why.
+    Where the calibration is not useful (`calibration_.useful`), the safe classifier serves,
+    whatever beta is, and a `tether.PromiseWarning` says why.
 
     Parameters
     ----------
