@@ -231,7 +231,7 @@ def test_exit_code_three_when_no_beta_passes(files):
         ),
         (
             ["calibrate", "features.csv", "--alpha", 0.1, "--context", "loss"],
-            "the column 'loss' holds losses or log-probabilities",
+            "--context loss: this is the column of --loss",
         ),
         (
             [
