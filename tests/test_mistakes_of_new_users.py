@@ -292,6 +292,51 @@ def test_a_regressor_is_told_how_it_becomes_a_policy():
         tether.make_log(None, LinearRegression(), [1], [0], [0.0], propensities=[0.5])
 
 
+def test_a_classifier_without_probabilities_is_told_how_it_gets_them():
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC, LinearSVC
+
+    fitted = LinearSVC().fit([[0.0], [1.0]], [0, 1])
+    for model in (LinearSVC(), SVC(), fitted, make_pipeline(LinearSVC())):
+        with pytest.raises(TypeError, match=r"predicts a class.*CalibratedClassifierCV"):
+            tether.make_log(None, model, [[1.0]], [0], [0.0], propensities=[0.5])
+        with pytest.raises(TypeError, match="CalibratedClassifierCV"):
+            tether.Categorical.from_classifier(model)
+
+
+def test_a_model_that_lacks_actions_is_told_how_it_gets_them():
+    rng = np.random.default_rng(0)
+    x, items = rng.normal(size=(400, 1)), rng.integers(6, size=400)
+    model = LogisticRegression().fit(x[items < 4], items[items < 4])
+    given = {"propensities": np.full(400, 1 / 6), "min_propensity": 1 / 6}
+    lacking = int((items >= 4).sum())
+    message = (
+        rf"is \d: expected one of 0, 1, 2, 3, which are all 4 actions of the optimized policy. It "
+        rf"lacks 4, 5, in {lacking} of 400 rows.*from_classifier\(model, actions=all_actions\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        tether.make_log(None, model, x, items, np.zeros(400), **given)
+    safe = tether.Categorical.from_probabilities(np.full(6, 1 / 6))
+    with pytest.raises(ValueError, match=r"2 of the 6 of safe.*from_classifier\(model, actions="):
+        tether.make_log(safe, model, x, items, np.zeros(400))
+    full = tether.Categorical.from_classifier(model, actions=np.arange(6))
+    log = tether.make_log(None, full, x, items, np.zeros(400), **given)
+    assert (np.isneginf(log.log_optimized) == (items >= 4)).all()
+    assert tether.make_log(safe, full, x, items, np.zeros(400)).log_optimized_all.shape == (400, 6)
+
+
+def test_actions_in_another_case_are_told_to_be_written_alike():
+    with pytest.raises(ValueError, match=r"lacks 'A ', in 1 of 2 rows. Some differ by upper"):
+        tether.make_log(SAFE, NEW, None, ["b", "A "], [0, 0])
+
+
+def test_a_frame_of_losses_is_told_to_be_a_mapping():
+    frame = pd.DataFrame({"left": [0, 1], "late": [1, 0]})
+    with pytest.raises(ValueError, match=r"columns 'left', 'late': .*mapping.*dict\(frame\)"):
+        tether.make_log(SAFE, NEW, None, ["a", "b"], frame)
+    assert set(tether.make_log(SAFE, NEW, None, ["a", "b"], dict(frame)).loss) == {"left", "late"}
+
+
 def test_one_case_as_a_dictionary_is_told_to_be_a_frame_of_one_row():
     policy = tether.Categorical.from_probabilities(
         lambda rows: np.full((len(rows), 2), 0.5), actions=[0, 1]

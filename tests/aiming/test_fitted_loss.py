@@ -127,7 +127,7 @@ def test_losses_that_are_all_alike_give_a_constant(losses):
     [
         ({"losses": [0.5, 2.0]}, ValueError, "losses"),
         ({"losses": [0.5]}, ValueError, "losses has 1"),
-        ({"contexts": np.array(["x", "y"])}, TypeError, "loss model of your own"),
+        ({"contexts": np.array([{}, {}])}, TypeError, "loss model of your own"),
         ({"rng": 3}, TypeError, "rng"),
         ({"bound": 0}, ValueError, "bound"),
         ({"weights": [1.0]}, ValueError, "weights has 1"),

@@ -200,7 +200,7 @@ def test_exit_code_three_when_no_beta_passes(files):
         ),
         (
             ["calibrate", "log.csv", "--no-context", "--alpha", 0.1, "--family", "mix"],
-            "needs proposals",
+            "needs the largest ratio (min_propensity",
         ),
         (["calibrate", "log.csv", "--alpha", 0.1, "--context", "who"], "no column 'who'"),
         (
@@ -231,7 +231,7 @@ def test_exit_code_three_when_no_beta_passes(files):
         ),
         (
             ["calibrate", "features.csv", "--alpha", 0.1, "--context", "loss"],
-            "the column 'loss' holds losses or log-probabilities",
+            "--context loss: this is the column of --loss",
         ),
         (
             [

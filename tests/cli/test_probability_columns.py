@@ -245,3 +245,31 @@ def test_a_few_dozen_copies_are_found_by_their_actions(tmp_path):
     pyarrow.parquet.write_table(pa.concat_tables([table, table.slice(100, 60)]), path)
     done = run("calibrate", path, *options)
     assert "120 of 2,060 rows are in the log more than once" in one_line(done)
+
+
+def test_columns_that_are_named_for_something_else_are_no_contexts(tmp_path):
+    extra = {"item": ACTION, "revenue": RNG.random(ROWS)}
+    path = changed(tmp_path / "log.parquet", **extra)
+    named = (*COLUMNS, "--min-propensity", 0.33, "--reward", "revenue", "--action", "item")
+    mix = ("--family", "mix", "--promise", 0.2)
+    done = run("calibrate", path, *named, *mix)
+    assert done.exit_code == 2
+    assert "could be contexts are ['segment'], if they are known before" in one_line(done)
+    for column, option in [
+        ("left", "--loss"),
+        ("item", "--action"),
+        ("revenue", "--reward"),
+        ("new", "--probability"),
+        ("propensity", "--propensity"),
+    ]:
+        for where in ((), ("--where", "segment >= 0")):
+            done = run("calibrate", path, *named, *mix, *where, "--context", column)
+            assert done.exit_code == 2
+            assert f"--context {column}: this is the column of {option}" in one_line(done)
+
+
+def test_a_promise_in_percent_is_told_the_number_it_stands_for(decisions):
+    for promise in ("8%", "8 %"):
+        done = run("calibrate", decisions, *COLUMNS, *MIX[:-1], promise)
+        assert done.exit_code == 2
+        assert f"write {promise} as 0.08" in one_line(done)

@@ -2,7 +2,10 @@
 
 import re
 
-from tests.cli.command_line import run
+import numpy as np
+
+import tether
+from tests.cli.command_line import one_line, run
 
 
 def test_the_report_is_one_html_file_without_links(store, tmp_path):
@@ -22,3 +25,16 @@ def test_the_report_of_a_release(tmp_path):
     assert "How many keys does the new system answer?" in page
     assert run("report", path, "-o", tmp_path / "page.html").exit_code == 2
     assert run("report", path, "-o", path, "--force").exit_code == 2  # never over a store
+
+
+def test_a_saved_calibration_is_told_to_be_no_store(tmp_path):
+    path = tmp_path / "found.json"
+    log = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50))
+    tether.calibrate(log, alpha=0.1).save(path)
+    for command in ("report", "status"):
+        done = run(command, path)
+        assert done.exit_code == 2
+        assert "found.json is a JSON file, such as a saved calibration, and not the store" in (
+            one_line(done)
+        )
+        assert ".plot().savefig(" in one_line(done)

@@ -131,7 +131,11 @@ def test_all_losses_equal():
         ({"alpha": {"harm": 0.1}}, ValueError, r"alpha has the losses \['harm'\] but the log"),
         ({"alpha": 0.1, "test_weight": "max"}, ValueError, r"test_weight must be one of"),
         ({"alpha": 0.1, "test_weight": -1.0}, ValueError, r"test_weight must be above 0"),
-        ({"alpha": 0.1, "family": "mix"}, ValueError, r"'empirical' of family 'mix' needs prop"),
+        (
+            {"alpha": 0.1, "family": "mix"},
+            ValueError,
+            r"family 'mix' needs the largest",
+        ),
         ({"alpha": 0.1, "family": "budgeted_clip"}, ValueError, r"needs proposals"),
         (
             {"alpha": 0.1, "family": "mix", "test_weight": "analytic"},

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -159,6 +159,102 @@ def test_where_nothing_passes_the_safe_classifier_serves_and_a_warning_says_so()
     with pytest.warns(tether.PromiseWarning, match="no useful promise"):
         model = make(alpha=0.01).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(X[:5]), 1 / 3)
+
+
+def refuted(**options):
+    """A log of another policy than the one that is passed as the safe classifier."""
+    rng = np.random.default_rng(0)
+    safe = DummyClassifier(strategy="uniform").fit(X, Y)
+    new = LogisticRegression().fit(X, Y)
+    actions = rng.choice(3, p=[0.8, 0.1, 0.1], size=1500)
+    model = TetheredClassifier(safe, new, alpha=0.72, random_state=0, **options)
+    return model.calibrate(X, actions=actions, losses=(actions != Y).astype(float))
+
+
+@pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+@pytest.mark.parametrize("family", ["mix", "clip"])
+def test_where_the_log_contradicts_itself_the_safe_classifier_serves(family):
+    with pytest.warns(tether.PromiseWarning, match="the safe classifier serves: .*does not hold"):
+        model = refuted(family=family)
+    found = model.calibration_
+    assert found.refuted_by
+    assert found.beta > 0
+    assert not found.useful
+    np.testing.assert_allclose(model.predict_proba(X[:5]), 1 / 3)
+    assert model.policy_.beta == 0
+
+
+def test_where_the_log_lacks_what_the_new_one_does_the_safe_classifier_serves():
+    rng = np.random.default_rng(0)
+    safe, new = DummyClassifier(strategy="uniform").fit(X, Y), LogisticRegression().fit(X, Y)
+    actions = rng.integers(3, size=1500)
+    kept = (actions != new.predict(X)) | (rng.random(1500) < 0.3)  # rows are missing
+    model = TetheredClassifier(safe, new, alpha=0.9, family="mix", random_state=0)
+    rows = {"actions": actions[kept], "losses": (actions != Y)[kept].astype(float)}
+    with (
+        pytest.warns(tether.AssumptionWarning),
+        pytest.warns(tether.PromiseWarning, match="the safe classifier serves"),
+    ):
+        model.calibrate(X[kept], **rows)
+    assert model.calibration_.beta > 0
+    assert not model.calibration_.covered
+    np.testing.assert_allclose(model.predict_proba(X[:5]), 1 / 3)
+
+
+def test_where_the_promise_is_of_no_use_the_safe_classifier_serves():
+    """A beta passes, but what is promised is more than twice what was asked for."""
+    rng = np.random.default_rng(2)
+    safe, new = DummyClassifier(strategy="uniform").fit(X, Y), LogisticRegression().fit(X, Y)
+    actions = rng.integers(3, size=30)
+    model = TetheredClassifier(safe, new, alpha=0.08, random_state=0)
+    with pytest.warns(tether.PromiseWarning, match="the safe classifier serves: no useful promise"):
+        model.calibrate(X[:30], actions=actions, losses=np.zeros(30))
+    assert model.calibration_.beta > 0
+    np.testing.assert_allclose(model.predict_proba(X[:5]), 1 / 3)
+
+
+def test_a_log_may_have_rewards_and_propensities_and_a_confidence():
+    rng = np.random.default_rng(0)
+    safe, new = DummyClassifier(strategy="uniform").fit(X, Y), LogisticRegression().fit(X, Y)
+    actions = rng.integers(3, size=1500)
+    losses = (actions != Y).astype(float)
+    options = {"alpha": 0.75, "confidence": 0.9}
+    model = TetheredClassifier(safe, new, random_state=0, **options)
+    beside = {"rewards": 1 - losses, "propensities": np.full(1500, 1 / 3)}
+    model.calibrate(X, actions=actions, losses=losses, **beside)
+    log = tether.make_log(safe, new, X, actions, losses, **beside)
+    assert model.calibration_.confidence == 0.9
+    assert model.calibration_.beta == tether.calibrate(log, **options).beta
+    assert tether.gain(model.calibration_).reward is not None
+    beside["propensities"] = np.full(1500, 0.5)
+    with pytest.raises(ValueError, match="propensities disagree with the safe policy"):
+        model.calibrate(X, actions=actions, losses=losses, **beside)
+    with pytest.raises(ValueError, match=r"actions and losses, beside which.*got y, rewards"):
+        model.calibrate(X, Y, rewards=1 - losses)
+
+
+class Rule(ClassifierMixin, BaseEstimator):
+    """A rule of one's own, which knows nothing of features."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 1 / 3)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_rule_without_names_of_features_serves_frames(named):
+    """Nobody fitted this estimator, so nobody is told that it was, with other features."""
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    new = LogisticRegression().fit(frame, Y) if named else Rule().fit(X, Y)
+    model = TetheredClassifier(Rule().fit(X, Y), new, alpha=0.75, random_state=0)
+    model.calibrate(frame, Y)
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    assert model.predict(frame[:3]).shape == (3,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["a", "b", "c", "d", "e"]])
 
 
 def test_it_can_be_cloned_pickled_searched_and_cross_validated():

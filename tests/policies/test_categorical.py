@@ -195,6 +195,21 @@ def test_the_beta_of_a_frame_does_not_depend_on_the_order_of_the_actions():
     assert 0 < betas.pop() < np.inf
 
 
+def test_a_classifier_over_more_actions_takes_those_it_does_not_know_with_probability_zero():
+    rng = np.random.default_rng(5)
+    features, names = rng.normal(size=(60, 2)), rng.choice(["b", "d"], size=60)
+    model = LogisticRegression().fit(features, names)
+    plain = np.exp(tether.Categorical.from_classifier(model).log_prob_all(features))
+    for actions in (["a", "b", "c", "d"], ["d", "c", "b"]):
+        policy = tether.Categorical.from_classifier(model, actions, temperature=1.0)
+        table = np.exp(policy.log_prob_all(features))
+        np.testing.assert_allclose(table[:, [actions.index("b"), actions.index("d")]], plain)
+        assert not table[:, actions.index("c")].any()
+        assert set(policy.sample(features, rng)) <= {"b", "d"}
+    with pytest.raises(ValueError, match="lacks 1 of 2, such as 'b'"):
+        tether.Categorical.from_classifier(model, ["a", "d"])
+
+
 def test_a_model_of_an_outcome_is_told_to_be_no_policy():
     rng = np.random.default_rng(5)
     features, opened = rng.normal(size=(60, 2)), rng.random(60) < 0.3

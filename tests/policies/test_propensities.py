@@ -212,7 +212,8 @@ def test_what_is_missing_is_said():
         tether.make_log(safe, optimized, context, action, loss, min_propensity=0.5)
     log = tether.make_log(None, optimized, context, action, loss, propensities=p)
     with pytest.raises(
-        ValueError, match=r"needs proposals.*or state the largest ratio: min_propensity in"
+        ValueError,
+        match=r"needs the largest ratio \(min_propensity in tether.make_log,.*, or proposals",
     ):
         tether.calibrate(log, alpha=0.5, family="mix")
     with pytest.raises(ValueError, match=r"use family=.mix., or pass the safe policy"):

@@ -142,3 +142,21 @@ def test_a_calibration_that_is_not_useful_is_told_when_a_policy_is_made_or_loade
     assert not none.exists
     tether.Tethered(safe, optimized, none)  # beta = 0 is the safe policy
     tether.Tethered(safe, optimized, found.beta)  # a number has no promise
+
+
+def test_without_a_safe_policy_no_share_is_told_of_a_log_that_contradicts_itself():
+    """A beta of a refuted log has a share, of which no request should go anywhere."""
+    rng = np.random.default_rng(0)
+    new = tether.Categorical.from_probabilities([0.1, 0.2, 0.7])
+    shown = rng.choice(3, p=[0.6, 0.3, 0.1], size=2000)
+    propensity = np.array([0.1, 0.3, 0.6])[shown]  # of actions in another order
+    with pytest.warns(tether.AssumptionWarning):
+        log = tether.make_log(
+            None, new, None, shown, np.zeros(2000), propensities=propensity, min_propensity=0.1
+        )
+    found = tether.calibrate(log, alpha=0.2, family="mix")
+    assert found.exists
+    assert found.refuted_by
+    assert not found.useful
+    with pytest.raises(TypeError, match="leave all requests where they are"):
+        tether.Tethered(None, new, found)

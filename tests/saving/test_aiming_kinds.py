@@ -1,6 +1,7 @@
 """Aimed policies and fitted loss models are the same after they were saved."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tether
@@ -16,9 +17,16 @@ from tether.aiming import (
     fit_loss,
 )
 from tether.aiming.pair_features import PairFeatures
+from tether.aiming.saved_log_odds import LinearLogOdds
 from tether.policies import Picker
 from tether.saving import policy_from_bytes, policy_to_bytes
-from tether.saving.aiming_kinds import _aimed_policy, _fitted_loss, _linear, _trees
+from tether.saving.aiming_kinds import (
+    _aimed_policy,
+    _fitted_loss,
+    _linear,
+    _pair_features,
+    _trees,
+)
 
 OPTIMIZED = tether.Categorical.from_probabilities([0.1, 0.2, 0.7])
 
@@ -144,3 +152,21 @@ def test_numbers_that_are_not_finite_are_refused():
         _linear(np.array([1.0, np.nan]), 0.0)
     with pytest.raises(ValueError, match="multiplier must be finite"):
         _aimed_policy(OPTIMIZED, {"": trees()}, {"": np.inf})
+
+
+def test_features_of_words_are_saved_and_loaded():
+    frame = pd.DataFrame({"plan": ["basic", "plus", "trial"] * 4, "age": np.arange(12.0)})
+    policy = tether.Categorical.from_probabilities([0.2, 0.3, 0.5])
+    features = PairFeatures(frame, np.arange(12) % 3, (policy,))
+    loss = FittedLoss(
+        "linear", 1.0, 0.1, (LinearLogOdds(np.arange(20.0), -3.0),), features, 0.0, 1.0
+    )
+    aimed = AimedPolicy(policy, {"": loss}, {"": 2.0})
+    loaded = policy_from_bytes(policy_to_bytes(aimed))
+    np.testing.assert_array_equal(loaded.log_prob_all(frame), aimed.log_prob_all(frame))
+
+
+@pytest.mark.parametrize("words", [None, ("plan",), (np.array([1.0]),), [None]])
+def test_words_of_another_kind_are_refused(words):
+    with pytest.raises(ValueError, match="words must be a list of words, or None"):
+        _pair_features(None, words, *[np.zeros(0)] * 2, False, (), *[np.zeros(0)] * 2)

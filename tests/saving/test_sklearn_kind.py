@@ -53,6 +53,14 @@ def test_classifiers_as_policies(model):
     )
 
 
+def test_a_classifier_over_more_actions():
+    model = logistic().fit(FEATURES, LABELS)
+    policy = tether.Categorical.from_classifier(model, actions=["none", "wait", "treat"])
+    loaded = round_trip(policy, FEATURES)
+    assert loaded.actions.tolist() == ["none", "wait", "treat"]
+    assert np.isneginf(loaded.log_prob_all(FEATURES)[:, 0]).all()
+
+
 def test_a_classifier_is_saved_as_the_policy_that_it_is_taken_for():
     loaded = policy_from_bytes(policy_to_bytes(logistic().fit(FEATURES, LABELS)))
     assert isinstance(loaded, tether.Categorical)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
+from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether.aiming.held_out_fits import (
@@ -34,6 +35,7 @@ from tether.aiming.held_out_fits import (
     spread_folds,
 )
 from tether.aiming.pair_features import PairFeatures
+from tether.policies.policy import as_policy
 
 LEAST_GAIN = 2.0
 """How many nats of held-out likelihood a more complex kind must gain: two numbers, shift and slope,
@@ -133,7 +135,8 @@ def fit_loss(
     Parameters
     ----------
     contexts : array-like, data frame, int or None
-        The contexts of the rows, in numbers, or None where there are none.
+        The contexts of the rows, or None where there are none. Columns hold numbers or words, such
+        as those of a frame; the most frequent words become indicators.
     actions : array-like
         The actions that were taken: numbers, or labels.
     losses : array-like of float
@@ -147,7 +150,7 @@ def fit_loss(
         The largest possible loss.
     policies : sequence of Policy, default ()
         Policies whose log-probabilities are features of the model: the safe policy, which rarely
-        does what is harmful, and the optimized one.
+        does what is harmful, and the optimized one. Classifiers will do.
 
     Returns
     -------
@@ -172,7 +175,7 @@ def fit_loss(
     """
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "weights": weights}
     check_row_indexes(columns)
-    taken = np.asarray(actions)
+    taken = plain_column("actions", actions)
     rows = as_contexts(contexts, taken)
     limit = validate.number("bound", bound, above=0, below=np.inf)
     share = validate.floats("losses", losses) / limit
@@ -181,7 +184,11 @@ def fit_loss(
         validate.reject("losses", share * limit, ~((share >= 0) & (share <= 1)), f"[0, {limit:g}]")
     weight = np.ones(len(share)) if weights is None else _checked_weights(weights, len(share))
     fold = spread_folds(share, validate.generator("rng", rng))
-    features = PairFeatures(rows, taken, policies)
+    scoring = [
+        each if hasattr(each, "log_prob") else as_policy(f"policies[{place}]", each)
+        for place, each in enumerate(policies)
+    ]
+    features = PairFeatures(rows, taken, scoring)
     base = float(np.average(share, weights=weight))
     constant = logit(np.array([(base * len(share) + 0.5) / (len(share) + 1)]))[0]
     best = FittedLoss("constant", limit, 0.0, (), features, float(constant), 0.0)

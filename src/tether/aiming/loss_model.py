@@ -36,8 +36,9 @@ class EstimatorLosses:
     estimator : scikit-learn classifier or regressor
         A fitted model.
     features : callable, optional
-        A function of (contexts, actions) that returns a matrix with one row per action; by default
-        the columns of the contexts, then those of the actions.
+        A function of (contexts, actions) that returns a matrix or a frame with one row per action.
+        By default the columns of the contexts, then those of the actions; a model that was fitted
+        on a frame with one more column than the contexts gets the actions in that column.
     """
 
     def __init__(self, estimator: Any, features: Features | None = None) -> None:
@@ -61,11 +62,25 @@ class EstimatorLosses:
         ndarray of float
             One predicted loss per action.
         """
-        matrix = feature_matrix(self.features, contexts, actions)
+        matrix = self._inputs(contexts, actions)
         if hasattr(self.estimator, "predict_proba"):
             classes = np.asarray(self.estimator.classes_, dtype=np.float64)
             return np.asarray(self.estimator.predict_proba(matrix) @ classes)
         return np.asarray(self.estimator.predict(matrix), dtype=np.float64)
+
+    def _inputs(self, contexts: Any, actions: NDArray[Any]) -> Any:
+        """What the model was fitted on: a frame with the actions in a column, or a matrix."""
+        if self.features is None:
+            names = list(getattr(self.estimator, "feature_names_in_", ()))
+            lacking = [name for name in names if name not in getattr(contexts, "columns", names)]
+            if hasattr(contexts, "assign") and len(lacking) == 1:
+                return contexts.assign(**{str(lacking[0]): actions})[names]
+            return feature_matrix(None, contexts, actions)
+        made = self.features(contexts, actions)
+        if not hasattr(made, "columns"):
+            return feature_matrix(lambda *_: made, contexts, actions)
+        validate.same_length("the result of features", made, "its actions", len(actions))
+        return made
 
 
 def as_loss_model(name: str, model: Any, features: Features | None = None) -> LossModel:

@@ -1,6 +1,7 @@
 """What a loss model sees of an action in its context: numbers, with products of the two.
 
 Actions that are few (or text) are indicators, one per action; others are their numbers and squares.
+Columns of words in the contexts are indicators, too (`tether.aiming.context_numbers`).
 The features are those of the context, those of the action, and all their products, so that a
 linear model has a slope of its own for every action. A number of a context that is missing (NaN) or
 infinite counts as the mean of its column. Policies may add their log-probabilities: a
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.contexts import length, take
 from tether._core.types import Floats
+from tether.aiming.context_numbers import context_numbers, find_words
 from tether.policies.categorical import positions
 from tether.policies.policy import is_finite
 from tether.policies.shortlist_rows import without_candidates
@@ -60,7 +62,8 @@ class PairFeatures:
         self.policies = tuple(policies)
         given, taken = without_candidates(contexts, actions)
         self.indicated = _few_actions(taken)
-        columns = _context_columns(given, len(taken))
+        self.words = find_words(given)
+        columns = context_numbers(given, len(taken), self.words)
         self.products = products and columns.shape[1] <= MAX_CONTEXT_COLUMNS_WITH_PRODUCTS
         self.means, self.scales = _mean_and_scale(columns)
         self.centers, self.spreads = np.zeros(len(self.policies)), np.ones(len(self.policies))
@@ -131,7 +134,7 @@ class PairFeatures:
 
     def _matrix(self, contexts: Any, actions: NDArray[Any], scores: Floats) -> Floats:
         contexts, actions = without_candidates(contexts, actions)
-        columns = _context_columns(contexts, len(actions))
+        columns = context_numbers(contexts, len(actions), self.words)
         known = np.where(np.isfinite(columns), columns, self.means)
         given = (known - self.means) / self.scales
         taken = self._action_columns(actions)
@@ -178,14 +181,3 @@ def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:
             f"loss model of your own"
         )
     return None
-
-
-def _context_columns(contexts: Any, rows: int) -> Floats:
-    if isinstance(contexts, int):
-        return np.zeros((rows, 0))
-    table = np.asarray(contexts)
-    if table.dtype.kind not in "fiub":
-        raise TypeError(
-            f"contexts must hold numbers, got dtype {table.dtype}: pass a loss model of your own"
-        )
-    return table.reshape(len(table), -1).astype(np.float64)

@@ -30,6 +30,7 @@ from tether.control.calibration import Calibration
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.log import Log
+from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.policy import as_policy, is_finite, shared_actions
 from tether.policies.shortlist import Shortlist
@@ -141,6 +142,7 @@ def tables_of(
                 f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
                 f"tether.Shortlist(safe, optimized); got {shown(policy)}"
             )
+        safe, policy = align_actions(safe, policy)
         actions = shared_actions((safe, policy), ("safe", name))
         assert actions is not None
         taken = positions(actions, rows.actions)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, take
+from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.policies.shortlist_rows import without_candidates
@@ -86,7 +86,7 @@ def as_rows(
     """Rows from columns, checked for equal lengths."""
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
     check_row_indexes(columns)
-    taken = np.asarray(actions)
+    taken = plain_column("actions", actions)
     checked = as_contexts(contexts, taken)
     loss = each_loss(losses, lambda values: validate.floats("losses", values))
     reward = validate.rewards("rewards", rewards, len(taken))

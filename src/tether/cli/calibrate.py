@@ -10,6 +10,7 @@ import typer
 
 import tether
 from tether._core import progress
+from tether._core.text_hints import number_hint
 from tether.cli.log_files import (
     ContextOption,
     LossOption,
@@ -24,6 +25,8 @@ from tether.cli.log_files import (
     SourceOption,
     read_log_files,
 )
+from tether.cli.missing_losses import MissingOption, with_option
+from tether.cli.plan_command import plan_command
 from tether.cli.probability_columns import (
     ActionOption,
     DoubtfulColumnsError,
@@ -53,16 +56,25 @@ from tether.control.score_checks import has_equal_scores
 
 @dataclass(frozen=True)
 class CalibrationWithGain:
-    """What is shown: a calibration, what it buys, and what other promises or alphas would buy."""
+    """What is shown: a calibration, what it buys, and what other promises or alphas would buy.
+
+    Where nothing passes, also the command that says how many rows would.
+    """
 
     calibration: tether.Calibration
     gain: tether.Gain
     what_if: AlphaGrid | None
+    plan_command: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The entries of the calibration, and those of its gain."""
         others = None if self.what_if is None else self.what_if.to_dict()
-        return {**self.calibration.to_dict(), "gain": self.gain.to_dict(), "what_if": others}
+        return {
+            **self.calibration.to_dict(),
+            "gain": self.gain.to_dict(),
+            "what_if": others,
+            "plan_command": self.plan_command,
+        }
 
     def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
         """Save the calibration alone."""
@@ -72,6 +84,8 @@ class CalibrationWithGain:
         parts = [str(self.calibration), str(self.gain)]
         if self.what_if is not None:
             parts.append(str(self.what_if))
+        if self.plan_command is not None:
+            parts.append(f"how many rows would be enough:\n  {self.plan_command}")
         return "\n\n".join(parts)
 
 
@@ -130,6 +144,7 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
+    missing: MissingOption = None,
     where: WhereOption = None,
     max_rows: MaxRowsOption = None,
     out: Annotated[Path | None, typer.Option(help="Save the calibration as JSON.")] = None,
@@ -182,7 +197,8 @@ def calibrate(
                 settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
                 asked: dict[str, Any] = {"promises" if promise else "alphas": what_if}
                 others = tether.gain_over_alphas(actions, draws, **asked, **settings)
-            return CalibrationWithGain(found, tether.gain(found), others)
+            rows_needed = plan_command(found, actions)
+            return CalibrationWithGain(found, tether.gain(found), others, rows_needed)
 
     def read_files() -> tuple[Any, Any]:
         return read_log_files(
@@ -201,6 +217,8 @@ def calibrate(
             reward=reward,
             max_rows=max_rows,
             where=where,
+            missing=missing,
+            bound=options["bound"],
         )
 
     try:
@@ -208,6 +226,8 @@ def calibrate(
     except DoubtfulColumnsError as error:
         print_error("no useful promise:", str(error))
         raise typer.Exit(NOTHING_PASSES) from error
+    except ValueError as error:  # of rows that are read in parts
+        raise ValueError(with_option(str(error))) from error
     show_and_save(result, saved, as_json=as_json)
     if not result.calibration.useful:
         raise typer.Exit(NOTHING_PASSES)
@@ -230,7 +250,7 @@ def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{option} must be a number, got {text!r}") from None
+        raise ValueError(f"{option} must be a number, got {text!r}{number_hint(text)}") from None
 
 
 def _number_or_word(text: str) -> float | str:

@@ -27,7 +27,7 @@ class ColumnArray:
 
     def __init__(self, name: str, dtype: np.dtype[Any]) -> None:
         self.name, self.dtype = name, dtype
-        self.missing = 0
+        self.missing, self.is_number = 0, False
 
     @property
     def bytes_per_row(self) -> float:
@@ -46,6 +46,9 @@ class ColumnArray:
     def fill(self, start: int, chunk: pa.Array) -> None:
         """Put a batch of values at a position."""
         self.missing += chunk.null_count
+        if chunk.null_count and self.is_number and pa.types.is_boolean(chunk.type):
+            chunk = chunk.cast(pa.int8())
+            self._array = self._array.astype(np.float64)  # a missing one is a NaN
         values = chunk.to_numpy(zero_copy_only=False)
         if pa.types.is_null(chunk.type):
             values = np.full(len(chunk), np.nan)
@@ -112,7 +115,9 @@ def make_column(name: str, kind: pa.DataType, is_number: bool) -> ColumnArray:
         return ColumnArray(name, np.dtype(np.float64))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         dtype = np.float64 if is_number and pa.types.is_integer(kind) else kind.to_pandas_dtype()
-        return ColumnArray(name, np.dtype(dtype))
+        column = ColumnArray(name, np.dtype(dtype))
+        column.is_number = is_number
+        return column
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return ColumnArray(name, pa.array([], kind).to_numpy(zero_copy_only=False).dtype)
     raise ValueError(f"column {name!r} must hold numbers, booleans, text or times, got {kind}")

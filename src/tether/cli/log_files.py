@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,11 @@ from tether._core.frame_contexts import (
 from tether._core.frames import NoSuchColumnError
 from tether.cli.file_rows import hash_columns
 from tether.cli.memory_limit import TooManyRowsError
+from tether.cli.missing_losses import (
+    with_option,
+    with_worst_cases,
+    worst_cases,
+)
 from tether.cli.probability_columns import DoubtfulColumnsError, ProbabilityColumns
 from tether.cli.scanned_paths import (
     column_types,
@@ -52,7 +57,10 @@ OptimizedOption = Annotated[
 ]
 ContextOption = Annotated[
     list[str] | None,
-    typer.Option(help="The column of contexts; repeat for several feature columns."),
+    typer.Option(
+        help="The column of contexts, known before an action is chosen; repeat for several feature "
+        "columns."
+    ),
 ]
 NoContextOption = Annotated[
     bool, typer.Option("--no-context", help="Neither policy depends on a context.")
@@ -98,12 +106,25 @@ def read_log_files(
     max_rows: int | None = None,
     where: list[str] | None = None,
     probabilities: ProbabilityColumns | None = None,
+    missing: str | None = None,
+    bound: float | Mapping[str, float] = 1.0,
 ) -> tuple[Any, Any]:
     """The log and the proposals that these options name, in memory or in parts.
 
     They are read in parts where one of them is a folder, a glob, too large for memory, or filtered.
     """
     names = loss or ["loss"]
+    counted_as = worst_cases(missing, names, bound)
+    stated = probabilities or ProbabilityColumns()
+    stated_for = {name: "--loss" for name in names}
+    stated_for |= {} if reward is None else {reward: "--reward"}
+    stated_for |= stated.options
+    for name in context or []:
+        if name in stated_for:
+            raise ValueError(
+                f"--context {name}: this is the column of {stated_for[name]}. A context is what is "
+                f"known before an action is chosen, and the policies look at"
+            )
     columns: dict[str, Any] = {
         "context": _stated_contexts(context, no_context),
         "log_safe": log_safe,
@@ -111,16 +132,17 @@ def read_log_files(
         "log_mix": log_mix,
     }
     rewards = [] if reward is None else [reward]
-    stated = probabilities or ProbabilityColumns()
     shares = {"safe_share": safe_share, "max_ratio": max_ratio}
-    if is_in_parts(log, where) or is_in_parts(proposals, where):
-        return _scanned(log, proposals, names, columns, shares, reward, source, where, stated)
-    try:
-        return _in_memory(log, proposals, names, columns, shares, rewards, source, max_rows, stated)
-    except TooManyRowsError:
-        if log.suffix != ".parquet":
-            raise
-        return _scanned(log, proposals, names, columns, shares, reward, source, where, stated)
+    taken = log, proposals, names, columns, shares, stated, counted_as
+    with _naming_contexts(log, stated_for):
+        if is_in_parts(log, where) or is_in_parts(proposals, where):
+            return _scanned(*taken, reward, source, where)
+        try:
+            return _in_memory(*taken, rewards, source, max_rows)
+        except TooManyRowsError:
+            if log.suffix != ".parquet":
+                raise
+            return _scanned(*taken, reward, source, where)
 
 
 def _scanned(
@@ -129,10 +151,11 @@ def _scanned(
     losses: list[str],
     columns: dict[str, Any],
     shares: dict[str, Any],
+    stated: ProbabilityColumns,
+    counted_as: dict[str, float],
     reward: str | None,
     source: str | None,
     where: list[str] | None,
-    stated: ProbabilityColumns,
 ) -> tuple[Any, Any]:
     """The log and the proposals in parts, of which only the named columns are read."""
     require_parquet(log, proposals)
@@ -141,8 +164,14 @@ def _scanned(
     with _naming_the_file(log, stated):
         condition = row_condition(where, measured, column_types(log) if where else None)
         loss: Any = losses[0] if len(losses) == 1 else losses
-        scores_of = columns["log_safe"], columns["log_optimized"]
-        opened, shares["max_ratio"] = stated.scan(log, condition, *scores_of, shares["max_ratio"])
+        opened, shares["max_ratio"] = stated.scan(
+            log,
+            condition,
+            columns["log_safe"],
+            columns["log_optimized"],
+            shares["max_ratio"],
+            counted_as,
+        )
         actions = tether.Log.scan(opened, loss=loss, reward=reward, **shares, **columns)
     if proposals is None:
         return actions, None
@@ -158,15 +187,16 @@ def _in_memory(
     names: list[str],
     columns: dict[str, Any],
     shares: dict[str, Any],
+    stated: ProbabilityColumns,
+    counted_as: dict[str, float],
     rewards: list[str],
     source: str | None,
     max_rows: int | None,
-    stated: ProbabilityColumns,
 ) -> tuple[tether.Log, tether.Proposals | None]:
     with _naming_the_file(log, stated):
         numbers = [*names, *rewards, *stated.names]
         others = [*numbers, "max_ratio", stated.action or "action"]
-        table = _read(log, columns, others, numbers, max_rows)
+        table = with_worst_cases(_read(log, columns, others, numbers, max_rows), counted_as)
         table, shares["max_ratio"] = stated.read(
             table, columns["log_safe"], columns["log_optimized"], shares["max_ratio"]
         )
@@ -214,15 +244,11 @@ def _read(
 
 @contextmanager
 def _naming_the_file(path: Path, stated: ProbabilityColumns | None = None) -> Iterator[None]:
-    """Say in which file an error is, and how contexts are stated on the command line."""
+    """Say in which file an error is."""
     try:
         yield
-    except ContextsNotStatedError as error:
-        raise ValueError(
-            f"{path}: contexts must be stated: --context COLUMN (repeat it for several feature "
-            f"columns), or --no-context if neither policy depends on a context; "
-            f"{describe_candidates(error.candidates)}"
-        ) from error
+    except ContextsNotStatedError:
+        raise
     except NoSuchColumnError as error:
         made = {"log_safe", "log_optimized"} if stated is not None and stated.names else set()
         known = [name for name in error.known if name not in made]
@@ -231,8 +257,26 @@ def _naming_the_file(path: Path, stated: ProbabilityColumns | None = None) -> It
     except (TooManyRowsError, DoubtfulColumnsError):  # the first is no error if read in parts
         raise
     except (ValueError, TypeError) as error:
-        message = str(error)
+        message = with_option(str(error))
         raise ValueError(message if str(path) in message else f"{path}: {message}") from error
+
+
+@contextmanager
+def _naming_contexts(path: Path, stated_for: Collection[str]) -> Iterator[None]:
+    """Say how contexts are stated on the command line, and which columns could be some.
+
+    Those that were named for something else are not.
+    """
+    try:
+        yield
+    except ContextsNotStatedError as error:
+        left = [name for name in error.candidates if name not in stated_for]
+        after = ", if they are known before the action is chosen" if left else ""
+        raise ValueError(
+            f"{path}: contexts must be stated: --context COLUMN (repeat it for several feature "
+            f"columns), or --no-context if neither policy depends on a context; "
+            f"{describe_candidates(left)}{after}"
+        ) from error
 
 
 def _naming_options(argument: str, stated: ProbabilityColumns | None) -> str:

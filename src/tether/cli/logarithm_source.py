@@ -1,15 +1,19 @@
-"""Files with columns of probabilities, of which logarithms are taken while they are read."""
+"""Files of which columns are changed while they are read.
+
+Logarithms are taken of columns of probabilities, and missing losses are counted as the worst case.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tether._core.kernels import Columns, Kernel, needs_whole_parts
 from tether._core.types import Floats
+from tether.cli.missing_losses import filled
 from tether.control.log_checks import SHARE_TOLERANCE
 from tether.scan.source import Source
 
@@ -21,6 +25,8 @@ class Logarithms:
     made: tuple[tuple[str, str, Callable[[Any], Floats]], ...] = ()
     log_safe: str = "log_safe"
     min_propensity: float | None = None
+    counted_as: Mapping[str, float] = field(default_factory=dict)
+    """What a missing loss of some columns counts as."""
 
     def read_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The columns of a file that columns with these names are made of."""
@@ -31,6 +37,8 @@ class Logarithms:
         """The columns with these names, from what was read."""
         made = {target: logs(read[column]) for target, column, logs in self.made if target in names}
         found = {name: made[name] if name in made else read[name] for name in names}
+        for name in found.keys() & self.counted_as.keys():
+            found[name] = filled(found[name], self.counted_as[name])
         if self.min_propensity is not None and self.log_safe in found:
             lowest = float(np.min(found[self.log_safe]))
             if lowest < np.log(self.min_propensity) - SHARE_TOLERANCE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,6 +78,16 @@ class ProbabilityColumns:
         """The columns that are read."""
         return [name for name in (self.propensity, self.probability) if name is not None]
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Which option names which column, that of the actions included."""
+        given = {
+            self.propensity: "--propensity",
+            self.probability: "--probability",
+            self.action or ("action" if self.names else None): "--action",
+        }
+        return {name: option for name, option in given.items() if name is not None}
+
     def scan(
         self,
         path: Path,
@@ -85,6 +95,7 @@ class ProbabilityColumns:
         log_safe: str,
         log_optimized: str,
         max_ratio: float | None,
+        counted_as: Mapping[str, float],
     ) -> tuple[Any, float | None]:
         """Files in parts that have log-probabilities under these names, and max_ratio."""
         from tether.scan.source import open_source
@@ -102,9 +113,9 @@ class ProbabilityColumns:
             self._refuse_max_ratio(max_ratio)
             lowest = validate.number("--min-propensity", self.min_propensity, above=0, below=1)
             max_ratio = 1 / lowest
-        if not made and self.min_propensity is None:
+        if not made and self.min_propensity is None and not counted_as:
             return source, max_ratio
-        found = Logarithms(tuple(made), log_safe, self.min_propensity)
+        found = Logarithms(tuple(made), log_safe, self.min_propensity, counted_as)
         return LogarithmSource(source, found), max_ratio
 
     def _made(self, log_safe: str, log_optimized: str) -> Iterator[tuple[str, str, str, Logs]]:

@@ -172,7 +172,19 @@ def _command_name(command: Callable[..., Any]) -> str:
 
 
 def _check_store(store: str) -> None:
-    """Refuse a URL whose password could be taken for another part, and be shown by the driver."""
+    """Refuse a URL whose password could be taken for another part, and be shown by the driver.
+
+    A saved result, which has the form of JSON, is told to be no store.
+    """
+    if "://" not in store and Path(store).is_file():
+        with open(store, "rb") as file:
+            begins = file.read(64).lstrip()
+        if begins.startswith(b"{"):
+            raise ValueError(
+                f"{store} is a JSON file, such as a saved calibration, and not the store of a run "
+                f"or a release, which is a SQLite file or a database URL. A saved calibration is "
+                f"drawn in Python: tether.Calibration.load({store!r}).plot().savefig('found.png')"
+            )
     if not is_well_formed(store):
         raise ValueError(
             f"store must be a path or a database URL, got {redact_url(store)!r}: in a URL the "

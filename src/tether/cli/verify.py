@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import tether
 from tether._core.files import is_database
 from tether._core.verification import Verification
 from tether.cli.log_files import (
@@ -23,6 +24,7 @@ from tether.cli.log_files import (
     SourceOption,
     read_log_files,
 )
+from tether.cli.missing_losses import MissingOption
 from tether.cli.probability_columns import (
     ActionOption,
     MinPropensityOption,
@@ -30,6 +32,7 @@ from tether.cli.probability_columns import (
     ProbabilityOption,
     PropensityOption,
 )
+from tether.cli.shown_warnings import warnings_kept
 from tether.cli.terminal import VERIFICATION_FAILED, JsonOption, report_errors, require_file, show
 
 
@@ -63,6 +66,7 @@ def verify(
     action: ActionOption = None,
     source: SourceOption = None,
     reward: RewardOption = None,
+    missing: MissingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a saved result or a store: that it is as it was written, and who signed it.
@@ -77,25 +81,39 @@ def verify(
         raise ValueError("--proposals are compared together with --log")
     compared: dict[str, Any] = {}
     if log is not None:
-        compared["log"], compared["proposals"] = read_log_files(
-            log,
-            proposals,
-            loss=loss,
-            log_safe=log_safe,
-            log_optimized=log_optimized,
-            context=context,
-            no_context=no_context,
-            log_mix=log_mix,
-            safe_share=safe_share,
-            max_ratio=max_ratio,
-            probabilities=ProbabilityColumns(propensity, probability, min_propensity, action),
-            source=source,
-            reward=reward,
-        )
+        with warnings_kept():
+            compared["log"], compared["proposals"] = read_log_files(
+                log,
+                proposals,
+                loss=loss,
+                log_safe=log_safe,
+                log_optimized=log_optimized,
+                context=context,
+                no_context=no_context,
+                log_mix=log_mix,
+                safe_share=safe_share,
+                max_ratio=max_ratio,
+                probabilities=ProbabilityColumns(propensity, probability, min_propensity, action),
+                source=source,
+                reward=reward,
+                missing=missing,
+                bound=1.0 if missing is None else _saved_bounds(subject),
+            )
     result = verify_subject(subject, key, **compared)
     show(result, as_json=as_json)
     if not result.ok:
         raise typer.Exit(VERIFICATION_FAILED)
+
+
+def _saved_bounds(subject: str) -> float | dict[str, float]:
+    """The bounds of the losses of a saved calibration; 1 if it cannot be read, which is told."""
+    try:
+        constraints = tether.Calibration.load(subject).constraints
+    except (ValueError, TypeError, OSError):
+        return 1.0
+    if len(constraints) == 1:
+        return constraints[0].bound
+    return {each.name: each.bound for each in constraints}
 
 
 def verify_subject(subject: str, key: Path | None, **compared: Any) -> Verification:

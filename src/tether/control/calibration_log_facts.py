@@ -89,7 +89,8 @@ class CalibrationLogFacts:
         """The share of decisions that the optimized policy makes in a mix; None for others.
 
         Serving mix is routing: this share goes to the optimized policy, at random, and the rest to
-        the safe one.
+        the safe one. It is what beta stands for, so look at `useful` first: where that is False,
+        all decisions stay with the safe policy, whatever this share is.
         """
         return Mix().optimized_share(self.log_beta) if self.family == Mix.name else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tether._core import validate
+from tether._core.shown import few
 from tether._core.types import Floats, Losses
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
@@ -67,6 +68,12 @@ def checked_max_ratio(log: Log, max_ratio: float | None) -> float | None:
 
 def named_losses(loss: Losses, rows: int) -> dict[str, Floats]:
     """Each loss by its name, checked."""
+    columns = list(getattr(loss, "columns", ()))
+    if len(columns) > 1 and not isinstance(loss, Mapping):
+        raise ValueError(
+            f"loss is a frame with the columns {few(np.array(columns, dtype=object))}: several "
+            f"losses are passed as a mapping of columns by name, dict(frame); one loss is a column"
+        )
     named = loss if isinstance(loss, Mapping) else {"loss": loss}
     if not named:
         raise ValueError("loss is an empty mapping; at least one loss is needed")

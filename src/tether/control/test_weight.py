@@ -75,9 +75,10 @@ class TestWeight(Protocol):
 
 
 STATE_MAX_RATIO = (
-    "; or state the largest ratio: min_propensity in tether.make_log, max_ratio in tether.Log, "
-    "--min-propensity or --max-ratio on the command line"
+    "min_propensity in tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio "
+    "on the command line"
 )
+"""How the largest ratio is stated."""
 
 
 @dataclass(frozen=True)
@@ -223,16 +224,20 @@ def find_test_weight(
         return MaxRatio(float(np.log(log.max_ratio)))
     cancels = family.normalized or (family.clips and family.max_draws is None)  # ψ does
     if test_weight == "empirical" and not (bounded and cancels):
+        draws = (
+            "proposals: fresh draws among which to find the largest weight (tether.make_proposals "
+            "makes them"
+        )
+        stated = f"the largest ratio ({STATE_MAX_RATIO}), or {draws} from both policies)"
         raise ValueError(
-            f"test_weight 'empirical' of family {family.name!r} needs proposals: fresh "
-            f"draws among which to find the largest weight (tether.make_proposals makes them)"
-            + (STATE_MAX_RATIO if takes_max_ratio else "")
+            f"test_weight 'empirical' of family {family.name!r} needs "
+            f"{stated if takes_max_ratio else f'{draws})'}"
         )
     if not bounded:
         raise ValueError(
             f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
             f"have no bound; use 'empirical' with proposals, or a number"
-            + (STATE_MAX_RATIO if takes_max_ratio else "")
+            + (f"; or state the largest ratio: {STATE_MAX_RATIO}" if takes_max_ratio else "")
         )
     _require_safe_share(log, "analytic")
     return Analytic()

@@ -36,6 +36,19 @@ def checked_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     return features
 
 
+def features_noted(estimator: Any, *classifiers: Any) -> bool:
+    """Take over the number and names of features of the first fitted classifier that knows names.
+
+    Without one there is nothing to compare with, and the rows to calibrate on say them.
+    """
+    for each in classifiers:
+        if hasattr(each, "feature_names_in_"):
+            estimator.feature_names_in_ = each.feature_names_in_
+            estimator.n_features_in_ = len(each.feature_names_in_)
+            return True
+    return False
+
+
 def labelled_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """The features and labels of `fit`, checked; their number and names are noted."""
     if y is None:

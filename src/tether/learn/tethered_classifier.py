@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,18 +12,24 @@ from sklearn.utils.validation import check_is_fitted
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
+from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import PromiseWarning
 from tether.control.calibrate import calibrate as find_beta
+from tether.control.calibration_warnings import why_not_useful
 from tether.learn.action_losses import action_losses
 from tether.learn.all_or_nothing import all_or_nothing
-from tether.learn.checked_features import checked_features, labelled_rows, shared_tags
+from tether.learn.checked_features import (
+    checked_features,
+    features_noted,
+    labelled_rows,
+    shared_tags,
+)
 from tether.learn.classifier_policy import classifier_policy
 from tether.learn.drawn_actions import refuse_most_likely_classes
 from tether.learn.held_out_rows import hold_out, seed_from
 from tether.learn.known_labels import known_labels, one_label_per_row
 from tether.learn.row_draws import draw_by_row
 from tether.policies.log_from_policies import make_log
-from tether.policies.served_policies import told_elsewhere
 from tether.policies.tethered import Tethered
 
 
@@ -39,6 +44,9 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     is what `predict` does; the most likely class is promised nothing. A draw depends on
     `random_state` and on the content of its row, so the same row has the same prediction.
 
+    Where the calibration is not useful (`calibration_.useful`), the safe classifier serves,
+    whatever beta is, and a `tether.PromiseWarning` says why.
+
     Parameters
     ----------
     safe : classifier
@@ -50,6 +58,8 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The tolerated expected loss. Pass this or `promise`.
     promise : float, optional
         The whole bound to be stated.
+    confidence : float, optional
+        Promise with this probability over logs, not on average over them, as in `tether.calibrate`.
     loss : array-like or callable, optional
         What an action costs: a table of costs with one row per true class and one column per
         action, in the order of `classes_`, or a function of (labels, actions) that returns one loss
@@ -75,7 +85,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     calibration_ : Calibration
         How far the optimized classifier may go, and what is promised; it prints as a summary.
     policy_ : Tethered
-        The policy that `predict` draws from.
+        The policy that `predict` draws from; its beta is 0 where the calibration is not useful.
 
     Examples
     --------
@@ -97,6 +107,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         alpha: float | None = None,
         promise: float | None = None,
+        confidence: float | None = None,
         loss: Any = None,
         bound: float = 1.0,
         family: str = "clip",
@@ -108,6 +119,7 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.optimized = optimized
         self.alpha = alpha
         self.promise = promise
+        self.confidence = confidence
         self.loss = loss
         self.bound = bound
         self.family = family
@@ -145,6 +157,8 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         actions: ArrayLike | None = None,
         losses: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        propensities: ArrayLike | None = None,
     ) -> Self:
         """Find anew how far the optimized classifier may go, on rows that neither was fitted on.
 
@@ -162,6 +176,12 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The class that the safe classifier chose in each row.
         losses : array-like of shape (n_samples,), optional
             What each of them cost.
+        rewards : array-like of shape (n_samples,), optional
+            What each of them brought, for `tether.gain(calibration_)`.
+        propensities : array-like of shape (n_samples,), optional
+            The probability with which each of them was chosen, as it was recorded. They are
+            compared with the safe classifier's own: without them it is only noticed if the safe
+            classifier is far from what took the actions.
 
         Returns
         -------
@@ -173,8 +193,10 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If neither `y` nor both of `actions` and `losses` are passed, or they are invalid.
         """
+        logged = {"actions": actions, "losses": losses}
+        beside = {"rewards": rewards, "propensities": propensities}
         with all_or_nothing(self):
-            return self._calibrate_anew(X, y, actions, losses)
+            return self._calibrate_anew(X, y, logged, beside)
 
     def predict_proba(self, X: Any) -> Floats:
         """Compute the probability with which each class is predicted.
@@ -224,32 +246,33 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._calibrate_on_labels(rows.X_calibration, rows.y_calibration, rng)
 
     def _calibrate_anew(
-        self, X: Any, y: ArrayLike | None, actions: ArrayLike | None, losses: ArrayLike | None
+        self, X: Any, y: ArrayLike | None, logged: dict[str, Any], beside: dict[str, Any]
     ) -> Self:
-        if not hasattr(self, "fitted_here_"):  # other classifiers may have been set since
+        fitted_before = not hasattr(self, "fitted_here_")
+        if fitted_before:  # other classifiers may have been set since
             for each in (self.safe, self.optimized):
                 check_is_fitted(each)
             self.seed_ = seed_from(self.random_state)
             self.safe_, self.optimized_ = self.safe, self.optimized
             self.classes_ = np.unique(plain_column("classes_", self.safe.classes_))
-            for name in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self.safe, name):
-                    setattr(self, name, getattr(self.safe, name))
-        check_row_indexes({"X": X, "y": y, "actions": actions, "losses": losses})
-        X = checked_features(self, X)
-        if y is not None and actions is None and losses is None:
+        check_row_indexes({"X": X, "y": y, **logged, **beside})
+        note = fitted_before and not features_noted(self, self.safe, self.optimized)
+        X = checked_features(self, X, reset=note)
+        given = {"y": y, **logged, **beside}
+        passed = [name for name, value in given.items() if value is not None]
+        if passed == ["y"]:
             if callable(self.loss):  # it may know of classes that no classifier does
                 labels = one_label_per_row(y, X.shape[0])
             else:
                 labels = known_labels(y, X.shape[0], self.classes_)
             return self._calibrate_on_labels(X, labels, np.random.default_rng(self.seed_))
-        if y is None and actions is not None and losses is not None:
-            return self._calibrate(X, plain_column("actions", actions), losses, logged=True)
-        given = {"y": y, "actions": actions, "losses": losses}
-        passed = [name for name, value in given.items() if value is not None]
+        if passed[:2] == ["actions", "losses"]:
+            actions = plain_column("actions", logged["actions"])
+            return self._calibrate(X, actions, logged["losses"], beside)
         raise ValueError(
             "calibrate needs the right classes y, or what the safe classifier did: actions and "
-            f"losses; got {', '.join(passed) or 'neither'}"
+            "losses, beside which there may be rewards and propensities; got "
+            f"{', '.join(passed) or 'neither'}"
         )
 
     def _calibrate_on_labels(self, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Self:
@@ -259,25 +282,33 @@ class TetheredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._calibrate(X, actions, losses)
 
     def _calibrate(
-        self, X: Any, actions: NDArray[Any], losses: Any, *, logged: bool = False
+        self, X: Any, actions: NDArray[Any], losses: Any, beside: dict[str, Any] | None = None
     ) -> Self:
         safe = classifier_policy("safe", self.safe_, self.classes_)
         optimized = classifier_policy("optimized", self.optimized_, self.classes_)
-        log = make_log(safe, optimized, X, actions, losses)
-        if logged:
+        log = make_log(safe, optimized, X, actions, losses, **(beside or {}))
+        if beside is not None:
             refuse_most_likely_classes(safe.log_prob_all(X), log.log_safe)
-        self.calibration_ = find_beta(
-            log, alpha=self.alpha, promise=self.promise, bound=self.bound, family=self.family
+        found = find_beta(
+            log,
+            alpha=self.alpha,
+            promise=self.promise,
+            confidence=self.confidence,
+            bound=self.bound,
+            family=self.family,
         )
-        with told_elsewhere():
-            self.policy_ = Tethered(safe, optimized, self.calibration_, outside=self.outside)
-        if not self.calibration_.useful:
-            warnings.warn(
-                f"no useful promise can be made from {len(log):,} rows, and beta is "
-                f"{self.calibration_.beta:.4g}: see calibration_ for what would help",
-                PromiseWarning,
-                stacklevel=4,
-            )
+        self.calibration_ = found
+        if found.useful:
+            self.policy_ = Tethered(safe, optimized, found, outside=self.outside)
+            return self
+        self.policy_ = Tethered(safe, optimized, 0.0, family=self.family, outside=self.outside)
+        why = f"no useful promise can be made from {len(log):,} rows, as no beta passes"
+        if found.exists:
+            why = why_not_useful(found)
+        warn_user(
+            f"the safe classifier serves: {why}. calibration_.warnings says what would help",
+            PromiseWarning,
+        )
         return self
 
     def __sklearn_tags__(self) -> Any:

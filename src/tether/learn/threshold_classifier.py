@@ -16,7 +16,12 @@ from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Floats
 from tether._core.warning_categories import PromiseWarning
 from tether.learn.all_or_nothing import all_or_nothing
-from tether.learn.checked_features import checked_features, labelled_rows, shared_tags
+from tether.learn.checked_features import (
+    checked_features,
+    features_noted,
+    labelled_rows,
+    shared_tags,
+)
 from tether.learn.held_out_rows import hold_out, seed_from
 from tether.learn.known_labels import known_labels
 from tether.learn.lowered_scores import lowered_scores
@@ -214,15 +219,14 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._calibrate(rows.X_calibration, rows.y_calibration, None)
 
     def _calibrate_anew(self, X: Any, y: ArrayLike, groups: ArrayLike | None) -> Self:
-        if not hasattr(self, "fitted_here_"):  # another estimator may have been set since
+        fitted_before = not hasattr(self, "fitted_here_")
+        if fitted_before:  # another estimator may have been set since
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             self.classes_ = _two_classes(plain_column("classes_", self.estimator.classes_))
-            for name in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self.estimator, name):
-                    setattr(self, name, getattr(self.estimator, name))
         check_row_indexes({"X": X, "y": y, "groups": groups})
-        X = checked_features(self, X)
+        note = fitted_before and not features_noted(self, self.estimator)
+        X = checked_features(self, X, reset=note)
         return self._calibrate(X, known_labels(y, X.shape[0], self.classes_), groups)
 
     def _calibrate(self, X: Any, labels: NDArray[Any], groups: ArrayLike | None) -> Self:

@@ -21,7 +21,9 @@ from tether.policies.probability_functions import (
     ProbabilityFunction,
     logs_of_logits,
     logs_of_probabilities,
+    no_probabilities_hint,
 )
+from tether.policies.unknown_actions import UnknownActionsError, outcome_hint
 from tether.sampling.discrete import sample_categorical
 
 
@@ -153,7 +155,9 @@ class Categorical:
         return cls(logs_of_logits(ordered, temperature), actions)
 
     @classmethod
-    def from_classifier(cls, classifier: Any, *, temperature: float = 1.0) -> Self:
+    def from_classifier(
+        cls, classifier: Any, actions: Actions | None = None, *, temperature: float = 1.0
+    ) -> Self:
         """Turn a fitted scikit-learn classifier into a policy whose actions are its classes.
 
         The policy takes each action with the probability that the classifier predicts for it, at
@@ -163,6 +167,9 @@ class Categorical:
         ----------
         classifier : scikit-learn classifier
             A fitted classifier with `predict_proba` and `classes_`.
+        actions : array-like, optional
+            All actions, if the classifier does not know some of them, such as those that no row of
+            its training data had: it takes them with probability 0. By default its classes.
         temperature : float, default 1.0
             A temperature below 1 sharpens the distribution, above 1 flattens it.
 
@@ -175,11 +182,24 @@ class Categorical:
         ------
         TypeError
             If the classifier is not fitted or has no `predict_proba`.
+        ValueError
+            If one of its classes is not among `actions`.
         """
         if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "classes_"):
-            raise TypeError(f"classifier must be fitted and have predict_proba, got {classifier!r}")
+            raise TypeError(
+                f"classifier must be fitted and have predict_proba, got {classifier!r}"
+                f"{no_probabilities_hint(classifier)}"
+            )
         logits = ClassifierLogits(classifier)
-        return cls.from_logits(logits, classifier.classes_, temperature=temperature)
+        classes = _check_distinct(classifier.classes_)
+        listed = classes if actions is None else _check_distinct(actions)
+        unknown = set(classes.tolist()) - set(listed.tolist())
+        if unknown:
+            raise ValueError(
+                f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
+                f"{len(classes)}, such as {min(unknown)!r}"
+            )
+        return cls.from_logits(logits, listed, temperature=temperature)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """Compute the log-probability of every action in each context.
@@ -283,28 +303,12 @@ def positions(known: NDArray[Any], actions: Actions) -> Integers:
         shown = ", ".join(map(repr, known[:5].tolist()))
         raise TypeError(
             f"actions must be among {shown}, got {actions[:5].tolist()}"
-            f"{_outcome_hint(known, actions)}"
+            f"{outcome_hint(known, actions)}"
         ) from error
     unknown = known[found] != actions
     if unknown.any():
-        first = int(np.argmax(unknown))
-        shown = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
-        raise ValueError(
-            f"actions[{first}] is {actions[first].item()!r}: expected one of {shown}"
-            f"{_outcome_hint(known, actions)}"
-        )
+        raise UnknownActionsError(known, actions, np.asarray(unknown))
     return np.asarray(found, dtype=np.int64)
-
-
-def _outcome_hint(known: NDArray[Any], actions: NDArray[Any]) -> str:
-    """Whether a model of an outcome, yes or no, was taken for a policy over named actions."""
-    if known.dtype.kind not in "iubf" or known.tolist() != [0, 1] or actions.dtype.kind not in "US":
-        return ""
-    return (
-        ". A model that predicts an outcome is no policy: predict it for each action, and pass "
-        "tether.Categorical.from_probabilities with a function that returns 1 for the best action "
-        "and 0 for the others"
-    )
 
 
 def picked(table: Floats, columns: Integers) -> Floats:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether.policies.unknown_actions import TO_KNOW_MORE_ACTIONS
+
 MAX_ACTIONS_SHOWN = 3
 """How many actions of a kind an error lists."""
 
@@ -30,7 +32,9 @@ def different_actions(
             )
             if len(extra)
         ]
-        return start + ", and ".join(parts) + end
+        return (
+            f"{start}{', and '.join(parts)}; they must list the same ones. {TO_KNOW_MORE_ACTIONS}"
+        )
     place = int(np.argmax(first != second)) if len(first) == len(second) else 0
     return (
         f"{start}the same {len(first)} in another order; at position {place} {first_name} has "

@@ -26,7 +26,7 @@ from tether.control.repeated_rows import repeated_rows_warning
 from tether.policies.aligned_actions import align_actions
 from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
-from tether.policies.logged_actions import lacking_actions_warning
+from tether.policies.logged_actions import lacking_actions_warning, logged_positions
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
 from tether.policies.propensities import (
     checked_propensities,
@@ -182,7 +182,7 @@ def make_log(
             scores = policy_calls.score("logged_by", policies["logged_by"], contexts, actions)
             columns[_column("logged_by")] = scores
     else:
-        taken = positions(known, actions)
+        taken = logged_positions("safe", known, actions)
         for name, policy in policies.items():
             tables[name] = policy_calls.table(name, policy, contexts)
             columns[_column(name)] = picked(tables[name], taken)

@@ -14,10 +14,19 @@ from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
 from tether.control.coverage import COVERAGE_FALSE_ALARM, COVERAGE_MARGIN, mean_limit
-from tether.policies.categorical import picked
+from tether.policies.categorical import picked, positions
+from tether.policies.unknown_actions import UnknownActionsError
 
 MAX_ACTIONS_LISTED = 3
 """How many actions a warning names."""
+
+
+def logged_positions(name: str, known: NDArray[Any], actions: NDArray[Any]) -> Integers:
+    """The position of each logged action among those of a policy, which an error names."""
+    try:
+        return positions(known, actions)
+    except UnknownActionsError as error:
+        raise error.of_policy(name) from None
 
 
 def lacking_actions_warning(

@@ -183,6 +183,7 @@ def as_policy(name: str, policy: Any) -> Policy:
     'Gaussian'
     """
     from tether.policies.categorical import Categorical
+    from tether.policies.probability_functions import no_probabilities_hint
     from tether.policies.torch_policy import TorchPolicy
 
     if isinstance(policy, type):
@@ -201,7 +202,7 @@ def as_policy(name: str, policy: Any) -> Policy:
     method = getattr(policy, "__name__", "")
     hint = f"; pass the model itself, not its {method}" if method.startswith("predict") else ""
     if hasattr(policy, "predict"):
-        hint = (
+        hint = no_probabilities_hint(policy) or (
             ": it predicts a number, not probabilities of actions. A function that predicts it "
             "for each action makes a policy: tether.Categorical.from_logits(function, actions=..., "
             "temperature=...)"

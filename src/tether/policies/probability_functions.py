@@ -40,6 +40,8 @@ class LogitFunction:
 
     def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
         """One row of log-probabilities per context, with one column per action."""
+        if isinstance(self.function, ClassifierLogits):
+            return logs_of_logits(self.function(contexts, actions), self.temperature)
         answer = by_action("the function's result", self.function(contexts), actions)
         return logs_of_logits(answer, self.temperature)
 
@@ -50,8 +52,11 @@ class ClassifierLogits:
 
     classifier: Any
 
-    def __call__(self, contexts: Any) -> Floats:
-        """One row of log-probabilities per context."""
+    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
+        """One row of log-probabilities per context, with one column per class, or per action.
+
+        An action that the classifier does not know has probability 0.
+        """
         names = getattr(self.classifier, "feature_names_in_", None)
         if names is not None and hasattr(contexts, "columns"):
             columns = list(contexts.columns)
@@ -63,7 +68,28 @@ class ClassifierLogits:
                 f"{ONE_ROW}"
             )
         with np.errstate(divide="ignore"):
-            return np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
+            logs = np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
+        classes = np.asarray(self.classifier.classes_)
+        if actions is None or np.array_equal(classes, actions):
+            return logs
+        place = {action: column for column, action in enumerate(actions.tolist())}
+        table = np.full((len(logs), len(actions)), -np.inf)
+        table[:, [place[each] for each in classes.tolist()]] = logs
+        return table
+
+
+def no_probabilities_hint(model: Any) -> str:
+    """What gives probabilities to a classifier without them; empty for anything else."""
+    if hasattr(model, "predict_proba") or not hasattr(model, "predict"):
+        return ""
+    tags = getattr(model, "__sklearn_tags__", None)
+    kind = getattr(tags(), "estimator_type", None) if tags is not None else None
+    if kind != "classifier" and not hasattr(model, "classes_"):
+        return ""
+    return (
+        ": it predicts a class, and has no predict_proba. Wrap it in "
+        "sklearn.calibration.CalibratedClassifierCV, which gives it one"
+    )
 
 
 def logs_of_probabilities(values: ArrayLike) -> Floats:

@@ -27,8 +27,8 @@ from tether.control.contradictions import (
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
 from tether.control.refuted_log import Refutation
-from tether.policies.categorical import picked, positions
-from tether.policies.logged_actions import lacking_actions_warning
+from tether.policies.categorical import picked
+from tether.policies.logged_actions import lacking_actions_warning, logged_positions
 from tether.policies.policy import Policy, is_finite
 from tether.policies.served_policies import note_policies
 
@@ -52,7 +52,9 @@ def log_of_propensities(
     """A log of which only the propensities of the actions shown are known of the safe policy."""
     finite = is_finite(optimized)
     values = checked_propensities(propensities, len(actions), finite=finite)
-    taken = positions(optimized.actions, actions) if is_finite(optimized) else None
+    taken = None
+    if is_finite(optimized):
+        taken = logged_positions("optimized", optimized.actions, actions)
     check_one_policy(values, contexts, actions)
     log_safe = np.log(values)
     max_ratio = max_ratio_of(min_propensity, log_safe, finite=finite)

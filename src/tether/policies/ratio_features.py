@@ -44,9 +44,24 @@ def visible_columns(
 def _numbers(name: str, values: Any) -> Floats:
     table = np.asarray(values)
     if table.dtype.kind not in "fiub":
-        advice = "" if name == "features" else "; give features, a function of (contexts, actions)"
-        raise TypeError(f"{name} must hold numbers, got dtype {table.dtype}{advice}")
+        advice = ""
+        if name != "features":
+            advice = (
+                "; give features, a function of (contexts, actions) that returns what the model was"
+                " fitted on, such as lambda contexts, actions: contexts.assign(action=actions)"
+            )
+        raise TypeError(f"{name} must hold numbers, got {_described(values, table)}{advice}")
     return table.reshape(len(table), -1).astype(np.float64)
+
+
+def _described(values: Any, table: NDArray[Any]) -> str:
+    """Which columns of a frame hold no numbers, or the type of an array."""
+    names = [
+        str(name)
+        for name in getattr(values, "columns", ())
+        if np.asarray(values[name]).dtype.kind not in "fiub"
+    ]
+    return f"other values in {', '.join(names)}" if names else f"dtype {table.dtype}"
 
 
 def is_sparse(matrix: Any) -> bool:

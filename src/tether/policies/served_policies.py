@@ -74,13 +74,9 @@ def check_served(safe: Policy, optimized: Policy, found: Calibration) -> None:
 def warn_not_useful(found: Calibration | None) -> None:
     """Say that a policy is made of a calibration without a useful promise.
 
-    A beta of 0 is the safe policy, which is what should be served then. A promise that nobody has
-    asked for yet is not computed for this: its stability may take long.
+    A beta of 0 is the safe policy, which is what should be served then.
     """
-    if found is None or not found.exists or _is_told.get():
-        return
-    stated = "promise_terms" in vars(found)  # computed before, or loaded
-    if found.covered and not found.refuted_by and (not stated or found.useful):
+    if found is None or not found.exists or _is_told.get() or not _known_useless(found):
         return
     warn_user(
         f"this policy is of a calibration that is not useful; serve the safe policy instead. "
@@ -89,9 +85,18 @@ def warn_not_useful(found: Calibration | None) -> None:
     )
 
 
+def _known_useless(found: Calibration) -> bool:
+    """Whether it is known that a calibration is not useful.
+
+    A promise that nobody has asked for yet is not computed for this: its stability may take long.
+    """
+    stated = "promise_terms" in vars(found)  # computed before, or loaded
+    return not found.covered or bool(found.refuted_by) or (stated and not found.useful)
+
+
 @contextmanager
 def told_elsewhere() -> Iterator[None]:
-    """Make policies without this warning, where runs and classifiers say it in their own way."""
+    """Make policies without this warning, where runs say it in their own way."""
     token = _is_told.set(True)
     try:
         yield
@@ -115,6 +120,12 @@ def require_safe(safe: Any, beta: Any) -> None:
     share = getattr(beta, "optimized_share", None)
     if share is None:
         raise TypeError("safe must be a policy, got None")
+    if not beta.exists or _known_useless(beta):
+        why = why_not_useful(beta) if beta.exists else "no beta passes"
+        raise TypeError(
+            f"safe must be a policy, got None. This calibration is not useful: leave all requests "
+            f"where they are. {why}"
+        )
     raise TypeError(
         f"safe must be a policy, got None. This calibration of mix is served without one: give the "
         f"optimized policy a share of {share:.4g} of the requests, at random, and leave the others "

@@ -86,6 +86,7 @@ def _fitted_loss(kind: Any, models: Any, features: Any, **numbers: Any) -> Fitte
 
 def _pair_features(
     indicated: Any,
+    words: Any,
     means: Any,
     scales: Any,
     products: Any,
@@ -95,8 +96,13 @@ def _pair_features(
 ) -> PairFeatures:
     if indicated is not None and not (isinstance(indicated, np.ndarray) and indicated.ndim == 1):
         raise ValueError("indicated must be a list of actions, or None")
+    if not isinstance(words, tuple) or not all(
+        each is None or (isinstance(each, np.ndarray) and each.dtype.kind == "U" and each.ndim == 1)
+        for each in words
+    ):
+        raise ValueError("words must be a list of words, or None, for each column of the contexts")
     features = PairFeatures.__new__(PairFeatures)
-    features.indicated = indicated
+    features.indicated, features.words = indicated, words
     features.means, features.scales = _standardization("scales", means, scales)
     features.centers, features.spreads = _standardization("spreads", centers, spreads)
     if not isinstance(products, bool) or not isinstance(policies, tuple):
@@ -142,8 +148,8 @@ AIMING_KINDS = (
         build=_trees,
     ),
     of_type(
-        *("pair_features", PairFeatures, "indicated", "means", "scales", "products", "policies"),
-        *("centers", "spreads"),
+        *("pair_features", PairFeatures, "indicated", "words", "means", "scales", "products"),
+        *("policies", "centers", "spreads"),
         build=_pair_features,
     ),
     of_type("estimator_losses", EstimatorLosses, "estimator", "features", build=_estimator_losses),
