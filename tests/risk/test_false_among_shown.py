@@ -143,7 +143,7 @@ def test_so_many_items_as_are_said_to_be_needed_are_usually_enough():
         return tether.gcrc(claims, np.linspace(0.3, 0.8, 21), promise=0.1, loss=loss)
 
     needed = items_for_room(0.1, found(40_000).safe_loss)
-    assert 2 * 12 / (5 * 0.2 * (0.1 - 0.02)) == pytest.approx(needed, rel=0.1)
+    assert needed == pytest.approx(2 * 12 / (5 * 0.2 * (0.1 - 0.02)), rel=0.1)
     assert np.mean([found(needed).useful for _ in range(20)]) > 0.7
     assert np.mean([found(needed // 3).useful for _ in range(20)]) < 0.6
     assert items_for_room(0.1, 0.1) == np.inf

@@ -1,8 +1,8 @@
 """Items that look wrong in a table of claims: single claims as items, claims and items twice.
 
 A table that was joined to itself, or to one that overlaps it, has every claim of some items twice.
-That all claims of an item, with several scores among them, occur twice or a multiple of it is rarely
-a coincidence; that some of them do is common where an answer repeats itself or scores are rounded.
+That all claims of an item, with several scores among them, occur twice or a multiple of it rarely
+is coincidence; that some of them do is common where an answer repeats itself or scores are rounded.
 
 Answers that are in the table several times under different names have exactly the same scores.
 """

@@ -87,8 +87,8 @@ def safest_room(sweep: Sweep) -> ShownRoom | None:
 def items_for_room(share: float, safe_loss: float) -> float:
     """How many items are usually enough, by the mean loss of the safest threshold; may be inf.
 
-    The room per item is most_claims · (share − mean loss). About most_claims / room items leave room
-    for the next item at its worst, and so many again leave some for chance and the other terms
+    The room per item is most_claims · (share − mean loss). About most_claims / room items leave
+    room for the next item at its worst, and so many again for chance and the other terms
     (`benchmarks.labels_for_shown_share`).
     """
     return math.inf if safe_loss >= share else math.ceil(ITEMS_FACTOR / (share - safe_loss))
