@@ -38,6 +38,9 @@ from tether.risk.claim_filter import (
 from tether.risk.item_comparison import ItemCounts, add_items, count_items, require_most_claims
 from tether.risk.kept_comparison import KeptCounts, add_counts, count_kept
 
+PANDAS_INDEX = "__index_level_0__"
+"""The column in which pandas writes row labels, which nobody means."""
+
 
 @dataclass(frozen=True)
 class ClaimColumns:
@@ -59,7 +62,8 @@ class ClaimColumns:
         for option, name in self._named():
             if name is not None and names.count(name) != 1:
                 has = f"{names.count(name)} columns" if name in names else "no column"
-                raise ValueError(f"--{option}: {path} has {has} {name!r}; its columns are {names}")
+                listed = [each for each in names if each != PANDAS_INDEX]
+                raise ValueError(f"--{option}: {path} has {has} {name!r}; its columns are {listed}")
         if self.mark is not None and self.mark in names:
             raise ValueError(f"--mark: {path} has a column {self.mark!r} already")
         if selection.groups and self.group is None:

@@ -15,6 +15,9 @@ from tether.risk.loss_words import named_loss
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
 
+MAX_NAMED_GROUPS = 12
+"""How many groups a line of the summary names."""
+
 
 def describe_selection(selection: Selection) -> Description:
     """The threshold, what is promised for it, what it keeps, and what this rests on."""
@@ -31,15 +34,17 @@ def describe_selection(selection: Selection) -> Description:
     else:
         facts += _calibration_facts(selection)
     if selection.pooled_groups:
-        names = ", ".join(selection.pooled_groups)
+        names = _listed(selection.pooled_groups)
         facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
     if selection.serves and (refused := selection.refused_groups):
-        facts.append(("refused", f"{', '.join(refused)}: {_refused(selection)}"))
+        facts.append(("refused", f"{_listed(refused)}: {_refused(selection)}"))
     if (detail := selection.stability_detail) is not None:
         moved = f"replacing one item moves the threshold by {detail.epsilon:.3g} on average"
         moved = f"{moved}, {detail.largest:.3g} at most"
         if not np.isfinite(detail.epsilon):
             moved = "replacing one item can move the threshold beyond all scores"
+        if detail.lipschitz is None:
+            moved += f"; what this adds to the loss is counted, as {selection.stability_term:.2g}"
         facts.append(("stability", moved))
     return Description(
         headline=headline,
@@ -71,11 +76,29 @@ def _loss(selection: Selection) -> str:
 
 def _promise(selection: Selection) -> str:
     text = selection.statement
-    if selection.exists and not selection.useful:
+    if selection.groups:
+        text = f"{_useful_groups(selection)}: {text}"
+    elif selection.exists and not selection.useful:
         text = f"no useful promise: {text}"
     if selection.target is not None:
         text = f"{text} (asked for: at most {selection.target:g})"
     return text
+
+
+def _useful_groups(selection: Selection) -> str:
+    """In how many groups the promise is useful; the pool counts as one."""
+    useful = sum(part.useful for part in selection.groups.values())
+    if useful == 0:
+        return "no useful promise in any group"
+    every = len(selection.groups)
+    return f"useful in {useful:,} of {counted(every, 'group')}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - MAX_NAMED_GROUPS
+    listed = ", ".join(names[:MAX_NAMED_GROUPS])
+    return listed if more <= 0 else f"{listed} and {more:,} more"
 
 
 def _calibration_facts(selection: Selection) -> list[tuple[str, str]]:
@@ -177,7 +200,6 @@ def _parts_table(selection: Selection) -> Columns | None:
     if selection.groups:
         table["group"] = np.array(list(selection.groups), dtype=np.str_)
         table["threshold"] = np.array([part.threshold for part in parts])
-        table["passes"] = np.array([part.exists for part in parts])
         table["items"] = np.array([part.n_items for part in parts])
         if all(part.kept is not None for part in parts):
             table["kept"] = np.array([part.kept.share for part in parts if part.kept is not None])
