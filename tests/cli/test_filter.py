@@ -252,6 +252,19 @@ def test_items_are_counted_over_batches_and_their_limit_is_enforced(claims, tmp_
     assert run("filter", claims, *options, "--item", "no").exit_code == 2
 
 
+def test_the_row_labels_of_pandas_are_no_column_that_is_listed(tmp_path):
+    _, path = found(tmp_path)
+    new = tmp_path / "new.parquet"
+    table = {"s": SCORES, "t": TRUE, "q": ITEMS, "__index_level_0__": np.arange(4000)}
+    pyarrow.parquet.write_table(pa.table(table), new)
+    columns = ("--score", "no", "--out", tmp_path / "kept.parquet")
+    done = run("filter", new, "--threshold", path, *columns)
+    assert "its columns are ['s', 't', 'q']" in done.stderr
+    done = run("threshold", new, "--score", "no", "--label", "t", "--item", "q", "--alpha", 0.1)
+    assert "'q'" in done.stderr
+    assert "__index_level_0__" not in done.stderr
+
+
 @pytest.mark.filterwarnings("default::tether.PromiseWarning")
 def test_with_items_few_of_them_tell_other_scores(tmp_path):
     _, path = found(tmp_path)

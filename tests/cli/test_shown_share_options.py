@@ -78,6 +78,13 @@ def test_what_is_missing_is_named(table, options, message):
     assert message in one_line(done)
 
 
+def test_a_grid_can_be_listed_where_scores_are_crowded():
+    assert threshold_grid("0.9, 0.99,0.999").tolist() == [0.9, 0.99, 0.999]
+    for text in ("0.9,0.8", "0.9,0.9", "0.9,", "0.9,x", "0.9,inf"):
+        with pytest.raises(ValueError, match="must list numbers in increasing order"):
+            threshold_grid(text)
+
+
 @pytest.mark.parametrize("text", ["", "0.1", "0.1:0.9", "a:b:c", "0:1:1", "0:inf:5", "0:1:5:6"])
 def test_a_grid_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="--thresholds must be LOWEST:HIGHEST:COUNT"):

@@ -21,6 +21,7 @@ from tether._core import files, progress
 from tether.cli.scanned_paths import is_in_parts
 from tether.cli.table_file import (
     CSV_SUFFIXES,
+    PANDAS_INDEX,
     ROWS_PER_BATCH,
     check_header,
     naming_unreadable,
@@ -37,9 +38,6 @@ from tether.risk.claim_filter import (
 )
 from tether.risk.item_comparison import ItemCounts, add_items, count_items, require_most_claims
 from tether.risk.kept_comparison import KeptCounts, add_counts, count_kept
-
-PANDAS_INDEX = "__index_level_0__"
-"""The column in which pandas writes row labels, which nobody means."""
 
 
 @dataclass(frozen=True)

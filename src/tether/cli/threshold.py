@@ -81,7 +81,8 @@ def threshold(
     thresholds: Annotated[
         str | None,
         typer.Option(
-            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51. (default: every score)"
+            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51, or a list 0.9,0.99,0.999. "
+            "(default: every score)"
         ),
     ] = None,
     confidence: Annotated[

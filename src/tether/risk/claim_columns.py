@@ -25,7 +25,7 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
     return array
 
 
-def require_column(name: str, values: object) -> None:
+def require_column(name: str, values: ArrayLike) -> None:
     """Refuse a whole table where one of its columns is asked for."""
     names = [str(each) for each in getattr(values, "columns", ())]
     if names and np.ndim(values) == 2:

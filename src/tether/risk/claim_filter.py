@@ -12,7 +12,7 @@ from tether._core.types import Booleans
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.risk.claim_columns import finite_scores
-from tether.risk.group_names import group_names
+from tether.risk.group_names import group_names, listed_groups
 from tether.risk.item_comparison import count_items, require_most_claims
 from tether.risk.kept_comparison import count_kept, kept_doubts
 from tether.risk.selection import Selection
@@ -164,7 +164,7 @@ def refused_in_words(selection: Selection, claims: int) -> str:
             f"{counted(claims, 'claim')} here"
         )
     return (
-        f"{', '.join(selection.refused_groups)}: no useful promise, so {kept} is kept of their "
+        f"{listed_groups(selection.refused_groups)}: no useful promise, so {kept} is kept of their "
         f"{counted(claims, 'claim')} here"
     )
 

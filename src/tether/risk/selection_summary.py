@@ -10,13 +10,11 @@ from tether._core.columns import Columns
 from tether._core.counted import counted
 from tether._core.description import Description
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown
+from tether.risk.group_names import listed_groups
 from tether.risk.loss_words import named_loss
 
 if TYPE_CHECKING:
     from tether.risk.selection import Selection
-
-MAX_NAMED_GROUPS = 12
-"""How many groups a line of the summary names."""
 
 
 def describe_selection(selection: Selection) -> Description:
@@ -34,10 +32,10 @@ def describe_selection(selection: Selection) -> Description:
     else:
         facts += _calibration_facts(selection)
     if selection.pooled_groups:
-        names = _listed(selection.pooled_groups)
+        names = listed_groups(selection.pooled_groups)
         facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
     if selection.serves and (refused := selection.refused_groups):
-        facts.append(("refused", f"{_listed(refused)}: {_refused(selection)}"))
+        facts.append(("refused", f"{listed_groups(refused)}: {_refused(selection)}"))
     if (detail := selection.stability_detail) is not None:
         moved = f"replacing one item moves the threshold by {detail.epsilon:.3g} on average"
         moved = f"{moved}, {detail.largest:.3g} at most"
@@ -92,13 +90,6 @@ def _useful_groups(selection: Selection) -> str:
         return "no useful promise in any group"
     every = len(selection.groups)
     return f"useful in {useful:,} of {counted(every, 'group')}"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - MAX_NAMED_GROUPS
-    listed = ", ".join(names[:MAX_NAMED_GROUPS])
-    return listed if more <= 0 else f"{listed} and {more:,} more"
 
 
 def _calibration_facts(selection: Selection) -> list[tuple[str, str]]:
