@@ -45,8 +45,11 @@ def measure(shortlist: tether.Shortlist, prompts: Floats, rng: np.random.Generat
         found = tether.calibrate(log, promise=PROMISE)
         picked = shortlist.tethered(found).sample(prompts, rng)
         served.append((is_harmful(picked).mean(), score(prompts, picked[:, None]).mean()))
-    (harmful, liked), (_, error) = np.mean(served, axis=0), np.std(served, axis=0) / np.sqrt(LOGS)
-    return f"harmful {harmful:.1%}, mean score {liked:.2f} ± {error:.2f}"
+    harmful, liked = np.mean(served, axis=0)
+    error_harmful, error_liked = np.std(served, axis=0) / np.sqrt(LOGS)
+    return (
+        f"harmful {harmful:.1%} ± {error_harmful:.1%}, mean score {liked:.2f} ± {error_liked:.2f}"
+    )
 
 
 def main() -> None:

@@ -135,6 +135,31 @@ MISTAKES = {
         r"weights must have 1 dimension\(s\), got the single value 0.5",
     ),
     "a frame of losses with text": (lambda: tether.gcrc(FRAME, alpha=0.1), "got a frame with"),
+    "a table for a column of scores": (
+        lambda: tether.Claims.from_table(FRAME, "loss", "ward"),
+        r"scores must be one column, got a table with the columns \['loss', .*table\['loss'\]",
+    ),
+    "a table of claims with a digit in a name": (
+        lambda: tether.gcrc(FRAME.rename(columns={"loss": "llama33"}), promise=0.1),
+        "of a table of claims take tether.Claims.from_table",
+    ),
+    "a confidence for an expectation": (
+        lambda: tether.gcrc(CLAIMS, promise=0.3, confidence=0.9),
+        "gcrc takes no confidence, got 0.9: .* use tether.ltt",
+    ),
+    "columns of different lengths": (
+        lambda: tether.Claims.from_table([0.1, 0.2], [0, 1], ["a", "b", "c"]),
+        "items has 3 rows but the other columns have 2",
+    ),
+    "an answer of more claims than the limit": (
+        lambda: tether.gcrc(
+            tether.Claims.from_table([0.1, 0.2, 0.3], [0, 1, 1], ["a", "b", "b"]),
+            [0.1, 0.2],
+            promise=0.3,
+            loss=tether.FalseAmongShown(0.3, most_claims=1),
+        ),
+        "most_claims = 1, but 1 of 2 items have more, item 'b' 2: name the largest",
+    ),
     "claims in percent": (lambda: tether.gcrc(CLAIMS, alpha=5), r"alpha .* got 5 \(5 % is 0.05\)"),
     "a loss that is misspelled": (
         lambda: tether.gcrc(CLAIMS, alpha=0.2, loss="fpr"),

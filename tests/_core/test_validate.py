@@ -51,7 +51,7 @@ def test_labels():
         TypeError, match="c must hold one integer or string per row, got an array of dt"
     ):
         validate.labels("c", [1.5], 1)
-    with pytest.raises(ValueError, match="c has 2 rows but the other columns has 3"):
+    with pytest.raises(ValueError, match="c has 2 rows but the other columns have 3"):
         validate.labels("c", [1, 2], 3)
     with pytest.raises(ValueError, match=r"c must have 1 dimension, got shape \(1, 1\)"):
         validate.labels("c", [[1]], 1)

@@ -1,5 +1,6 @@
 """`tether filter`: a threshold that was found, applied to new claims."""
 
+import dataclasses
 import json
 import re
 
@@ -229,10 +230,57 @@ def test_the_loss_can_be_stated_and_must_match(claims, tmp_path):
     assert "expected loss" not in promise
 
 
+def test_items_are_counted_over_batches_and_their_limit_is_enforced(claims, tmp_path, monkeypatch):
+    monkeypatch.setattr("tether.cli.filtered_claims.ROWS_PER_BATCH", 6)  # items of four claims
+    scored = tether.Claims.from_table(SCORES, TRUE, ITEMS)
+    out = claims.with_name(f"kept{claims.suffix}")
+    for most, code in ((4, 0), (3, 2)):
+        loss = tether.FalseAmongShown(0.4, most_claims=4)
+        selection = tether.gcrc(scored, np.linspace(0.3, 0.8, 11), promise=0.4, loss=loss)
+        settings = {**selection.settings, "most_claims": most}
+        path = tmp_path / "found.json"
+        dataclasses.replace(selection, settings=settings).save(path, overwrite=True)
+        options = ("--threshold", path, "--score", "s", "--out", out, "--force")
+        done = run("filter", claims, *options, "--item", "q")
+        assert done.exit_code == code, done.output
+        if code:
+            assert "nothing is written: item 'q" in done.stderr
+            assert "has 4 claims, above most_claims = 3" in done.stderr
+        assert "not checked" not in done.stdout
+    text = one_line(run("filter", claims, *options))
+    assert "3 claims per item, not checked: name the items with --item" in text
+    assert run("filter", claims, *options, "--item", "no").exit_code == 2
+
+
+def test_the_row_labels_of_pandas_are_no_column_that_is_listed(tmp_path):
+    _, path = found(tmp_path)
+    new = tmp_path / "new.parquet"
+    table = {"s": SCORES, "t": TRUE, "q": ITEMS, "__index_level_0__": np.arange(4000)}
+    pyarrow.parquet.write_table(pa.table(table), new)
+    columns = ("--score", "no", "--out", tmp_path / "kept.parquet")
+    done = run("filter", new, "--threshold", path, *columns)
+    assert "its columns are ['s', 't', 'q']" in done.stderr
+    done = run("threshold", new, "--score", "no", "--label", "t", "--item", "q", "--alpha", 0.1)
+    assert "'q'" in done.stderr
+    assert "__index_level_0__" not in done.stderr
+
+
+@pytest.mark.filterwarnings("default::tether.PromiseWarning")
+def test_with_items_few_of_them_tell_other_scores(tmp_path):
+    _, path = found(tmp_path)
+    new, out = tmp_path / "new.csv", tmp_path / "kept.csv"
+    pyarrow.csv.write_csv(pa.table({"q": ITEMS[:40], "s": np.full(40, 0.01)}), new)
+    options = ("--threshold", path, "--score", "s", "--out", out, "--force", "--item", "q")
+    done = run("filter", new, *options)
+    assert done.exit_code == 3
+    assert "nothing is left of 10 of 10 items here" in one_line(done)
+    assert out.exists()
+
+
 def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
     _, path = found(tmp_path)
     out = tmp_path / "kept.parquet"
-    for share, code in ((0.4, 0), (0.6, 2)):
+    for share, code in ((0.4, 3), (0.6, 2)):
         percent = np.where(np.arange(4000) < share * 4000, SCORES / 2 + 1.1, SCORES)
         pyarrow.parquet.write_table(pa.table({"s": percent}), tmp_path / "new.parquet")
         done = run(
@@ -241,7 +289,7 @@ def test_scores_on_another_scale_are_refused_and_nothing_is_written(tmp_path):
         )
         assert done.exit_code == code, done.output
         assert "scores lie outside those of the calibration" in one_line(done)
-        assert out.exists() == (code == 0)
+        assert out.exists() == (code == 3)
         out.unlink(missing_ok=True)
     far = np.where(np.arange(4000) == 1234, 90.0, SCORES)  # one is enough
     pyarrow.parquet.write_table(pa.table({"s": far}), tmp_path / "new.parquet")
@@ -275,7 +323,7 @@ def test_scores_that_were_rescaled_are_told_by_the_share_that_is_kept(tmp_path):
         pyarrow.csv.write_csv(pa.table({**TABLE, "s": scores}), new)
         options = ("--threshold", chosen, "--score", "s", "--out", out, "--force")
         done = run("filter", new, *options)
-        assert done.exit_code == 0
+        assert done.exit_code == (3 if told else 0)
         assert ("which is more than chance explains" in one_line(done)) == told
         listed = json.loads(run("filter", new, *options, "--json").stdout)["warnings"]
         assert bool(listed) == told

@@ -43,6 +43,15 @@ def test_the_command_finds_what_python_does_and_filter_applies_it(table, tmp_pat
     assert "expected number of false claims shown, as a share of the expected number" in text
 
 
+def test_how_many_items_are_needed_is_told_by_the_room_that_they_leave(table):
+    most = ("--loss", "false_among_shown", "--most-claims", 400, "--thresholds", "0.3:0.8:11")
+    done = run("threshold", table, *COLUMNS, *most, "--promise", 0.2)
+    assert done.exit_code == 3
+    shown = SCORES >= 0.8
+    room = (0.2 * shown.sum() - (shown & ~TRUE).sum()) / 1000  # per item
+    assert f"about {np.ceil(2 * 400 / room):,.0f} items are needed" in one_line(done)
+
+
 def test_candidates_can_be_named_for_any_loss(table):
     grid = ("--thresholds", "0.3:0.8:11")
     done = run("threshold", table, *COLUMNS, *grid, "--promise", 0.2, "--json")
@@ -67,6 +76,13 @@ def test_what_is_missing_is_named(table, options, message):
     done = run("threshold", table, *COLUMNS, *options, *target)
     assert done.exit_code == 2
     assert message in one_line(done)
+
+
+def test_a_grid_can_be_listed_where_scores_are_crowded():
+    assert threshold_grid("0.9, 0.99,0.999").tolist() == [0.9, 0.99, 0.999]
+    for text in ("0.9,0.8", "0.9,0.9", "0.9,", "0.9,x", "0.9,inf"):
+        with pytest.raises(ValueError, match="must list numbers in increasing order"):
+            threshold_grid(text)
 
 
 @pytest.mark.parametrize("text", ["", "0.1", "0.1:0.9", "a:b:c", "0:1:1", "0:inf:5", "0:1:5:6"])

@@ -13,6 +13,7 @@ import tether
 from tests.risk import brute_force
 from tests.scale import scaled
 from tether.risk.claim_losses import claim_loss, needed_shown
+from tether.risk.shown_room import items_for_room
 
 MOST = 8
 ITEMS = st.lists(
@@ -106,7 +107,46 @@ def test_what_a_promise_adds_is_told_in_claims_where_it_refuses():
     assert next_item == pytest.approx(0.9 * 7)
     assert next_item < room < next_item + existence + stability
     assert "above" not in str(found)
-    assert "A lower largest threshold shows more" in text
+    rooms = [0.1 * (scores >= t).sum() - ((scores >= t) & ~true).sum() for t in grid]
+    best = f"There is more at lower ones, {max(rooms):,.4g} at {grid[np.argmax(rooms)]:g}: let"
+    assert best in text
+
+
+@pytest.mark.parametrize(
+    ("true_below", "advice"),
+    [
+        (0.97, "There is more at lower ones"),
+        (0.7, "More items, or a smaller limit most_claims, help"),
+    ],
+)
+def test_a_lower_largest_threshold_is_advised_only_where_it_has_more_room(true_below, advice):
+    """Of what scores below 0.9 a part is true; above it 99 % are, too few for 0.9 · 20."""
+    rng = np.random.default_rng(1)
+    scores = rng.random(4000)
+    true = rng.random(4000) < np.where(scores < 0.9, true_below, 0.99)
+    claims = tether.Claims(scores, true, range(0, 4001, 10))
+    loss = tether.FalseAmongShown(0.1, most_claims=200)
+    found = tether.gcrc(claims, np.linspace(0.2, 0.9, 41), promise=0.1, loss=loss)
+    assert not found.exists
+    assert advice in found.warnings[0]
+    assert ("lower" in found.warnings[0]) == ("lower" in advice)
+
+
+def test_so_many_items_as_are_said_to_be_needed_are_usually_enough():
+    rng = np.random.default_rng(2)
+    loss = tether.FalseAmongShown(0.1, most_claims=12)
+
+    def found(n_items):
+        scores = rng.random(5 * n_items)
+        true = rng.random(len(scores)) < 0.8 + 0.2 * scores
+        claims = tether.Claims(scores, true, range(0, len(scores) + 1, 5))
+        return tether.gcrc(claims, np.linspace(0.3, 0.8, 21), promise=0.1, loss=loss)
+
+    needed = items_for_room(0.1, found(40_000).safe_loss)
+    assert needed == pytest.approx(2 * 12 / (5 * 0.2 * (0.1 - 0.02)), rel=0.1)
+    assert np.mean([found(needed).useful for _ in range(20)]) > 0.7
+    assert np.mean([found(needed // 3).useful for _ in range(20)]) < 0.6
+    assert items_for_room(0.1, 0.1) == np.inf
 
 
 def world(rng, n_items):

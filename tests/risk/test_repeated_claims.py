@@ -48,6 +48,27 @@ def test_files_that_overlap_in_some_items_and_three_copies_are_told():
     assert says_repeated(joined(joined(columns, slice(None)), slice(len(columns[0]))))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_items_that_occur_twice_are_found_among_many_whose_answers_repeat_claims(seed):
+    """Scores of one digit and long answers: in most of them a claim occurs twice by chance."""
+    columns = table(seed, 1000, (5, 30), digits=1)
+    assert not says_repeated(columns)
+    assert says_repeated(joined(columns, columns[2] < 100))
+    with pytest.warns(tether.AssumptionWarning, match="1,000 of 1,000 items occur more than once"):
+        tether.Claims.from_table(*joined(columns, slice(None)))
+
+
+@pytest.mark.parametrize("levels", [2, 3, 5])
+@pytest.mark.parametrize("half", [1, 3, 10])
+def test_answers_of_an_even_number_of_claims_are_no_copies(levels, half):
+    """Then no answer can have a single claim that occurs oddly often."""
+    rng = np.random.default_rng(levels)
+    for _ in range(20):
+        item = np.repeat(np.arange(300), 2 * rng.integers(1, half + 1, size=300))
+        scores = rng.integers(levels, size=len(item)) / levels
+        assert not says_repeated((scores, rng.random(len(item)) < 0.9, item))
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("sizes", [(1, 5), (2, 3), (4, 5), (6, 9)])
 @pytest.mark.parametrize("digits", [0, 1, 2, None])

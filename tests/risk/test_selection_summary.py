@@ -28,8 +28,8 @@ def test_the_summary_says_what_matters():
     assert "the promise of CRC does not hold" in text
     text = in_one_line(tether.gcrc(CLAIMS, alpha=0.2, groups=[0] * 597 + [1] * 3))
     assert "gCRC: one threshold per group" in text
-    assert " group threshold passes items " in text
-    assert " (pooled) inf no 3 " in text
+    assert " group threshold items " in text
+    assert " (pooled) inf 3 " in text
     assert "pooled 1: too few items each" in text
     text = in_one_line(tether.ltt(CLAIMS, alpha=0.2))
     assert "confidence 0.9, procedure fixed_sequence" in text
@@ -55,7 +55,8 @@ def test_a_stability_without_a_number_is_said_in_words():
     assert np.isinf(found.stability)
     text = in_one_line(found)
     assert "moves the threshold by inf" not in text
-    assert "replacing one item can move the threshold beyond all scores" in text
+    assert "replacing one item can move the threshold beyond all scores; what this adds to" in text
+    assert f"to the loss is counted, as {found.stability_term:.2g}" in text
 
 
 def test_a_group_without_a_useful_promise_is_refused_by_name():
@@ -64,8 +65,12 @@ def test_a_group_without_a_useful_promise_is_refused_by_name():
     assert found.serves
     assert found.refused_groups == ("tiny",)
     assert "refused tiny: no useful promise" in in_one_line(found)
+    assert "promise useful in 2 of 3 groups: within each group" in in_one_line(found)
     none = tether.gcrc(CLAIMS, alpha=0.001, groups=np.arange(600) % 2)
     assert not none.serves
     assert none.refused_groups == ("0", "1")
+    assert "promise no useful promise in any group: within" in in_one_line(none)
+    many = tether.gcrc(CLAIMS, alpha=0.2, groups=np.r_[[0] * 500, np.arange(1, 101)])
+    assert "10, 11, 12 and 88 more: too few items each" in in_one_line(many)
     assert tether.gcrc(CLAIMS, alpha=0.2).refused_groups == ()
     assert tether.gcrc(CLAIMS, alpha=0.2).serves

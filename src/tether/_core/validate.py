@@ -150,7 +150,8 @@ def _described(values: Any, array: NDArray[Any]) -> str:
 def same_length(name: str, array: Sized, other: str, length: int) -> None:
     """Refuse a column whose length differs from that of another column of the same table."""
     if len(array) != length:
-        raise ValueError(f"{name} has {len(array)} rows but {other} has {length}")
+        verb = "have" if other.endswith(" columns") else "has"
+        raise ValueError(f"{name} has {len(array)} rows but {other} {verb} {length}")
 
 
 def real(name: str, value: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +34,8 @@ from tether.risk.claim_filter import (
 from tether.risk.kept_comparison import kept_doubts
 from tether.risk.loss_words import loss_in_words
 
+COUNTS = ("read", "kept", "outside", "refused")
+"""What is counted, in the result as JSON."""
 MAX_NAMED_GROUPS = 6
 """Of how many groups the promises are named one by one."""
 
@@ -46,18 +48,25 @@ class FilterResult:
     selection: Selection
     out: Path
 
+    @property
+    def doubts(self) -> list[str]:
+        """Why these scores may not be those that were calibrated."""
+        counts, found = self.claims, self.selection
+        if counts.outside > MANY_OUTSIDE * counts.read:
+            return [outside_in_words(found, counts.outside, counts.read)]
+        return kept_doubts(found, counts.by_group, counts.items)
+
     def to_dict(self) -> dict[str, Any]:
         """The counts, and what is promised, as plain values."""
         thresholds = {name: each.threshold for name, each in self.selection.groups.items()}
-        counts = asdict(self.claims)
-        counts.pop("by_group")
+        counts = {name: getattr(self.claims, name) for name in COUNTS}
         return {
             **counts,
             "threshold": thresholds or self.selection.threshold,
             "loss": self.selection.loss,
             "promise": self.selection.promise,
             "refused_groups": list(self.selection.refused_groups),
-            "warnings": kept_doubts(self.selection, self.claims.by_group),
+            "warnings": self.doubts,
             "out": str(self.out),
         }
 
@@ -77,11 +86,9 @@ class FilterResult:
         )
         if found.refused_groups:
             text += f"  refused   {refused_in_words(found, counts.refused)}\n"
-        if counts.outside > MANY_OUTSIDE * counts.read:
-            text += f"  ! {outside_in_words(found, counts.outside, counts.read)}\n"
-        else:
-            doubts = kept_doubts(found, counts.by_group)
-            text += "".join(f"  ! {doubt}\n" for doubt in doubts)
+        if (most := found.settings.get("most_claims")) is not None and counts.items is None:
+            text += f"  limit     {most} claims per item, not checked: name the items with --item\n"
+        text += "".join(f"  ! {doubt}\n" for doubt in self.doubts)
         return f"{text}  saved in {self.out}"
 
 
@@ -128,6 +135,10 @@ def filter_(
         str | None,
         typer.Option(help="The column of groups, where each has a threshold. (default: none)"),
     ] = None,
+    item: Annotated[
+        str | None,
+        typer.Option(help="The column that names the item of each claim. (default: none)"),
+    ] = None,
     loss: Annotated[
         list[str] | None,
         typer.Option(help="Refuse a selection for another loss; repeat for several."),
@@ -145,7 +156,9 @@ def filter_(
     or a glob are written into one file. Nothing is written and the exit code is 3 if the selection
     has no useful promise; with groups, if none of them has one. Nothing is written either, and the
     exit code is 2, if most scores lie outside those of the calibration, or one of them further than
-    their range is wide. Of groups without a useful
+    their range is wide, or an item (--item) has more claims than the promise is about. What is kept
+    is written, and the exit code is 3, if it is so much less or more than in the calibration that
+    these may be other scores; with --item few items suffice to tell. Of groups without a useful
     promise beside others nothing is kept (with the loss miss everything), and they are named.
     """
     require_file(threshold)
@@ -163,7 +176,7 @@ def filter_(
             f"another method or a larger {asked}",
         )
         raise typer.Exit(NOTHING_PASSES)
-    columns = ClaimColumns(score, group, mark)
+    columns = ClaimColumns(score, group, mark, item)
 
     def copy() -> FilteredClaims:
         with progress.step(f"filtering {claims}") as step:
@@ -178,4 +191,7 @@ def filter_(
         return found
 
     counts = run_interruptibly(copy)
-    show(FilterResult(counts, selection, out), as_json=as_json)
+    result = FilterResult(counts, selection, out)
+    show(result, as_json=as_json)
+    if result.doubts:
+        raise typer.Exit(NOTHING_PASSES)

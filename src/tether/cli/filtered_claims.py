@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from tether._core import files, progress
-from tether._core.types import Booleans
 from tether.cli.scanned_paths import is_in_parts
 from tether.cli.table_file import (
     CSV_SUFFIXES,
+    PANDAS_INDEX,
     ROWS_PER_BATCH,
     check_header,
     naming_unreadable,
@@ -36,12 +36,13 @@ from tether.risk.claim_filter import (
     require_scale,
     score_range,
 )
+from tether.risk.item_comparison import ItemCounts, add_items, count_items, require_most_claims
 from tether.risk.kept_comparison import KeptCounts, add_counts, count_kept
 
 
 @dataclass(frozen=True)
 class ClaimColumns:
-    """The columns of scores and groups, and that of the mark, where rows are marked, not left out.
+    """The columns of scores, groups and items, and the mark of rows that are not left out.
 
     Without a `mark`, rows that are not kept are left out.
     """
@@ -49,13 +50,18 @@ class ClaimColumns:
     score: str
     group: str | None = None
     mark: str | None = None
+    item: str | None = None
+
+    def _named(self) -> tuple[tuple[str, str | None], ...]:
+        return ("score", self.score), ("group", self.group), ("item", self.item)
 
     def check(self, path: Path, names: list[str], selection: Selection) -> None:
         """Raise unless the file has these columns and the selection fits them."""
-        for option, name in (("score", self.score), ("group", self.group)):
+        for option, name in self._named():
             if name is not None and names.count(name) != 1:
                 has = f"{names.count(name)} columns" if name in names else "no column"
-                raise ValueError(f"--{option}: {path} has {has} {name!r}; its columns are {names}")
+                listed = [each for each in names if each != PANDAS_INDEX]
+                raise ValueError(f"--{option}: {path} has {has} {name!r}; its columns are {listed}")
         if self.mark is not None and self.mark in names:
             raise ValueError(f"--mark: {path} has a column {self.mark!r} already")
         if selection.groups and self.group is None:
@@ -74,7 +80,8 @@ class ClaimColumns:
 class FilteredClaims:
     """How many claims were read and kept, are outside the calibration's scores, and are refused.
 
-    Refused are those of groups without a useful promise; `by_group` counts those of the others.
+    Refused are those of groups without a useful promise; `by_group` counts those of the others, and
+    `items` those of each item, where items are named.
     """
 
     read: int
@@ -82,6 +89,7 @@ class FilteredClaims:
     outside: int
     refused: int = 0
     by_group: KeptCounts = field(default_factory=dict)
+    items: ItemCounts | None = None
 
 
 def copy_kept(
@@ -132,7 +140,9 @@ def copy_kept(
             sum(each.outside for each in counts),
             sum(each.refused for each in counts),
             reduce(add_counts, (each.by_group for each in counts), {}),
+            None if columns.item is None else _all_items(counts),
         )
+        require_most_claims(selection, total.items or {}, "nothing is written")
         require_scale(selection, total.outside, total.read, "nothing is written")
     return total
 
@@ -148,17 +158,29 @@ def _kept(
     read, known = 0, score_range(selection)
     for batch in batches:
         scores = _numbers(columns.score, batch.column(columns.score), read)
-        keeps, refused, by_group = _keeps(batch, scores, selection, columns)
+        groups = _names(batch, columns.group)
+        keeps, refused = keep_promised(selection, scores, groups)
+        by_group, items = count_kept(selection, keeps, groups), None
+        if columns.item is not None:
+            items = count_items(selection, keeps, groups, _names(batch, columns.item))
         require_near(known, scores, "nothing is written", read)
         read += batch.num_rows
         outside = count_outside(known, scores)
         kept, left_out = int(keeps.sum()), int(refused.sum())
-        counts.append(FilteredClaims(batch.num_rows, kept, outside, left_out, by_group))
+        counts.append(FilteredClaims(batch.num_rows, kept, outside, left_out, by_group, items))
         mask = pa.array(keeps)
         if columns.mark is None:
             yield batch.filter(mask)
         else:
             yield pa.RecordBatch.from_arrays([*batch.columns, mask], schema=schema)
+
+
+def _all_items(counts: list[FilteredClaims]) -> ItemCounts:
+    """The claims of each item in all batches."""
+    total: ItemCounts = {}
+    for each in counts:
+        add_items(total, each.items or {})
+    return total
 
 
 def _claim_files(source: Path, target: Path) -> list[Path]:
@@ -191,19 +213,14 @@ def _described(schema: Any) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
 
 
-def _keeps(
-    batch: Any, scores: Any, selection: Selection, columns: ClaimColumns
-) -> tuple[Booleans, Booleans, KeptCounts]:
-    """Which claims of a batch are kept, which are of refused groups, and counts by group."""
-    if columns.group is None or not batch.num_rows:
-        kept, refused = keep_promised(selection, scores)
-        return kept, refused, count_kept(selection, kept)
-    groups = batch.column(columns.group)
-    if groups.null_count:
-        raise ValueError(f"column {columns.group!r} has {groups.null_count} missing value(s)")
-    names = groups.to_numpy(zero_copy_only=False)
-    kept, refused = keep_promised(selection, scores, names)
-    return kept, refused, count_kept(selection, kept, names)
+def _names(batch: Any, name: str | None) -> Any:
+    """A column of names without missing ones; None for no column, or no rows."""
+    if name is None or not batch.num_rows:
+        return None
+    column = batch.column(name)
+    if column.null_count:
+        raise ValueError(f"column {name!r} has {column.null_count} missing value(s)")
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _numbers(name: str, column: Any, before: int) -> Any:

@@ -45,7 +45,9 @@ def chosen_loss(
 
 
 def threshold_grid(text: str) -> Floats:
-    """Evenly spaced thresholds from LOWEST:HIGHEST:COUNT."""
+    """Evenly spaced thresholds from LOWEST:HIGHEST:COUNT, or those that are listed."""
+    if "," in text:
+        return _listed_thresholds(text)
     parts = text.split(":")
     try:
         low, high, count = float(parts[0]), float(parts[1]), int(parts[2])
@@ -60,3 +62,17 @@ def threshold_grid(text: str) -> Floats:
             f"least 2, such as 0.4:0.9:51, got {text!r}"
         )
     return np.linspace(low, high, count)
+
+
+def _listed_thresholds(text: str) -> Floats:
+    """Thresholds that are separated by commas, in increasing order."""
+    try:
+        listed = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        listed = np.array([math.nan])
+    if not np.isfinite(listed).all() or (np.diff(listed) <= 0).any():
+        raise ValueError(
+            "--thresholds must list numbers in increasing order, such as 0.9,0.99,0.999, got "
+            f"{text!r}"
+        )
+    return listed

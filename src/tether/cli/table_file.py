@@ -31,6 +31,8 @@ CSV_BLOCK_BYTES = 2**20
 LONGEST_HEADER = 2**16
 """Within so many bytes the first line of a CSV file is looked for."""
 CSV_SUFFIXES = (".csv", ".gz")
+PANDAS_INDEX = "__index_level_0__"
+"""The column in which pandas writes row labels: it is not listed among the columns of a file."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,7 @@ def _fill(
 
 def _finished(names: list[str], columns: dict[str, ColumnArray], rows: int) -> FileColumns:
     arrays = {name: column.finished(rows) for name, column in columns.items()}
+    names = [name for name in names if name != PANDAS_INDEX or name in columns]
     return FileColumns(names, arrays, {name: column.missing for name, column in columns.items()})
 
 

@@ -44,6 +44,7 @@ from tether.risk.claim_losses import FALSE_AMONG_SHOWN
 from tether.risk.methods_by_name import METHODS
 from tether.risk.scanned_claims import ScannedClaims
 from tether.risk.score_direction import INVERTED, ONE_LABEL
+from tether.risk.shown_room import items_for_room
 
 ALL_METHODS = "all"
 NOTHING_KEPT = (
@@ -80,7 +81,8 @@ def threshold(
     thresholds: Annotated[
         str | None,
         typer.Option(
-            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51. (default: every score)"
+            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51, or a list 0.9,0.99,0.999. "
+            "(default: every score)"
         ),
     ] = None,
     confidence: Annotated[
@@ -197,16 +199,20 @@ def _advice(selection: Selection) -> list[str]:
 def _items_needed(part: Selection) -> str:
     """How many items would be needed before any threshold passes."""
     safe_risk = 0.0 if math.isnan(part.safe_loss) else part.safe_loss
-    try:
-        planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
-    except ValueError:  # so much as a float cannot hold
-        return "more items are needed than can be planned for"
-    if math.isinf(planned.rows_needed):
+    if part.loss == FALSE_AMONG_SHOWN:
+        needed = items_for_room(part.tolerated, safe_risk)
+    else:
+        try:
+            planned = tether.plan(alpha=part.tolerated, bound=part.bound, safe_risk=safe_risk)
+        except ValueError:  # so much as a float cannot hold
+            return "more items are needed than can be planned for"
+        needed = math.inf if math.isinf(planned.rows_needed) else planned.rows_likely
+    if math.isinf(needed):
         return "no number of items helps while the safest threshold costs as much as is tolerated"
-    if planned.rows_likely <= part.n_items:
+    if needed <= part.n_items:
         given = counted(part.n_items, "item")
         return f"more than {given} are needed before a threshold passes"
-    return f"about {counted(planned.rows_likely, 'item')} are needed before a threshold passes"
+    return f"about {counted(int(needed), 'item')} are needed before a threshold passes"
 
 
 def _columns(path: Path, names: dict[str, str], max_rows: int | None) -> dict[str, Any] | None:

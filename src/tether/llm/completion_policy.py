@@ -138,6 +138,11 @@ class CompletionPolicy(ABC):
         """
         room = self.context_length
         reserved = self.max_new_tokens + self._tokens_beyond_completion
+        if room is not None and reserved >= room:
+            raise ValueError(
+                f"max_new_tokens = {self.max_new_tokens} leaves no room for a prompt in the "
+                f"model's context length of {room} tokens"
+            )
         return token_prompts(
             contexts,
             self.tokenizer,

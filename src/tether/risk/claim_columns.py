@@ -9,12 +9,15 @@ from tether._core import validate
 from tether._core.shown import shown
 from tether._core.types import Booleans, Floats, Integers
 
+MOST_NAMED = 6
+"""How many columns of a table an error names."""
 CLAIMS_PER_BLOCK = 1 << 18
 """Processed at once: small enough for the cache, large enough for numpy."""
 
 
 def finite_scores(name: str, values: ArrayLike) -> Floats:
     """Scores: real and finite. NaN cannot be ordered, and no threshold is safer than infinity."""
+    require_column(name, values)
     array = validate.floats(name, values)
     for start in range(0, len(array), CLAIMS_PER_BLOCK):
         if not np.isfinite(array[start : start + CLAIMS_PER_BLOCK]).all():
@@ -22,8 +25,19 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
     return array
 
 
+def require_column(name: str, values: ArrayLike) -> None:
+    """Refuse a whole table where one of its columns is asked for."""
+    names = [str(each) for each in getattr(values, "columns", ())]
+    if names and np.ndim(values) == 2:
+        raise TypeError(
+            f"{name} must be one column, got a table with the columns {names[:MOST_NAMED]}: pass "
+            f"one of them, such as table[{names[0]!r}]"
+        )
+
+
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
+    require_column(name, values)
     validate.reject_masked(name, values)
     array = np.asarray(values)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:

@@ -12,7 +12,8 @@ from tether._core.types import Booleans
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.risk.claim_columns import finite_scores
-from tether.risk.group_names import group_names
+from tether.risk.group_names import group_names, listed_groups
+from tether.risk.item_comparison import count_items, require_most_claims
 from tether.risk.kept_comparison import count_kept, kept_doubts
 from tether.risk.selection import Selection
 
@@ -31,7 +32,11 @@ MADE_ALIKE = "The promise is for scores that are made as in the calibration"
 
 
 def filter_claims(
-    selection: Selection, scores: ArrayLike, *, groups: ArrayLike | None = None
+    selection: Selection,
+    scores: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    items: ArrayLike | None = None,
 ) -> Booleans:
     """Mark the claims to keep: those with score ≥ threshold.
 
@@ -46,7 +51,11 @@ def filter_claims(
     scores : array_like
         One score per claim. May be empty, for an item without claims.
     groups : array_like, optional
-        The group of each claim. Required where the selection has one threshold per group.
+        The group of each claim, or one for all of them. Required where the selection has one
+        threshold per group.
+    items : array_like, optional
+        The name of the item that each claim belongs to: integers or strings. With it a limit on the
+        claims of an item is enforced, and few items suffice to tell other scores.
 
     Returns
     -------
@@ -60,13 +69,15 @@ def filter_claims(
     ValueError
         If a score is not finite, `groups` is missing, a group was not calibrated, scores and groups
         have different row indexes, a score lies further outside those of the calibration than
-        their range is wide, or most of at least 20 scores lie outside.
+        their range is wide, most of at least 20 scores lie outside, or an item has more claims
+        than `most_claims` of the loss `FalseAmongShown`.
 
     Warns
     -----
     AssumptionWarning
-        If many scores lie outside those of the calibration, or the share that is kept differs from
-        that of the calibration by more than chance explains.
+        If many scores lie outside those of the calibration, or the share that is kept, or the
+        number of items with nothing left, differs from the calibration by more than chance
+        explains.
     PromiseWarning
         If the selection, or the group of some claims, has no useful promise.
 
@@ -77,8 +88,12 @@ def filter_claims(
     >>> filter_claims(tether.gcrc(claims, alpha=0.1), [0.95, 0.85, 0.1])
     array([ True,  True, False])
     """
-    check_row_indexes({"scores": scores, "groups": groups})
+    if isinstance(groups, (str, int, np.str_, np.integer)):  # that of all claims
+        groups = np.full(np.size(scores), groups)
+    check_row_indexes({"scores": scores, "groups": groups, "items": items})
     kept, refused = keep_promised(selection, scores, groups)
+    named = None if items is None else count_items(selection, kept, groups, items)
+    require_most_claims(selection, named or {}, "nothing is filtered")
     known = score_range(selection)
     require_near(known, scores, "nothing is filtered")
     if refused.any():
@@ -88,7 +103,7 @@ def filter_claims(
     if outside > MANY_OUTSIDE * len(kept):
         warn_user(outside_in_words(selection, outside, len(kept)), AssumptionWarning)
         return kept
-    for doubt in kept_doubts(selection, count_kept(selection, kept, groups)):
+    for doubt in kept_doubts(selection, count_kept(selection, kept, groups), named):
         warn_user(doubt, AssumptionWarning)
     return kept
 
@@ -149,7 +164,7 @@ def refused_in_words(selection: Selection, claims: int) -> str:
             f"{counted(claims, 'claim')} here"
         )
     return (
-        f"{', '.join(selection.refused_groups)}: no useful promise, so {kept} is kept of their "
+        f"{listed_groups(selection.refused_groups)}: no useful promise, so {kept} is kept of their "
         f"{counted(claims, 'claim')} here"
     )
 

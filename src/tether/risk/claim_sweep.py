@@ -35,6 +35,7 @@ def sweep_claims(
 ) -> Sweep:
     """Sums of the losses, and on request of their envelopes, at every candidate."""
     larger = loss.safer == "larger"
+    _require_sizes(claims, loss)
     total_weight = weights.total(claims.n_items)
     weight_of_claim = None
     if weights.values is not None:
@@ -111,3 +112,16 @@ def sweep_claims(
         kept_counts=KeptCounts("claims", claims.scores, claims.offsets, read_kept),
         loss_settings=loss.settings,
     )
+
+
+def _require_sizes(claims: Claims, loss: ClaimLoss) -> None:
+    """Raise for a named item with more claims than the loss is defined for."""
+    sizes, most = np.diff(claims.offsets), loss.settings.get("most_claims", np.inf)
+    longest = int(np.argmax(sizes))
+    if claims.items is not None and sizes[longest] > most:
+        raise ValueError(
+            f"most_claims = {most:g}, but {np.count_nonzero(sizes > most):,} of "
+            f"{claims.n_items:,} items have more, item {claims.items[longest].item()!r} "
+            f"{sizes[longest]}: name the largest number that an item can have, and enforce it "
+            "where claims are shown; or leave out the items that would not be shown either"
+        )

@@ -222,7 +222,8 @@ def _tie_warning(
     return (
         f"the next lower score, {sweep.thresholds[following]:.6g}, is shared by {then - here:.1%} "
         f"of the {counts.unit}: with them the risk would be {risk:.4g}, so the threshold stays "
-        "above; scores with fewer ties can keep more",
+        "above; scores with fewer ties can keep more. The promise is a mean over all data, also "
+        "those on which the threshold falls on the other side of this tie",
     )
 
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+MAX_NAMED_GROUPS = 12
+"""How many groups are named in one line."""
+
+
+def listed_groups(names: Sequence[str]) -> str:
+    """The first names, and how many more there are.
+
+    >>> listed_groups(["a", "b"]), listed_groups(list("abcdefghijklmn"))[-17:]
+    ('a, b', 'k, l and 2 more')
+    """
+    more = len(names) - MAX_NAMED_GROUPS
+    listed = ", ".join(names[:MAX_NAMED_GROUPS])
+    return listed if more <= 0 else f"{listed} and {more:,} more"
 
 
 def group_names(labels: NDArray[Any]) -> NDArray[np.str_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,37 @@ HASH_FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 """Odd constants that spread bits over 64 of them."""
 
 
-def enough_repeated(repeated: int, partly: int) -> bool:
-    """Whether items whose claims all occur more than once are no coincidence.
+DISTINCT_CLAIMS = (2, 3, 4)
+"""From how many different claims of an item on repeated items are counted, each by itself."""
+UNLIKELY_ERRORS = 4.0
+"""By how many standard errors more items must be repeated than chance explains."""
 
-    `partly` is the number of items of which only some claims do.
+
+@dataclass(frozen=True, eq=False)
+class RepeatCounts:
+    """How many items are repeated, and how many chance explains, by `DISTINCT_CLAIMS`.
+
+    An item is repeated where the numbers of times that its different claims (score and label) occur
+    have a common divisor. Where scores are rounded this comes about by chance: each claim occurs
+    an even number of times or an odd one, much like a coin. An item of d different claims and an
+    even number of claims then has none that occurs oddly often in 1 of d·(d − 1)/2 cases in which
+    it has two, and an item with an odd number of claims has at least one. So each item of which one
+    or two claims occur oddly often stands for 2 / (d·(d − 1)) that are repeated by chance, at most.
     """
-    return repeated >= max(MIN_REPEATED_ITEMS, partly + 1)
+
+    repeated: Integers
+    by_chance: Floats
+
+    def merge(self, other: RepeatCounts) -> RepeatCounts:
+        """Those of both."""
+        return RepeatCounts(self.repeated + other.repeated, self.by_chance + other.by_chance)
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many repeated items are no coincidence."""
+        expected = self.by_chance + 1 / 3
+        unlikely = self.repeated > expected + UNLIKELY_ERRORS * np.sqrt(expected)
+        return bool((unlikely & (self.repeated >= MIN_REPEATED_ITEMS)).any())
 
 
 def repeated_in_words(repeated: int, n_items: int, rows: int, first: Any) -> str:
@@ -94,8 +120,8 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return bits ^ (bits >> np.uint64(29))
 
 
-def repeated_items(claims: Claims) -> tuple[Integers, int]:
-    """The items whose claims all occur equally often, twice or more, and how many others repeat.
+def repeated_items(claims: Claims) -> tuple[Integers, RepeatCounts]:
+    """The items whose claims occur by a common factor more often than once, and how many.
 
     Only items with several distinct scores are looked at: where all claims of an answer share its
     score, equal claims are no copies.
@@ -109,9 +135,17 @@ def repeated_items(claims: Claims) -> tuple[Integers, int]:
     starts = np.flatnonzero(new_score | np.r_[True, labels[1:] != labels[:-1]])
     times = np.diff(np.r_[starts, len(item)])
     first_of_item = np.flatnonzero(new_item[starts])
-    fewest = np.minimum.reduceat(times, first_of_item)
-    most = np.maximum.reduceat(times, first_of_item)
+    distinct = np.diff(np.r_[first_of_item, len(starts)])
+    odd = np.add.reduceat(times % 2, first_of_item)
     owners = item[starts[first_of_item]]
     several = np.bincount(item[new_score], minlength=claims.n_items)[owners] > 1
-    alike = several & (fewest == most) & (fewest > 1)
-    return owners[alike], int(np.count_nonzero(several & (most > 1) & ~alike))
+    alike = several & (np.gcd.reduceat(times, first_of_item) > 1)
+    chance = several * ((odd == 1) | (odd == 2)) * 2 / np.maximum(distinct * (distinct - 1), 1)
+    least = np.array(DISTINCT_CLAIMS)[:, None] <= distinct
+    return owners[alike], RepeatCounts(np.count_nonzero(least & alike, axis=1), least @ chance)
+
+
+def no_repeats() -> RepeatCounts:
+    """The counts where no two scores are equal."""
+    zeros = np.zeros(len(DISTINCT_CLAIMS))
+    return RepeatCounts(zeros.astype(np.int64), zeros)

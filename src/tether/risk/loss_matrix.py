@@ -59,7 +59,7 @@ def _refuse_claims(table: Any) -> None:
     The columns of a frame of losses are one per threshold, and have numbers in their names.
     """
     names = list(getattr(table, "columns", ()))
-    if names and not any(character.isdigit() for name in names for character in str(name)):
+    if not all(any(character.isdigit() for character in str(name)) for name in names):
         raise TypeError(
             f"losses must be a matrix of items × thresholds, got a frame with the columns "
             f"{names[:6]}: of a table of claims take tether.Claims.from_table(df['score'], "

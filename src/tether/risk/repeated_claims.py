@@ -1,8 +1,8 @@
 """Items that look wrong in a table of claims: single claims as items, claims and items twice.
 
 A table that was joined to itself, or to one that overlaps it, has every claim of some items twice.
-That all claims of an item, with several scores among them, occur equally often more than once is no
-coincidence; that some of them do is common where an answer repeats itself or scores are rounded.
+That all claims of an item, with several scores among them, occur twice or a multiple of it rarely
+is coincidence; that some of them do is common where an answer repeats itself or scores are rounded.
 
 Answers that are in the table several times under different names have exactly the same scores.
 """
@@ -18,7 +18,6 @@ from tether.risk.item_copies import (
     MIN_REPEATED_ITEMS,
     copied_in_words,
     distinct_scores,
-    enough_repeated,
     repeated_in_words,
     repeated_items,
     score_hashes,
@@ -54,8 +53,8 @@ def repeated_claims_warning(claims: Claims) -> str | None:
     values = np.sort(claims.scores)
     if np.count_nonzero(values[1:] == values[:-1]) < MIN_REPEATED_ITEMS:
         return None  # what takes longer is only looked at where scores are equal
-    repeated, partly = repeated_items(claims)
-    if not enough_repeated(len(repeated), partly):
+    repeated, counts = repeated_items(claims)
+    if not counts.enough:
         return _copied_items_warning(claims, values)
     rows = int(np.diff(claims.offsets)[repeated].sum())
     first = claims.items[int(repeated[0])].item()

@@ -19,9 +19,10 @@ from tether._core.types import Floats, Integers
 from tether.risk.claim_parts import ClaimPart
 from tether.risk.item_copies import (
     MIN_REPEATED_ITEMS,
+    RepeatCounts,
     copied_in_words,
     distinct_scores,
-    enough_repeated,
+    no_repeats,
     repeated_in_words,
     repeated_items,
     score_hashes,
@@ -36,11 +37,11 @@ MOST_SCORES = 64
 
 @dataclass(frozen=True, eq=False)
 class CountedCopies:
-    """Items whose claims all occur more than once, items of which some do, and equal items."""
+    """Items whose claims all occur more than once, how many by chance, and equal items."""
 
     n_items: int
     repeated: int
-    partly: int
+    counts: RepeatCounts
     rows: int
     first: tuple[Any, ...]
     """The first name of a repeated item, if there is one."""
@@ -52,7 +53,7 @@ class CountedCopies:
         return CountedCopies(
             self.n_items + other.n_items,
             self.repeated + other.repeated,
-            self.partly + other.partly,
+            self.counts.merge(other.counts),
             self.rows + other.rows,
             _first(self.first + other.first, 1),
             self.alike.merge(other.alike),
@@ -68,13 +69,13 @@ class CountCopies:
         claims = part.claims
         assert claims.items is not None
         values = np.sort(claims.scores)
-        repeated, partly = np.zeros(0, dtype=np.int64), 0
+        repeated, counts = np.zeros(0, dtype=np.int64), no_repeats()
         if (values[1:] == values[:-1]).any():
-            repeated, partly = repeated_items(claims)
+            repeated, counts = repeated_items(claims)
         return CountedCopies(
             claims.n_items,
             len(repeated),
-            partly,
+            counts,
             int(np.diff(claims.offsets)[repeated].sum()),
             tuple(claims.items[repeated[:1]].tolist()),
             CountedRows.of(score_hashes(claims)[1]),
@@ -148,7 +149,7 @@ def _first(names: tuple[Any, ...], count: int) -> tuple[Any, ...]:
 
 def copies_warning(counted: CountedCopies) -> Generator[Any, Any, str | None]:
     """Say that items are copies; yields the jobs of further passes where they are needed."""
-    if enough_repeated(counted.repeated, counted.partly):
+    if counted.counts.enough:
         (first,) = counted.first
         return repeated_in_words(counted.repeated, counted.n_items, counted.rows, first)
     several = counted.alike.times > 1

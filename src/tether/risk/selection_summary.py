@@ -10,6 +10,7 @@ from tether._core.columns import Columns
 from tether._core.counted import counted
 from tether._core.description import Description
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown
+from tether.risk.group_names import listed_groups
 from tether.risk.loss_words import named_loss
 
 if TYPE_CHECKING:
@@ -31,15 +32,17 @@ def describe_selection(selection: Selection) -> Description:
     else:
         facts += _calibration_facts(selection)
     if selection.pooled_groups:
-        names = ", ".join(selection.pooled_groups)
+        names = listed_groups(selection.pooled_groups)
         facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
     if selection.serves and (refused := selection.refused_groups):
-        facts.append(("refused", f"{', '.join(refused)}: {_refused(selection)}"))
+        facts.append(("refused", f"{listed_groups(refused)}: {_refused(selection)}"))
     if (detail := selection.stability_detail) is not None:
         moved = f"replacing one item moves the threshold by {detail.epsilon:.3g} on average"
         moved = f"{moved}, {detail.largest:.3g} at most"
         if not np.isfinite(detail.epsilon):
             moved = "replacing one item can move the threshold beyond all scores"
+        if detail.lipschitz is None:
+            moved += f"; what this adds to the loss is counted, as {selection.stability_term:.2g}"
         facts.append(("stability", moved))
     return Description(
         headline=headline,
@@ -71,11 +74,22 @@ def _loss(selection: Selection) -> str:
 
 def _promise(selection: Selection) -> str:
     text = selection.statement
-    if selection.exists and not selection.useful:
+    if selection.groups:
+        text = f"{_useful_groups(selection)}: {text}"
+    elif selection.exists and not selection.useful:
         text = f"no useful promise: {text}"
     if selection.target is not None:
         text = f"{text} (asked for: at most {selection.target:g})"
     return text
+
+
+def _useful_groups(selection: Selection) -> str:
+    """In how many groups the promise is useful; the pool counts as one."""
+    useful = sum(part.useful for part in selection.groups.values())
+    if useful == 0:
+        return "no useful promise in any group"
+    every = len(selection.groups)
+    return f"useful in {useful:,} of {counted(every, 'group')}"
 
 
 def _calibration_facts(selection: Selection) -> list[tuple[str, str]]:
@@ -177,7 +191,6 @@ def _parts_table(selection: Selection) -> Columns | None:
     if selection.groups:
         table["group"] = np.array(list(selection.groups), dtype=np.str_)
         table["threshold"] = np.array([part.threshold for part in parts])
-        table["passes"] = np.array([part.exists for part in parts])
         table["items"] = np.array([part.n_items for part in parts])
         if all(part.kept is not None for part in parts):
             table["kept"] = np.array([part.kept.share for part in parts if part.kept is not None])

@@ -9,22 +9,34 @@ terms of a promise are together at most the share exactly where
 
 On the left is the room: how many more of the claims shown could be false. On the right is what the
 next item takes of it at worst, showing `most_claims` claims that are all false, and what the two
-terms take.
+terms take. The left is most_claims · (n · share − Σ losses), at every threshold.
+
+A lower largest threshold shows more claims, and more false ones: the room can grow or shrink. So it
+is advised only where a lower threshold of the same data has enough room.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from tether._core.counted import counted
 from tether._core.safe_excess import NEAR_STANDARD_ERRORS, SafeMean
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown
 from tether.risk.risk_curve import Sweep
 
+ITEMS_FACTOR = 2.0
+"""How many times `most_claims` / (room per item) items are usually enough."""
+
 
 @dataclass(frozen=True)
 class ShownRoom:
-    """What the safest threshold shows, and the room that it leaves for false claims."""
+    """What the safest threshold shows, and the room that it leaves for false claims.
+
+    `best` is the threshold with the most room, and `best_room` that room.
+    """
 
     threshold: float
     n_items: int
@@ -32,6 +44,8 @@ class ShownRoom:
     false: int
     share: float
     most_claims: int
+    best: float
+    best_room: float
 
     @property
     def room(self) -> float:
@@ -64,7 +78,20 @@ def safest_room(sweep: Sweep) -> ShownRoom | None:
     threshold = float(sweep.thresholds[0])
     shown = counts.at(0, threshold).kept
     false = false_among_shown(float(sweep.sums[0]), sweep.n_items, shown, share, most)
-    return ShownRoom(threshold, sweep.n_items, shown, false, share, most)
+    rooms = most * (sweep.n_items * share - sweep.sums)
+    best = int(np.argmax(rooms))
+    ends = float(sweep.thresholds[best]), round(float(rooms[best]), 9)
+    return ShownRoom(threshold, sweep.n_items, shown, false, share, most, *ends)
+
+
+def items_for_room(share: float, safe_loss: float) -> float:
+    """How many items are usually enough, by the mean loss of the safest threshold; may be inf.
+
+    The room per item is most_claims · (share − mean loss). About most_claims / room items leave
+    room for the next item at its worst, and so many again for chance and the other terms
+    (`benchmarks.labels_for_shown_share`).
+    """
+    return math.inf if safe_loss >= share else math.ceil(ITEMS_FACTOR / (share - safe_loss))
 
 
 def missing_room(room: ShownRoom, stability: float, existence: float) -> str:
@@ -75,7 +102,19 @@ def missing_room(room: ShownRoom, stability: float, existence: float) -> str:
             f", data on which nothing passes {room.in_claims(existence):,.3g}, and the stability "
             f"of the threshold {room.in_claims(stability):,.3g}"
         )
-    return f"{room}; {needed}. A lower largest threshold shows more, and leaves more room"
+    return f"{room}; {needed}. {_more_room(room)}"
+
+
+def _more_room(room: ShownRoom) -> str:
+    """What would leave more room."""
+    if room.best_room > max(room.room, room.next_item):
+        return (
+            f"There is more at lower ones, {room.best_room:,.4g} at {room.best:g}: let the grid "
+            "start lower for other items, whose labels were not seen when it was chosen"
+        )
+    if room.room <= 0:
+        return "It shows too many false claims: better scores or a larger share are needed"
+    return "More items, or a smaller limit most_claims, help"
 
 
 def scarce_room(room: ShownRoom, safest: SafeMean) -> str:
@@ -83,6 +122,5 @@ def scarce_room(room: ShownRoom, safest: SafeMean) -> str:
     error = room.most_claims * room.n_items * safest.standard_error
     return (
         f"{room} (standard error {error:,.2g}; it should be more than {NEAR_STANDARD_ERRORS:g} of "
-        "these): on other data nothing might pass, and nothing would be shown. A lower largest "
-        "threshold, or more items, leave more room"
+        f"these): on other data nothing might pass, and nothing would be shown. {_more_room(room)}"
     )

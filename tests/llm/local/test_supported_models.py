@@ -176,6 +176,9 @@ def test_the_context_length_is_found_and_respected(name, options, length):
     assert policy.log_prob(["cat", fits], actions)[0] == pytest.approx(alone[0], abs=1e-4)
     with pytest.raises(ValueError, match=f"at most {length - 5} leave room"):
         policy.sample([too_long], rng())
+    longer = asked(made(name, **options), max_new_tokens=length)
+    with pytest.raises(ValueError, match=f"max_new_tokens = {length} leaves no room for a prompt"):
+        longer.sample(["cat"], rng())
 
 
 def test_the_context_length_is_found_in_a_nested_configuration():

@@ -252,6 +252,29 @@ def test_an_unavailable_server_is_an_error(models):
         policy.sample(PROMPTS, np.random.default_rng(0))
 
 
+def test_an_address_where_nothing_listens_is_told_within_seconds(models, monkeypatch):
+    with Loopback(models) as running:
+        url = running.url
+    slept = []
+
+    async def wait(seconds):
+        slept.append(seconds)
+        clock[0] += seconds
+
+    clock = [1000.0]
+    monkeypatch.setattr(http_client, "_wait", wait)
+    monkeypatch.setattr(http_client.time, "monotonic", lambda: clock[0])
+    client = HTTPClient(url)
+    told = "ConnectError.*is the server started, and is this its address"
+    with pytest.raises(ServerError, match=told):
+        client.post_all("x", [{}])
+    assert sum(slept) <= http_client.FIRST_CONNECTION_SECONDS
+    client._has_answered, slept[:] = True, []  # one that has answered may be starting again
+    with pytest.raises(ServerError, match="ConnectError"):
+        client.post_all("x", [{}])
+    assert sum(slept) > 200
+
+
 def test_a_server_that_does_not_answer_in_time_is_an_error(server):
     answer = threading.Event()
     server.faults = [answer] * 9

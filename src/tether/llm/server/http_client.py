@@ -35,6 +35,8 @@ from tether.llm.server.server_error import (
 
 logger = logging.getLogger("tether.llm")
 
+FIRST_CONNECTION_SECONDS = 5.0
+"""For how long a server that has never answered is tried, if nothing can be connected to."""
 MAX_RETRY_WAIT = 30.0
 """The largest number of seconds between two attempts, whatever the server asks for."""
 
@@ -87,6 +89,7 @@ class HTTPClient:
         self.first_retry_wait = 0.5
         self._key = check_key(api_key)
         self._kept = KeptAnswers()
+        self._has_answered = False
         self._begin_anew()
 
     def post_all(
@@ -168,13 +171,15 @@ class HTTPClient:
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The response to one request, with retries until the deadline."""
         failures: list[str] = []
-        end, wait = time.monotonic() + self.deadline, self.first_retry_wait
+        begin, wait = time.monotonic(), self.first_retry_wait
+        end = begin + self.deadline
         while True:
             requested: float | None = None
             try:
                 left = end - time.monotonic()
                 async with asyncio.timeout(min(left, self.timeout)):  # the whole response
                     response = await self._connected().post(f"{self.base_url}/{path}", json=body)
+                self._has_answered = True
                 if response.status_code == 200:
                     content = _read_json(response)
                     self._limit.answered()
@@ -185,6 +190,8 @@ class HTTPClient:
                 requested = parse_retry_after(response.headers.get("Retry-After"), now)
             except httpx2.RequestError as error:
                 failure = f"{type(error).__name__}: {error}"
+                if isinstance(error, httpx2.ConnectError) and self._is_unknown:
+                    end = min(end, begin + FIRST_CONNECTION_SECONDS)
             except _NotJSONError as error:
                 failure = f"a response that is not JSON ({error})"
             except TimeoutError:
@@ -195,12 +202,19 @@ class HTTPClient:
             is_last = self.retries is not None and len(failures) > self.retries
             if is_last or time.monotonic() + seconds >= end:
                 told = f"{_told(failures)}{advice_on_loss(body, failures)}"
+                if failures[-1].startswith("ConnectError") and not self._has_answered:
+                    told += ": is the server started, and is this its address?"
                 raise ServerError(f"{self.base_url}/{path} {told}")
             logger.info(
                 *("sending again in %.1f s to %s: %s", seconds, redact_url(self.base_url)),
                 failures[-1],
             )
             await _wait(seconds)
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether it may be no server at all: it has never answered, and nobody named retries."""
+        return not self._has_answered and self.retries is None
 
     def _connected(self) -> httpx2.AsyncClient:
         if self._client is None:
