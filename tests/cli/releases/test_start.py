@@ -139,9 +139,20 @@ def test_an_old_system_that_does_not_pass_is_exit_code_3(tmp_path, losses, advic
     for options in (["--old", tmp_path / "old.csv"], []):  # again: it continues
         done = run(*start, *options)
         assert done.exit_code == 3
-        assert "the promise asked for, 0.02," in one_line(done)
+        assert "a promise of 0.02 takes at least 157 rows even without any loss" in one_line(done)
         assert advice in one_line(done)
         assert "another store" in one_line(done)
+
+
+def test_outcomes_that_the_log_lacks_are_named(tmp_path):
+    (tmp_path / "old.csv").write_text("\n".join(["complaint", *"0" * 999, "nan", ""]))
+    start = ["release", "start", tmp_path / "new.db", *GUARDRAIL, "--old", tmp_path / "old.csv"]
+    done = run(*start)
+    assert done.exit_code == 0
+    assert (
+        "old['complaint'] has 1,000 rows, 1 of them without an outcome (counted as 1): an empty "
+        "value or NaN is no outcome"
+    ) in one_line(done)
 
 
 @pytest.mark.parametrize("keys", [("ann", "bob", "", ""), ("7", "007", "", ""), ("", "", "", "")])

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 from uuid import uuid4
 
 import sqlalchemy as sql
 
-from tether.rounds.errors import StoreError, as_tampering
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import PromiseWarning
+from tether.rounds.errors import NoStoreError, StoreError, as_tampering
 from tether.rounds.kept import Kept
 from tether.rounds.monitors import Monitors
 from tether.rounds.releases.arm_rows import ArmRows
 from tether.rounds.releases.key_rows import KEY_CODECS, create_key_index
 from tether.rounds.releases.next_step import next_step
 from tether.rounds.releases.release_settings import ReleaseSettings
+from tether.rounds.releases.short_first_step import short_first_step
 from tether.rounds.releases.step import Step, moment
 from tether.rounds.run_settings import RELEASE_KIND, check_kind
 from tether.rounds.silence import end_silence, taken
@@ -50,6 +55,25 @@ class ByHand(NamedTuple):
     actor: str
 
 
+def open_store(
+    url: str | Path,
+    given: ReleaseSettings | None,
+    *,
+    deadline: float,
+    sign: Callable[[bytes], str] | None,
+) -> Store:
+    """The store of a release; settings that are refused leave no empty one behind."""
+    if given is not None:
+        try:
+            given.check_first_step()
+        except ValueError as refused:
+            try:  # a store that is there may have a log of the old system
+                return Store(url, create=False, deadline=deadline, sign=sign)
+            except NoStoreError:
+                raise refused from None
+    return Store(url, create=given is not None, deadline=deadline, sign=sign)
+
+
 def open_release(
     store: Store, given: ReleaseSettings | None, free: tuple[str, ...]
 ) -> ReleaseSettings:
@@ -61,6 +85,8 @@ def open_release(
         stored = read_settings(connection)
     if not stored and given is not None:
         given.check_first_step()
+        if doubt := short_first_step(given):
+            warn_user(doubt, PromiseWarning)
         with store.writing(exclusive=True) as writer:
             stored = read_settings(writer.connection)
             if not stored:

@@ -18,7 +18,7 @@ from tether.rounds.monitors import Monitors
 from tether.rounds.outage import Unavailability
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.assigning import RELEASE_FALLBACKS, Assigner
-from tether.rounds.releases.beginning import StepKeeper, open_release
+from tether.rounds.releases.beginning import StepKeeper, open_release, open_store
 from tether.rounds.releases.given_settings import DEFAULT_RELEASE_SILENCE, given_settings
 from tether.rounds.releases.key_rows import (
     Key,
@@ -33,7 +33,6 @@ from tether.rounds.releases.release_history_reader import read_release
 from tether.rounds.releases.release_settings import GuardrailLike, Log, ReleaseSettings
 from tether.rounds.releases.step import Step
 from tether.rounds.store.chain_signer import chain_signer
-from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
 from tether.rounds.stored_run import StoredRun
 
@@ -156,7 +155,7 @@ class Release(StoredRun[ReleaseSettings]):
         )
         sign = None if signing_key is None else chain_signer(signing_key)
         free = tuple(name for name, each in (("salt", salt), ("log", old)) if each is None)
-        self._store = Store(store, create=given is not None, deadline=deadline, sign=sign)
+        self._store = open_store(store, given, deadline=deadline, sign=sign)
         try:
             tune_for_keys(self._store)
             self.settings = open_release(self._store, given, free)
