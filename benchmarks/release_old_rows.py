@@ -51,7 +51,9 @@ def first_shares(guardrail: Guardrail, rows: int) -> np.ndarray:
 
 def fails(guardrail: Guardrail, rows: int, risk: float) -> float:
     """The probability that the old system does not pass."""
-    return float(binom.pmf(np.arange(rows + 1), rows, risk)[first_shares(guardrail, rows) == 0].sum())
+    return float(
+        binom.pmf(np.arange(rows + 1), rows, risk)[first_shares(guardrail, rows) == 0].sum()
+    )
 
 
 def mean_losses(guardrail: Guardrail, rows: int, risk: float) -> tuple[float, float, float]:

@@ -158,6 +158,11 @@ def test_a_first_step_that_is_likely_to_end_the_release_says_so(tmp_path):
     assert old_fails_probability(Guardrail(promise=0.02), 1_600, 0.01) <= 0.05
 
 
+def test_a_service_says_so_in_its_log(caplog):
+    ServedRelease("sqlite://", {"complaint": 0.02}, promise=True, keys_per_step=1_000).close()
+    assert "keys_per_step = 1,000 may be too few for the first step" in caplog.text
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -11,8 +11,6 @@ from uuid import uuid4
 
 import sqlalchemy as sql
 
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import PromiseWarning
 from tether.rounds.errors import NoStoreError, StoreError, as_tampering
 from tether.rounds.kept import Kept
 from tether.rounds.monitors import Monitors
@@ -75,18 +73,22 @@ def open_store(
 
 
 def open_release(
-    store: Store, given: ReleaseSettings | None, free: tuple[str, ...]
+    store: Store,
+    given: ReleaseSettings | None,
+    free: tuple[str, ...],
+    tell: Callable[[str], None],
 ) -> ReleaseSettings:
     """The settings of a release, which is created with its first step if the store is empty.
 
-    `free` settings were not given, and are those of the store if it has any.
+    `free` settings were not given, and are those of the store if it has any. What is doubtful about
+    a new release goes to `tell`.
     """
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored and given is not None:
         given.check_first_step()
         if doubt := short_first_step(given):
-            warn_user(doubt, PromiseWarning)
+            tell(doubt)
         with store.writing(exclusive=True) as writer:
             stored = read_settings(writer.connection)
             if not stored:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.release.routing import is_routed
 from tether.rounds import interventions
 from tether.rounds.monitors import Monitors
@@ -158,7 +158,7 @@ class Release(StoredRun[ReleaseSettings]):
         self._store = open_store(store, given, deadline=deadline, sign=sign)
         try:
             tune_for_keys(self._store)
-            self.settings = open_release(self._store, given, free)
+            self.settings = open_release(self._store, given, free, self._tell)
             monitors = Monitors(self.settings)
             self._recorder = Recorder(self._store, monitors)
             self._steps = StepKeeper(self._store, self.settings, monitors)
@@ -179,6 +179,10 @@ class Release(StoredRun[ReleaseSettings]):
         except BaseException:
             self._store.close()
             raise
+
+    def _tell(self, doubt: str) -> None:
+        """Say what is doubtful about a new release."""
+        warn_user(doubt, PromiseWarning)
 
     @overload
     def assign(self, keys: Key) -> str: ...  # type: ignore[overload-overlap]
