@@ -10,7 +10,8 @@ risk 0.01, for new systems of known risk, and prints four tables:
 2. Outcomes under way: the same with 1,000 keys per step, where a part of the outcomes comes only
    in the next step, with a promise and `wait` 0 and 1.
 3. Falls: the part of the releases whose share falls by more than 20 points within 14 steps, and
-   the first shares of one of them, with a promise and `wait` 0 and 1. No outcome comes later than that.
+   the first shares of one of them, with a promise and `wait` 0 and 1. No outcome comes later than
+   that.
 4. This release: the part of the releases in which the risk of some step exceeds 0.02, for both, and
    the mean over releases, which is what the promise is about.
 """
