@@ -1,7 +1,7 @@
 """How many steps a release takes, and how many releases exceed what they promise.
 
 `python -m benchmarks.release_pace` simulates releases at 0.02, with 2,000 rows of an old system of
-risk 0.01, for new systems of known risk, and prints three tables:
+risk 0.01, for new systems of known risk, and prints four tables:
 
 1. The pace: in which step the share is first above 90 %, in half of the releases and in nine of
    ten, by the number of keys per step; with `Guardrail(promise=0.02)`, which holds on average over
@@ -9,7 +9,10 @@ risk 0.01, for new systems of known risk, and prints three tables:
    fastest that a release can be.
 2. Outcomes under way: the same with 1,000 keys per step, where a part of the outcomes comes only
    in the next step, with a promise and `wait` 0 and 1.
-3. This release: the part of the releases in which the risk of some step exceeds 0.02, for both, and
+3. Falls: the part of the releases whose share falls by more than 20 points within 14 steps, and
+   the first shares of one of them, with a promise and `wait` 0 and 1. No outcome comes later than
+   that.
+4. This release: the part of the releases in which the risk of some step exceeds 0.02, for both, and
    the mean over releases, which is what the promise is about.
 """
 
@@ -27,6 +30,7 @@ KEYS_PER_STEP = (100, 300, 1_000, 3_000, 10_000, 100_000)
 NEW_RISKS = (0.005, 0.01, 0.015)
 LATE = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """The part of a step's outcomes that are under way when it ends."""
+STEPS_OF_FALLS, STEPS_SHOWN, FALL = 14, 8, 0.2
 HARMFUL_RISKS, STEPS_LOOKED_AT = (0.03, 0.2, 1.0), 12
 
 
@@ -81,6 +85,22 @@ def rows_of_late_outcomes(runs: int) -> Iterable[Sequence[str]]:
             yield f"{wait}", f"{late:.1%}", *(pace(each, promised(wait), runs) for each in worlds)
 
 
+def rows_of_falls(runs: int) -> Iterable[Sequence[str]]:
+    for wait in (0, 1):
+        found = []
+        for risk in NEW_RISKS:
+            world = World("", risk, alpha=PROMISE, steps=STEPS_OF_FALLS)
+            found.append(
+                simulate(world, promised(wait), runs, np.random.default_rng(world.keys))[0]
+            )
+        falls = [(np.diff(shares, axis=0) < -FALL).any(axis=0) for shares in found]
+        example = "none falls"
+        if falls[0].any():
+            shares = found[0][:STEPS_SHOWN, falls[0].argmax()]
+            example = " ".join(f"{share:.0%}" for share in shares)
+        yield f"{wait}", *(f"{each.mean():.0%}" for each in falls), example
+
+
 def rows_of_this_release(runs: int) -> Iterable[Sequence[str]]:
     for name, procedure in ASKED.items():
         cells = []
@@ -103,6 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     new = [f"new system {each:g}" for each in NEW_RISKS]
     table(("asked for", "keys per step"), new, rows_of_pace(runs))
     table(("wait", "outcomes under way"), new, rows_of_late_outcomes(runs))
+    print(f"Releases whose share falls by more than {FALL:.0%} of all keys within")
+    print(
+        f"{STEPS_OF_FALLS} steps, and the first of them of a new system of risk {NEW_RISKS[0]:g}:\n"
+    )
+    table(("wait",), [*new, "one that falls"], rows_of_falls(runs))
     print(f"Releases with a risk above {PROMISE:g} in one of {STEPS_LOOKED_AT} steps, and the mean")
     print("over all releases of the risk in the step where that is highest:\n")
     harmful = [f"new system {each:g}" for each in HARMFUL_RISKS]

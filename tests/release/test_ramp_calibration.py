@@ -58,7 +58,7 @@ def test_an_old_system_that_does_not_pass_closes_the_ramp_and_says_so():
     assert not made.useful
     assert made.promises == {"loss": 1.0}
     assert "the old system alone does not pass for loss" in made.reason
-    assert "0.01049 from 2,000 rows, and alpha is 0.01" in str(made)
+    assert "with 2,000 rows its losses may sum to at most 19 for an alpha of 0.01" in str(made)
 
 
 def test_a_confidence_uses_bounds_at_all_times_divided_over_systems_and_guardrails():

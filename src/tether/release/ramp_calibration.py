@@ -35,18 +35,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tether._core.safe_excess import bounded_safe_mean
 from tether._core.ties import within_limit
 from tether._core.validate import number
 from tether.release.arm_counts import ArmCounts
 from tether.release.guardrail import Guardrail
+from tether.release.old_rows_text import too_many_losses
+from tether.release.promise_alpha import alpha_of_promise, existence_term
 from tether.release.ramp_result import GuardrailShare, RampShare
 from tether.release.risk_bounds import anytime_bound, expected_bound
 from tether.release.share_formulas import calibrated_share, exact_share
 from tether.release.stability import worst_excess
 
-PROMISE_BISECTIONS = 60
-"""How often the interval that holds the alpha of a promise is halved."""
 NO_OLD_ROWS = "there are no rows of the old system"
 """Why the share is 0 before anything is known of the old system."""
 
@@ -132,7 +131,7 @@ def _in_expectation(guardrail: Guardrail, old: ArmCounts, new: ArmCounts) -> Gua
     new_bound = float(expected_bound(np.array(new.rows), np.array(new_total), bound))
     alpha = guardrail.alpha
     if alpha is None:
-        alpha = _alpha_of_promise(guardrail, old_bound, old.rows)
+        alpha = alpha_of_promise(guardrail, old_bound, old.rows)
     if guardrail.promise is None:
         share = float(calibrated_share(np.array(old_bound), np.array(new_bound), np.array(alpha)))
         stability = worst_excess(new.rows, old_bound, alpha, bound)
@@ -140,30 +139,10 @@ def _in_expectation(guardrail: Guardrail, old: ArmCounts, new: ArmCounts) -> Gua
         counts = np.array(new.rows), np.array(new_total)
         share = float(exact_share(*counts, np.array(old_bound), np.array(alpha), bound))
         stability = 0.0
-    existence = _existence(old_bound, old.rows, bound, alpha)
+    existence = existence_term(old_bound, old.rows, bound, alpha)
     return GuardrailShare(
         guardrail, old, new, old_bound, new_bound, alpha, share, stability, existence
     )
-
-
-def _existence(old_bound: float, rows: int, bound: float, alpha: float) -> float:
-    """Estimate E[(ρ − α)₊] on the logs on which the old system passes."""
-    safe = bounded_safe_mean(
-        old_bound, bound, effective_rows=max(rows, 1), test_share=1 / (rows + 1)
-    )
-    return safe.excess_where_passing(alpha)
-
-
-def _alpha_of_promise(guardrail: Guardrail, old_bound: float, rows: int) -> float:
-    """The largest alpha that with its existence term is at most the promise; 0 if there is none."""
-    low, high = 0.0, guardrail.tolerated
-    for _ in range(PROMISE_BISECTIONS):
-        middle = (low + high) / 2
-        if middle + _existence(old_bound, rows, guardrail.bound, middle) <= guardrail.tolerated:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _at_all_times(
@@ -200,15 +179,13 @@ def reason_of_zero(found: Mapping[str, GuardrailShare], confidence: float | None
     each = found[closed[0]]
     if not each.old.rows:
         return NO_OLD_ROWS
-    kind = "bound in expectation" if confidence is None else f"{confidence:g} upper bound"
-    missing = each.old.missing_text(each.guardrail.bound)
-    asked = f"alpha is {each.alpha:.4g}"
-    if each.guardrail.promise is not None:
-        promise = each.guardrail.promise
-        asked = f"the promise asked for, {promise:.4g}, leaves alpha {each.alpha:.4g}"
+    fails = f"the old system alone does not pass for {closed[0]}"
+    if confidence is None:
+        return f"{fails}: {too_many_losses(each.guardrail, each.old)}"
     return (
-        f"the old system alone does not pass for {closed[0]}: the {kind} on its risk is "
-        f"{each.old_bound:.4g} from {each.old.rows:,} rows{missing}, and {asked}"
+        f"{fails}: the {confidence:g} upper bound on its risk is {each.old_bound:.4g} from "
+        f"{each.old.rows:,} rows{each.old.missing_text(each.guardrail.bound)}, and alpha is "
+        f"{each.alpha:.4g}"
     )
 
 

@@ -6,7 +6,7 @@ from tether.rounds import read_release
 
 def test_the_group_lists_its_commands():
     shown = run("release", "--help").output
-    for name in ("start", "assign", "observe", "advance", "status", "halt", "resume"):
+    for name in ("plan", "start", "assign", "observe", "advance", "status", "halt", "resume"):
         assert f" {name} " in shown
     assert run("release", "begin").exit_code == 2
     done = run("release", "\x1b[31m")

@@ -30,9 +30,7 @@ def test_a_release_is_created_with_its_settings(tmp_path, old):
     assert (settings.limits["latency"].alpha, settings.limits["latency"].bound) == (0.1, 2.0)
     assert (settings.keys_per_step, settings.wait, settings.salt) == (50, 2, "00ff")
     assert settings.old_log["complaint"] == ArmCounts(1_000, 10.0)
-    latency = settings.old_log["latency"]
-    assert (latency.rows, latency.pending) == (1_000, 1)
-    assert latency.total == pytest.approx(9.99)
+    assert settings.old_log["latency"].total == pytest.approx(10.0)
 
 
 def test_it_is_what_the_class_makes_of_the_same_arguments(tmp_path):
@@ -139,9 +137,33 @@ def test_an_old_system_that_does_not_pass_is_exit_code_3(tmp_path, losses, advic
     for options in (["--old", tmp_path / "old.csv"], []):  # again: it continues
         done = run(*start, *options)
         assert done.exit_code == 3
-        assert "the promise asked for, 0.02," in one_line(done)
+        assert "a promise of 0.02 takes at least 157 rows even without any loss" in one_line(done)
         assert advice in one_line(done)
         assert "another store" in one_line(done)
+
+
+@pytest.mark.filterwarnings("always::tether.AssumptionWarning")
+def test_outcomes_that_the_log_lacks_are_named(tmp_path):
+    (tmp_path / "old.csv").write_text("\n".join(["complaint", *"0" * 999, "nan", ""]))
+    start = ["release", "start", tmp_path / "new.db", *GUARDRAIL, "--old", tmp_path / "old.csv"]
+    done = run(*start)
+    assert done.exit_code == 0
+    assert (
+        "old['complaint'] has 1,000 rows, 1 of them without an outcome (counted as 1): an empty "
+        "value or NaN is no outcome"
+    ) in one_line(done)
+    assert read_release(tmp_path / "new.db").steps[0].calibration.guardrails["complaint"].old == (
+        ArmCounts(1_000, 0.0, 1)
+    )
+
+
+@pytest.mark.filterwarnings("always::tether.PromiseWarning")
+def test_a_first_step_that_is_likely_to_be_the_last_is_named(tmp_path):
+    start = ["release", "start", tmp_path / "new.db", *GUARDRAIL, "--promise"]
+    done = run(*start, "--keys-per-step", 1_000)
+    assert done.exit_code == 0
+    assert "keys_per_step = 1,000 may be too few for the first step" in one_line(done)
+    assert "1,600 keys pass in 95 % of releases" in one_line(done)
 
 
 @pytest.mark.parametrize("keys", [("ann", "bob", "", ""), ("7", "007", "", ""), ("", "", "", "")])

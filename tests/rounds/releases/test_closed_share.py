@@ -14,6 +14,13 @@ NONE = ArmCounts(0, 0.0)
     [
         (Guardrail(promise=0.02), ArmCounts(11, 0.0), None, "more rows of the old system are"),
         (Guardrail(0.02), ArmCounts(11, 0.0), None, "in another store"),
+        (
+            Guardrail(promise=0.01),
+            ArmCounts(1_000, 6.0),
+            None,
+            "began with. If its risk is 0.006, 5,000 rows pass with a probability of 95 %",
+        ),
+        (Guardrail(promise=0.02), ArmCounts(150, 0.0), None, "is 0.01, 1,600 rows pass"),
         (Guardrail(0.02), ArmCounts(11, 0.0), 0.9, "those of this release count too"),
         (Guardrail(0.02), ArmCounts(1_000, 300.0), None, "0.3 itself, so that more rows alone"),
         (Guardrail(0.02), ArmCounts(1_000, 980.0), None, "0.98, of at most 1: are losses inverted"),
@@ -44,7 +51,9 @@ def test_outcomes_of_the_first_step_that_are_late_count_when_they_arrive():
         assert release.share > 0
         assert release.history().closed == ""
     unknown = {"harm": [0.0] * 150 + [float("nan")] * 50}
-    with tether.Release("sqlite://", {"harm": 0.05}, old=unknown) as release:
+    with pytest.warns(tether.AssumptionWarning, match="50 of them without an outcome"):
+        made = tether.Release("sqlite://", {"harm": 0.05}, old=unknown)
+    with made as release:
         assert "in another store" in release.history().closed  # a log gets no outcomes
 
 

@@ -72,7 +72,7 @@ def test_missing_outcomes_of_the_old_system_are_named_too():
         {"loss": Guardrail(0.02)}, old={"loss": old}, new={"loss": ArmCounts(0, 0.0)}
     )
     assert share.share == 0
-    assert "from 1,000 rows, 30 of them without an outcome (counted as 1)" in share.reason
+    assert "with 1,000 rows, 30 of them without an outcome (counted as 1)" in share.reason
     assert "30 of the 1,000 rows of the old system have no outcome" in missing_outcomes(share)
     assert "wait" not in missing_outcomes(share)  # only rows of the new system wait
     some = ArmCounts(1000, 1.0, 5)

@@ -204,12 +204,13 @@ def test_no_halt_changes_which_rows_the_first_step_without_a_log_has(stands):
 
 def test_no_halt_lengthens_a_first_step_that_ends_by_time(monkeypatch):
     release = release_in_memory(step_duration=timedelta(hours=1), old=None)
-    release.assign(USERS[:100])
+    enough = release.settings.least_first_rows
+    release.assign(USERS[:enough])
     release.halt("the losses look bad", actor="ann")
     later = step_module.moment() + timedelta(minutes=61)
     monkeypatch.setattr("tether.rounds.releases.beginning.moment", lambda: later)
-    release.assign(USERS[100:200])
-    assert [each.old.rows for each in release.history().steps] == [100, 100]
+    release.assign(USERS[enough : enough + 100])
+    assert [each.old.rows for each in release.history().steps] == [enough, 100]
 
 
 def test_steps_end_after_a_time(monkeypatch):
@@ -253,7 +254,8 @@ def test_with_a_confidence_all_rows_count():
 
 
 def test_the_log_may_have_unknown_losses():
-    release = release_in_memory(old={"complaint": [0.0] * 1990 + [np.nan] * 10})
+    with pytest.warns(tether.AssumptionWarning, match=r"2,000 rows, 10 of them without an outcome"):
+        release = release_in_memory(old={"complaint": [0.0] * 1990 + [np.nan] * 10})
     assert release.settings.old_log["complaint"] == ArmCounts(2000, 0.0, 10)
     assert release.step.ramp_share.guardrails["complaint"].old_bound == pytest.approx(11 / 2001)
 

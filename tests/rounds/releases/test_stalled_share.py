@@ -11,6 +11,7 @@ import pytest
 import tether
 from tests.cli.command_line import one_line, run
 from tests.rounds.releases.returning_keys import USERS, opened, play, wait_in_vain
+from tether.release import is_new, positions
 from tether.release.calibration_window import window_name
 from tether.rounds.releases import step
 from tether.rounds.releases.stalled_share import stalled_share
@@ -52,6 +53,33 @@ def test_nothing_is_said_right_after_a_resumption(path):
         release.advance()
         assert release.history().steps[-1].ramp == 3
         assert release.history().stalled == ""
+
+
+def test_nothing_is_said_while_hardly_any_row_is_expected(path, monkeypatch):
+    """At a share of 1 % a few keys of the old system are no sign that nobody new comes."""
+    with tether.Release(path, {"harm": 0.02}, old={"harm": OLD}, salt=b"a") as release:
+        play(release, USERS)
+        release.halt("a test", actor="ann")
+        release.resume("it was nothing", actor="ann")
+        release.advance()
+        olds = iter(
+            key for k in range(5_000) if not _is_new(release, key := f"another {k}", share=0.02)
+        )
+        share, begun = release.share, datetime.fromisoformat(release.step.begun)
+        assert 0 < share < 0.02
+        monkeypatch.setattr(step, "moment", lambda: begun)
+        for _ in range(4):
+            release.assign(next(olds))
+            assert release.history().stalled == ""
+        while release.history().steps[-1].old.rows * share / (1 - share) < 3:
+            assert release.history().stalled == ""
+            release.assign([next(olds) for _ in range(20)])
+        assert release.history().stalled.startswith("since the ramp began again with step 3")
+
+
+def _is_new(release, key, share):
+    (position,) = positions([key], salt=release.settings.salt_bytes)
+    return is_new(np.array([position]), share)[0]
 
 
 def test_a_step_that_waits_in_vain_for_its_keys_says_so(path, monkeypatch):

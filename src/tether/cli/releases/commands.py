@@ -8,6 +8,7 @@ from tether.cli.halt import halt
 from tether.cli.releases.advance import advance
 from tether.cli.releases.assign import assign
 from tether.cli.releases.observe import observe
+from tether.cli.releases.plan import plan
 from tether.cli.releases.start import StartCommand, start
 from tether.cli.releases.status import release_status
 from tether.cli.resume import resume
@@ -16,6 +17,7 @@ release_commands = typer.Typer(
     help="Ramp a new system up beside an old one; neither tells probabilities.",
     no_args_is_help=True,
 )
+release_commands.command(cls=StartCommand)(plan)
 release_commands.command(cls=StartCommand)(start)
 release_commands.command()(assign)
 release_commands.command()(observe)

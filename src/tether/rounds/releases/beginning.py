@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 from uuid import uuid4
 
 import sqlalchemy as sql
 
-from tether.rounds.errors import StoreError, as_tampering
+from tether.rounds.errors import NoStoreError, StoreError, as_tampering
 from tether.rounds.kept import Kept
 from tether.rounds.monitors import Monitors
 from tether.rounds.releases.arm_rows import ArmRows
 from tether.rounds.releases.key_rows import KEY_CODECS, create_key_index
 from tether.rounds.releases.next_step import next_step
 from tether.rounds.releases.release_settings import ReleaseSettings
+from tether.rounds.releases.short_first_step import short_first_step
 from tether.rounds.releases.step import Step, moment
 from tether.rounds.run_settings import RELEASE_KIND, check_kind
 from tether.rounds.silence import end_silence, taken
@@ -50,17 +53,42 @@ class ByHand(NamedTuple):
     actor: str
 
 
+def open_store(
+    url: str | Path,
+    given: ReleaseSettings | None,
+    *,
+    deadline: float,
+    sign: Callable[[bytes], str] | None,
+) -> Store:
+    """The store of a release; settings that are refused leave no empty one behind."""
+    if given is not None:
+        try:
+            given.check_first_step()
+        except ValueError as refused:
+            try:  # a store that is there may have a log of the old system
+                return Store(url, create=False, deadline=deadline, sign=sign)
+            except NoStoreError:
+                raise refused from None
+    return Store(url, create=given is not None, deadline=deadline, sign=sign)
+
+
 def open_release(
-    store: Store, given: ReleaseSettings | None, free: tuple[str, ...]
+    store: Store,
+    given: ReleaseSettings | None,
+    free: tuple[str, ...],
+    tell: Callable[[str], None],
 ) -> ReleaseSettings:
     """The settings of a release, which is created with its first step if the store is empty.
 
-    `free` settings were not given, and are those of the store if it has any.
+    `free` settings were not given, and are those of the store if it has any. What is doubtful about
+    a new release goes to `tell`.
     """
     with store.reading() as connection:
         stored = read_settings(connection)
     if not stored and given is not None:
         given.check_first_step()
+        if doubt := short_first_step(given):
+            tell(doubt)
         with store.writing(exclusive=True) as writer:
             stored = read_settings(writer.connection)
             if not stored:

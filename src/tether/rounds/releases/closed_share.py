@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tether.release.old_rows_needed import EXPECTED_PART, enough_old_rows
 from tether.release.ramp_result import GuardrailShare, RampShare
 from tether.rounds.releases.missing_outcomes import share_if_harmless
 
@@ -38,9 +39,18 @@ def closed_share_advice(found: RampShare, *, outcomes_may_come: bool = False) ->
     if found.confidence is not None:
         return "more rows of the old system are needed; those of this release count too"
     return (
-        "more rows of the old system are needed, in another store: a release keeps those that it "
-        "began with"
+        f"more rows of the old system are needed, in another store: a release keeps those that it "
+        f"began with{_how_many(each, mean)}"
     )
+
+
+def _how_many(each: GuardrailShare, mean: float | None) -> str:
+    """How many rows are likely to be enough; empty if more than anybody has."""
+    risk = mean or EXPECTED_PART * each.guardrail.tolerated
+    rows = enough_old_rows(each.guardrail, risk)
+    if rows is None:
+        return ""
+    return f". If its risk is {risk:.3g}, {rows:,} rows pass with a probability of 95 %"
 
 
 def _mean(each: GuardrailShare) -> float | None:

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.warning_categories import AssumptionWarning, PromiseWarning
 from tether.release.routing import is_routed
 from tether.rounds import interventions
 from tether.rounds.monitors import Monitors
 from tether.rounds.outage import Unavailability
 from tether.rounds.recording import Recorder
 from tether.rounds.releases.assigning import RELEASE_FALLBACKS, Assigner
-from tether.rounds.releases.beginning import StepKeeper, open_release
+from tether.rounds.releases.beginning import StepKeeper, open_release, open_store
 from tether.rounds.releases.given_settings import DEFAULT_RELEASE_SILENCE, given_settings
 from tether.rounds.releases.key_rows import (
     Key,
@@ -33,7 +33,6 @@ from tether.rounds.releases.release_history_reader import read_release
 from tether.rounds.releases.release_settings import GuardrailLike, Log, ReleaseSettings
 from tether.rounds.releases.step import Step
 from tether.rounds.store.chain_signer import chain_signer
-from tether.rounds.store.database import Store
 from tether.rounds.store.deadline import DEADLINE_SECONDS
 from tether.rounds.stored_run import StoredRun
 
@@ -156,10 +155,10 @@ class Release(StoredRun[ReleaseSettings]):
         )
         sign = None if signing_key is None else chain_signer(signing_key)
         free = tuple(name for name, each in (("salt", salt), ("log", old)) if each is None)
-        self._store = Store(store, create=given is not None, deadline=deadline, sign=sign)
+        self._store = open_store(store, given, deadline=deadline, sign=sign)
         try:
             tune_for_keys(self._store)
-            self.settings = open_release(self._store, given, free)
+            self.settings = open_release(self._store, given, free, self._tell)
             monitors = Monitors(self.settings)
             self._recorder = Recorder(self._store, monitors)
             self._steps = StepKeeper(self._store, self.settings, monitors)
@@ -180,6 +179,10 @@ class Release(StoredRun[ReleaseSettings]):
         except BaseException:
             self._store.close()
             raise
+
+    def _tell(self, doubt: str) -> None:
+        """Say what is doubtful about a new release."""
+        warn_user(doubt, PromiseWarning)
 
     @overload
     def assign(self, keys: Key) -> str: ...  # type: ignore[overload-overlap]

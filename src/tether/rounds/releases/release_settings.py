@@ -21,6 +21,7 @@ from tether.release.arm_counts import ArmCounts
 from tether.release.assignment import LONGEST_SALT
 from tether.release.guardrail import Guardrail
 from tether.release.least_rows import least_old_rows
+from tether.release.old_rows_needed import usual_first_rows
 from tether.rounds.limits import Limit, check_names, default_alarm_risk
 from tether.rounds.releases.described_settings import compared_settings
 from tether.rounds.releases.repeated_losses import repeated_losses
@@ -88,10 +89,18 @@ class ReleaseSettings(RunSettings):
         return {name: ArmCounts(**each) for name, each in self.log.items()}
 
     @property
+    def collects_old_rows(self) -> bool:
+        """Whether the rows of the first step are all that the old system's bound is ever from."""
+        return self.log is None and self.confidence is None
+
+    @property
     def least_first_rows(self) -> int:
-        """How many rows the first step needs, if its rows are those of the old system; else 0."""
-        is_collecting = self.log is None and self.confidence is None
-        return least_old_rows(self.guardrails) if is_collecting else 0
+        """How many rows a first step that collects them needs, however long it takes; else 0."""
+        if not self.collects_old_rows:
+            return 0
+        if self.step_seconds is None:
+            return least_old_rows(self.guardrails)
+        return usual_first_rows(self.guardrails)
 
     def check_first_step(self) -> None:
         """Refuse a new release whose first step has too few keys for any share above 0."""
@@ -100,8 +109,10 @@ class ReleaseSettings(RunSettings):
             raise ValueError(
                 f"keys_per_step must be at least {least:,} for these guardrails, got "
                 f"{self.keys_per_step:,}: only the keys of the first step say how good the old "
-                f"system is, and with fewer the new one could never have a key. Or give the old "
-                f"system's losses from before the release"
+                f"system is, and with fewer the new one could never have a key. With "
+                f"{usual_first_rows(self.guardrails):,} an old system with half of the tolerated "
+                f"risk passes in 95 % of releases. Or give the old system's losses from before the "
+                f"release"
             )
 
     @property
@@ -173,6 +184,14 @@ def counts_of_log(log: Log, limits: Mapping[str, Limit]) -> dict[str, dict[str, 
                     AssumptionWarning,
                 )
             each = ArmCounts(len(values), float(known.sum()), len(values) - len(known))
+            if each.pending:
+                warn_user(
+                    f"old[{name!r}] has {each.rows:,} rows{each.missing_text(bound)}: an empty "
+                    f"value or NaN is no outcome. A release keeps the rows that it began with, so "
+                    f"leave out those whose outcome will never be known, if that does not depend "
+                    f"on the outcome",
+                    AssumptionWarning,
+                )
         counts[name] = {"rows": each.rows, "total": float(each.total), "pending": each.pending}
     return counts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from tether.rounds.silence import taken
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import read_lanes
 from tether.rounds.store.serving import read_serving
+
+logger = logging.getLogger("tether.rounds")
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,10 @@ class ServedRelease(Release):
             except BaseException:
                 self.close()
                 raise
+
+    def _tell(self, doubt: str) -> None:
+        """A service has a log, and nobody who sees warnings."""
+        logger.warning("%s", doubt)
 
     def close(self) -> None:
         """Close the store, and release the spool."""

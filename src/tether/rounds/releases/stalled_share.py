@@ -12,12 +12,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW, window_name
-from tether.release.least_rows import least_old_rows
+from tether.release.old_rows_needed import usual_first_rows
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.rounds.releases import step as steps_of_releases
 
 if TYPE_CHECKING:
     from tether.rounds.releases.release_history import StepRecord
+
+SEVERAL_ROWS = 3
+"""So many rows of the new system must be expected before it is told that none has come."""
 
 
 def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
@@ -57,24 +60,28 @@ def open_first_step(steps: Sequence[StepRecord], step_seconds: float | None) -> 
     collects = len(steps) == 1 and found.reason == NO_OLD_ROWS and found.confidence is None
     if not collects or step_seconds is None:
         return ""
-    least = least_old_rows({name: each.guardrail for name, each in found.guardrails.items()})
+    least = usual_first_rows({name: each.guardrail for name, each in found.guardrails.items()})
     ends = datetime.fromisoformat(first.begun) + timedelta(seconds=step_seconds)
     if first.old.rows >= least or steps_of_releases.moment() < ends:
         return ""
     return (
-        f"{steps_of_releases.goes_on(first.old.rows, least)}; with fewer the new one could never "
+        f"{steps_of_releases.goes_on(first.old.rows, least)}; with fewer the new one may never "
         f"have a key"
     )
 
 
 def _has_waited(steps: Sequence[StepRecord], ramp: Sequence[StepRecord]) -> bool:
-    """Whether keys have had time to come since the ramp began.
+    """Whether rows of the new system should have come since the ramp began, if new keys come.
 
-    Keys that come back leave no rows, so where nobody else comes only time can tell: the first step
-    of the ramp then takes longer than any step before it.
+    Among keys that are new to both systems a share s has the new one, so for each row of the old
+    system s/(1 − s) of the new one are expected. Keys that come back leave no rows, so where nobody
+    else comes only time can tell: a step of the ramp ends without any row, or takes longer than any
+    step before it. One that has rows of the old system may be slow; it is given twice as long.
     """
-    if len(ramp) > 1 or any(each.old.rows for each in ramp):
+    expected = sum(each.old.rows * each.share / (1 - each.share) for each in ramp)
+    if expected >= SEVERAL_ROWS or not all(each.old.rows for each in ramp[:-1]):
         return True
     begun = [datetime.fromisoformat(each.begun) for each in steps]
     lasted = [later - earlier for earlier, later in pairwise(begun)]
-    return steps_of_releases.moment() - begun[-1] > max(lasted)
+    patience = 2 if ramp[-1].old.rows else 1
+    return steps_of_releases.moment() - begun[-1] > patience * max(lasted)

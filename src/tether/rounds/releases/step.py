@@ -86,10 +86,10 @@ class Step:
         bool
             True for the first step of a release in expectation without a log.
         """
-        return self.number == 1 and settings.log is None and settings.confidence is None
+        return self.number == 1 and settings.collects_old_rows
 
     def rows_lacking(self, settings: ReleaseSettings, rows: int) -> int:
-        """Count the keys without which the step would end the release: its share could not leave 0.
+        """Count the keys that the step lacks to be likely to let the share leave 0.
 
         Their number depends on what is tolerated alone, and not on losses.
 
