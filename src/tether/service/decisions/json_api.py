@@ -173,8 +173,10 @@ class JsonApi:
         state = follower.state
         if not isinstance(state, ReleaseState):
             raise ApiError(503, "the store has not answered yet")
-        ramp = state.step.ramp_share
-        promises = ramp.promises if state.share > 0 else {}  # else the old system alone answers
+        outage, ramp = self._service.outage, state.step.ramp_share
+        share = state.share if outage is None else 0.0
+        promises = ramp.promises if share > 0 else {}  # else the old system alone answers
+        warnings = await self._warnings()
         guardrails = {
             name: {"tolerated": limit.alpha, "bound": limit.bound, "alarm_risk": limit.alarm_risk}
             | {"promise": promises.get(name)}
@@ -185,9 +187,9 @@ class JsonApi:
         return JSONResponse(
             {
                 "flag": self._service.settings.flag,
-                "state": state.told(settings),
-                "warnings": await self._warnings(),
-                "share": state.share,
+                "state": state.told(settings) if outage is None else outage.told,
+                "warnings": warnings if outage is None else [outage.told, *warnings],
+                "share": share,
                 "step": {
                     "number": state.step.number,
                     "begun": state.step.begun,
@@ -200,7 +202,7 @@ class JsonApi:
                 "target": settings.target,
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
-                "store_available": self._service.is_store_available,
+                "store_available": outage is None,
                 "unstored_waiting": 0 if unstored is None else unstored.waiting,
                 "version": __version__,
             }
