@@ -14,7 +14,7 @@ from tether._core.visible_text import visible
 from tether.cli.status_text import INTERVAL_HEADING, estimate_text, limits_text, plain_text
 
 if TYPE_CHECKING:
-    from tether.rounds.releases.release_history import ReleaseHistory
+    from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
 
 TOLD = ("stalled", "missing", "inverted", "exceeded", "closed", "warnings")
 """What is told of a release in words, each empty if there is nothing to say; and all of it."""
@@ -62,12 +62,19 @@ def _losses(history: ReleaseHistory, name: str) -> Table:
     """The mean losses of both systems, and the interval of the new one's."""
     table = _table("step", "promise", f"{name}, old", f"{name}, new", INTERVAL_HEADING)
     for step in history.steps:
-        stated = f"{step.promises[name]:.3g}" if step.share > 0 else "none"
-        cells = [str(step.number), stated]
+        cells = [str(step.number), _promise(step, name)]
         cells += [estimate_text(step.old.losses.get(name))[0]]
         cells += estimate_text(step.new.losses.get(name))
         table.add_row(*map(plain_text, cells))
     return table
+
+
+def _promise(step: StepRecord, name: str) -> str:
+    """What is promised in a step; from an alarm on nothing is."""
+    if step.share == 0:
+        return "none"
+    until = "" if step.stopped_by is None else f" until alarm {step.stopped_by}"
+    return f"{step.promises[name]:.3g}{until}"
 
 
 def _table(*headings: str) -> Table:
