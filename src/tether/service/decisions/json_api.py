@@ -212,7 +212,8 @@ class JsonApi:
         """What keeps the share down or looks wrong; without the store, what was known last."""
         if self._service.is_store_available:
             with suppress(ApiError):  # the store is lost just now
-                self._told = list(await self._service.call(self._service.release.warnings))
+                found = await self._service.call(self._service.release.warnings)
+                self._told = list(found.values())
         return self._told
 
 

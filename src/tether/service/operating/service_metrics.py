@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from tether.rounds.releases.release_history import WARNING_KINDS
 from tether.rounds.releases.served_release import ReleaseState
 from tether.service.operating.loss_metrics import LossMetrics
 from tether.service.served import ServedState
@@ -22,7 +23,6 @@ FIGURES = {
     "round": "The number of the present round.",
     "beta": "How far the optimized policy may go; 0 while the store fails.",
     "step_keys": "Rows of the present step so far: keys that a system answered for the first time.",
-    "warnings": "How many things keep the share down or look wrong; /v1/status has them in words.",
 }
 """The figures of a state, and what is told of a release: gauges of the same names."""
 LEVELS = frozenset({"share", "beta"})
@@ -83,6 +83,7 @@ class ServiceMetrics:
         self.losses = LossMetrics(kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
         self._figures: dict[str, Gauge] = {}
+        self._warnings: Gauge | None = None
         self._alarm = Gauge(
             "tether_alarm_standing",
             "1 while an alarm stands.",
@@ -180,9 +181,19 @@ class ServiceMetrics:
             promise = state.promises.get(name, math.nan) if holds else math.nan
             self._promise.labels(name).set(promise)
 
-    def warnings(self, count: int) -> None:
-        """Note how many things keep the share of a release down or look wrong."""
-        self._set_figure("warnings", count)
+    def warnings(self, kinds: Collection[str]) -> None:
+        """Note what keeps the share of a release down or looks wrong, by kind."""
+        if self._warnings is None:  # a run has none
+            self._warnings = Gauge(
+                "tether_warnings",
+                "1 while something of a kind keeps the share down or looks wrong; /v1/status has "
+                "it in words.",
+                ["kind"],
+                multiprocess_mode=_LATEST,
+                registry=self.registry,
+            )
+        for kind in WARNING_KINDS:
+            self._warnings.labels(kind).set(kind in kinds)
 
     def _set_figure(self, name: str, figure: float) -> None:
         if name not in self._figures:
