@@ -22,7 +22,7 @@ TOLD = ("stalled", "missing", "inverted", "exceeded", "closed", "warnings")
 
 def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
     """The title, the table of steps, what looks wrong, and the losses of each guardrail."""
-    from tether.report.releases.release_sentences import release_notes
+    from tether.report.releases.release_sentences import release_notes, unstored_note
 
     sure = "in expectation"
     if history.confidence is not None:
@@ -35,6 +35,8 @@ def rendered_release(history: ReleaseHistory) -> list[RenderableType]:
     )
     lines: list[RenderableType] = [plain_text(title), _steps(history)]
     lines += [plain_text(note, "yellow") for note in release_notes(history)]
+    if note := unstored_note(history):
+        lines.append(plain_text(note))
     for name in history.limits:
         lines += [plain_text(""), _losses(history, name)]
     return lines

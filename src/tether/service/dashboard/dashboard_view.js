@@ -126,6 +126,13 @@ function showPath(all) {
   }, [...steps].reverse().map((step) => [step.number, time(step.begun), step.falls ? `${step.level.text}, then 0 %` : step.level.text, step.why]));
 }
 
+/** What the mean of what is tried is over, and what it is in the last unit of that. */
+function newSteps({ new_since: since, new_step: step, means }) {
+  if (since === null) return `of ${words.unit} ${step}`;
+  const last = means.find((each) => each.number === step)?.new;
+  return `${since === 1 ? `of all ${words.unit}s` : `since ${words.unit} ${since}`}${last ? `; ${number(last.mean)} in ${words.unit} ${step}` : ""}`;
+}
+
 /** One guardrail: its numbers and two charts, made once and then only changed. */
 class GuardrailView {
   constructor(name) {
@@ -142,7 +149,7 @@ class GuardrailView {
       [target === "promise" ? "Promise to keep" : "Tolerated, alpha", number(rail.alpha), `of at most ${number(rail.bound)}`],
       ["Promised now", rail.promise === null || outage ? "nothing" : `≤ ${number(rail.promise)}`, words.all_rows],
       [words.old_title, number(rail.old?.mean), rail.old ? `${interval(rail.old)}, ${plural(rail.old.count, words.row)} of all ${words.unit}s` : "no losses yet"],
-      [words.new_title, number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, words.row)} of ${words.unit} ${rail.new_step}` : "no losses yet"],
+      [words.new_title, number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, words.row)} ${newSteps(rail)}` : "no losses yet"],
       ["Alarm level", number(rail.alarm_risk), "risk of what is served"],
     ];
     this.facts.replaceChildren(...facts.map(([term, value, note]) => element("div", {}, element("dt", {}, term), element("dd", {}, value), element("dd", { class: "quiet" }, note))));
@@ -243,6 +250,10 @@ function showService({ service }) {
   $("rate").textContent = number(service.decisions_per_second, 2);
 }
 
+const showUnstored = ({ unstored }) => {
+  $("unstored").hidden = !unstored;
+  $("unstored").textContent = `${plural(unstored, "answer")} without it so far, which count nowhere`;
+};
 const showAlarms = ({ alarms }) => fillAlarms(
   alarms.map((each) => [each.number, each.round, each.monitor, each.message, time(each.raised), each.cleared ? time(each.cleared) : "it stands", each.actor ?? "–", each.reason ?? "–"]),
   alarms.map((each) => (each.cleared ? "" : "stands")),
@@ -261,6 +272,7 @@ const SHOWN_BY = [
   [["path", "level", "left_out", "axis", "outage"], showPath],
   [["guardrails", "target", "outage"], showGuardrails],
   [["service"], showService],
+  [["unstored"], showUnstored],
   [["alarms"], showAlarms],
   [["acts"], showActs],
   [["assumptions"], showAssumptions],
