@@ -46,6 +46,10 @@ def plain_release(history: ReleaseHistory) -> dict[str, Any]:
     """As JSON."""
     plain = asdict(history) | {"store": redact_url(history.store), "kind": "release"}
     plain |= {name: getattr(history, name) for name in TOLD}
+    plain["limits"] = {
+        name: {"tolerated": limit.pop("alpha"), **limit} for name, limit in plain["limits"].items()
+    }
+    plain["alarms"] = [alarm | {"step": alarm.pop("round")} for alarm in plain["alarms"]]
     for row, step in zip(plain["steps"], history.steps, strict=True):
         row |= {"share": step.share, "why": step.why, "calibration": step.calibration.to_dict()}
     encoded: dict[str, Any] = records.encode(plain)

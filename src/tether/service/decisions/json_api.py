@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.history import Alarm
 from tether.rounds.releases.assigned_systems import assigned_systems
 from tether.rounds.releases.observing import ObservedKeys, skipped_text
 from tether.rounds.releases.served_release import ReleaseState
@@ -198,7 +199,7 @@ class JsonApi:
                     "computed_share": state.step.share,
                     "why": state.step.why,
                 },
-                "alarm": None if state.alarm is None else asdict(state.alarm),
+                "alarm": None if state.alarm is None else _shown_alarm(state.alarm),
                 "target": settings.target,
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
@@ -215,6 +216,12 @@ class JsonApi:
                 found = await self._service.call(self._service.release.warnings)
                 self._told = list(found.values())
         return self._told
+
+
+def _shown_alarm(alarm: Alarm) -> dict[str, Any]:
+    """An alarm in the words of a release: what is called its round is a step."""
+    shown = asdict(alarm)
+    return shown | {"step": shown.pop("round")}
 
 
 def _decision(key: str | int, system: str | None) -> str:
