@@ -98,3 +98,10 @@ def test_of_two_losses_of_one_name_none_is_stored(fuzzed):
     answer = fuzzed.post("/v1/outcomes", content=sent, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert "'complaint' more than once" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_is_named(name):
+    content = f'{{"key": "ann", "system": "old", "losses": {{"complaint": {name}}}}}'
+    with pytest.raises(ApiError, match=rf"JSON, which has no {name}: leave out .* such as a loss"):
+        parse_object(content.encode())

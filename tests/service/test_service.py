@@ -29,8 +29,18 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
                     if not client.get("/readyz").json()["store"]:
                         break
                     client.post("/v1/decisions", json=keys)
-                assert "tether_store_available 0.0" in client.get("/metrics").text
-                assert not client.get("/v1/status").json()["store_available"]
+                metrics, status = client.get("/metrics").text, client.get("/v1/status").json()
+                assert "tether_store_available 0.0" in metrics
+                assert "tether_share 0.0" in metrics  # nobody has the new system now
+                assert 'tether_promise{guardrail="complaint"} NaN' in metrics
+                assert not status["store_available"]
+                assert status["state"] == status["warnings"][0]
+                assert status["state"].startswith(
+                    "the store is unavailable: the old system answers all keys; when it last "
+                    "answered: the new system has 49.470% of the keys"
+                )
+                assert status["share"] == 0 < status["step"]["computed_share"]
+                assert status["guardrails"]["complaint"]["promise"] is None
                 flag = client.post(
                     "/ofrep/v1/evaluate/flags/release", json={"context": {"targetingKey": "x"}}
                 ).json()
@@ -52,6 +62,12 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
                 break
             client.post("/v1/decisions", json=keys)
         assert {each["system"] for each in after} == {"old", "new"}
+        for _ in tries():  # the share is back with the store
+            if client.get("/v1/status").json()["share"] > 0.4:
+                break
+        for _ in tries():
+            if "tether_share 0.0" not in client.get("/metrics").text:
+                break
         assert client.get("/metrics").text.count('stored="false"') == 2
     assert verify_store(store).ok
 

@@ -51,7 +51,7 @@ def parse_object(content: bytes, *, forwarded: bool = False) -> dict[str, Any]:
     """
     try:
         body = (_DECODER if forwarded else _DECODER_OF_UNIQUE_NAMES).decode(content.decode())
-    except _RepeatedNameError as error:
+    except (_RepeatedNameError, _ConstantError) as error:
         raise ApiError(400, str(error)) from None
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise ApiError(400, "the body must be JSON") from None
@@ -60,8 +60,14 @@ def parse_object(content: bytes, *, forwarded: bool = False) -> dict[str, Any]:
     return body
 
 
+class _ConstantError(ValueError):
+    """A number that JSON does not have."""
+
+
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise _ConstantError(
+        f"the body must be JSON, which has no {name}: leave out what is not known, such as a loss"
+    )
 
 
 class _RepeatedNameError(ValueError):

@@ -21,6 +21,7 @@ from tether.service.open_served import open_served
 from tether.service.operating.follower import Follower
 from tether.service.operating.service_metrics import ServiceMetrics
 from tether.service.operating.webhooks import Webhooks
+from tether.service.outage import Outage, outage_of
 from tether.service.served import Served, ServedState
 from tether.service.settings.service_settings import ServiceSettings
 
@@ -99,6 +100,13 @@ class Service:
         return self.follower.is_available and self.takes_rows and not is_lost
 
     @property
+    def outage(self) -> Outage | None:
+        """What to say while the store is unavailable; None while it is available."""
+        if self.is_store_available:
+            return None
+        return outage_of(self.follower.state, self.served.settings)
+
+    @property
     def unstored(self) -> UnstoredAnswers | None:
         """The answers of a release without the store; None where nothing is kept of them."""
         return self.served.unstored if isinstance(self.served, ServedRelease) else None
@@ -118,7 +126,7 @@ class Service:
             self._listed = unstored.delivered
             assert self._batches is not None
             self._batches.note_recovery()
-        self.metrics.state(state)
+        self.metrics.state(state, is_served=self.is_store_available)
         self.note_availability()
         self._webhooks.noticed(state)
 

@@ -1,9 +1,12 @@
 """The page of a release in a browser: layout, contrast, keyboard, and no requests."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.report import headless_browser
 from tests.report.releases.example_releases import EXAMPLES, example, rendered
+from tether.report import render
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +78,15 @@ def test_the_arrow_keys_read_the_steps(open_page):
     announced = driver.find_element("id", "announcement").get_attribute("textContent")
     assert announced == tip.text
     assert driver.get_log("browser") == []
+
+
+def test_the_address_of_a_store_wraps_on_a_phone(open_page, tmp_path):
+    """An address has no place where a line may break by itself."""
+    address = "postgresql+psycopg://tether@database.internal.example.org:5432/checkout_release"
+    page = tmp_path / "page.html"
+    page.write_text(render(replace(example("ramp"), store=address)), encoding="utf-8")
+    for pixels in (390, 360):
+        driver = open_page("ramp", pixels)
+        driver.get(page.as_uri())
+        assert address in driver.find_element("tag name", "header").text.replace("\n", "")
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= pixels

@@ -8,7 +8,7 @@ import pytest
 import tether
 from tests.report.html_tree import parse
 from tests.report.releases.example_releases import HOSTILE_NAME, example, rendered
-from tether.report.number_format import format_number
+from tether.report.number_format import format_interval, format_number
 from tether.report.releases.release_sentences import format_share, release_state
 
 
@@ -70,6 +70,19 @@ def test_every_guardrail_has_its_figures():
         "refund, old system",
         "Keys answered",
     ]
+
+
+def test_the_mean_of_the_new_system_is_over_all_steps_as_that_of_the_old_one():
+    history = example("ramp")
+    pooled, last = history.new_losses["complaint"], history.steps[-1].new.losses["complaint"]
+    assert pooled.count > last.count
+    opening = next(parse(rendered("ramp")).find_all("div", **{"class": "opening"}))
+    assert (
+        f"Mean loss, new system{format_number(pooled.mean)}{format_interval(pooled)} in all steps; "
+        f"{format_number(last.mean)} in step {history.steps[-1].number}"
+    ) in opening.text
+    (step,) = {each.ramp for each in example("active_alarm").steps[-3:]}
+    assert f" since step {step}; " in rendered("active_alarm")
 
 
 def test_charts_and_sections(name):

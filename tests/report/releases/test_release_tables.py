@@ -23,6 +23,8 @@ def test_every_step_has_its_keys_promise_window_and_reason(name):
             promise, alpha = map(format_number, (each.promise, each.alpha))
             sum_of = [alpha, *map(format_term, (each.stability, each.existence))]
             stated = f"≤ {promise} = {' + '.join(sum_of)}"
+            if step.stopped_by is not None:
+                stated += f" until alarm {step.stopped_by}"
             assert cell == ("none" if step.share == 0 else stated)
 
 

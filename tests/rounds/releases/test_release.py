@@ -131,6 +131,8 @@ def test_losses_come_late_in_any_order_and_twice():
         release.observe(["ann", "eve"], {"complaint": [0.0, 0.0]})
     with pytest.raises(ValueError, match="each key once"):
         release.observe(["ann", "ann"], {"complaint": [0.0, 0.0]})
+    with pytest.raises(ValueError, match="each key once for a system"):
+        release.observe(["ann", "ann"], {"complaint": [0.0, 0.0]}, system="old")
     with pytest.raises(ValueError, match="at most bound = 2"):
         release.observe("bob", {"delay": 3.0})
     with pytest.raises(TypeError, match="mapping"):

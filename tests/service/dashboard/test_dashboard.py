@@ -49,7 +49,7 @@ def test_the_document_says_what_is_shown_and_to_whom(client):
     assert found["recent"][0]["key"] == "<img src=x>"
     assert found["you"]["name"] == "anyone on this machine"
     assert "operate" in found["you"]["roles"]
-    assert found["service"]["is_store_available"]
+    assert found["service"]["outage"] is None
 
 
 def test_events_tell_of_a_halt_and_end_with_the_service(tmp_path):
@@ -92,7 +92,7 @@ def test_a_run_has_the_same_page_and_tells_of_its_rounds(tmp_path):
         assert (seen["path"][-1]["number"], seen["acts"][0]["act"]) == (2, "begin")
         found = client.get("/v1/dashboard").json()["parts"]
         assert found["recent"][0]["context"].startswith("[")
-        assert found["service"]["is_store_available"]
+        assert found["service"]["outage"] is None
         assert {"/", "/v1/dashboard", "/v1/events"} <= set(
             client.get("/openapi.json").json()["paths"]
         )

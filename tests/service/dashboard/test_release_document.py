@@ -8,6 +8,7 @@ import pytest
 from tests.cli.command_line import one_line, run
 from tether.monitor import RiskMonitor
 from tether.release import ArmCounts
+from tether.report import render
 from tether.report.releases.release_sentences import release_promise, release_state
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service.dashboard import release_document as module
@@ -35,8 +36,11 @@ def test_the_numbers_and_sentences_are_those_of_the_history(monkeypatch):
         assert (shown["promise"]["sentence"], shown["promise"]["details"]) == promise
         (rail,) = shown["guardrails"]
         estimate = history.steps[-1].new.losses["complaint"]
-        assert rail["new"]["upper"] == pytest.approx(estimate.upper, rel=1e-5)
-        assert (rail["new_step"], rail["new"]["count"]) == (3, estimate.count)
+        pooled = history.new_losses["complaint"]
+        assert pooled.count == sum(step.new.rows for step in history.steps) > estimate.count
+        assert rail["new"]["upper"] == pytest.approx(pooled.upper, rel=1e-5)
+        assert rail["means"][-1]["new"]["upper"] == pytest.approx(estimate.upper, rel=1e-5)
+        assert (rail["new_step"], rail["new_since"], rail["new"]["count"]) == (3, 1, pooled.count)
         promised = history.steps[-1].calibration.promises["complaint"]
         assert rail["promise"] == pytest.approx(promised, rel=1e-5)
         level = history.limits["complaint"].alarm_risk / history.share
@@ -83,6 +87,35 @@ def test_the_progress_of_a_step(options, unit, length, can_advance):
         assert not found["is_paused"]
         release.halt("a test", actor="ann")
         assert watched(release)["progress"]["is_paused"]
+
+
+def test_a_ramp_without_losses_shows_the_last_step_that_has_some():
+    with ServedRelease("sqlite://", {"complaint": 0.2}, old=LOG, salt=b"s") as release:
+        keys = [f"a {each}" for each in range(60)]
+        release.observe(keys, [0.25] * 60, system=release.assign(keys))
+        release.halt("a rumour", actor="ann")
+        release.resume("false", actor="bob")
+        release.advance()
+        (rail,) = watched(release)["guardrails"]
+        assert (rail["new_step"], rail["new_since"]) == (1, None)
+        assert rail["new"]["mean"] == 0.25
+        keys = [f"b {each}" for each in range(60)]
+        release.observe(keys, [0.0] * 60, system=release.assign(keys))
+        (rail,) = watched(release)["guardrails"]
+        assert (rail["new_step"], rail["new_since"], rail["new"]["mean"]) == (2, 2, 0)
+
+
+def test_answers_without_the_store_are_counted(tmp_path):
+    path = tmp_path / "r.db"
+    with ServedRelease(path, {"complaint": 0.2}, old=LOG, spool=tmp_path) as release:
+        assert watched(release)["unstored"] == 0
+        assert "without it" not in one_line(run("status", path))
+        release.unstored.append([b"ann", b"bob"])
+        release.list_unstored()
+        assert watched(release)["unstored"] == 2
+        told = "the old system gave 2 answers without it, which count nowhere."
+        assert told in one_line(run("release", "status", path))
+        assert "Answers without the store</dt><dd>2</dd>" in render(release.history())
 
 
 def test_a_release_without_losses_can_be_shown():

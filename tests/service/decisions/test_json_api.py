@@ -92,6 +92,34 @@ def test_an_outcome_that_is_in_a_request_twice_counts_once(client):
     assert client.post("/v1/outcomes", json=outcome("noa", 1)).status_code == 409
 
 
+def test_a_key_that_moved_has_outcomes_of_both_systems_in_one_request(tmp_path):
+    """A batch of late outcomes: each belongs to its own row."""
+    store, release = tmp_path / "release.db", {"guardrails": {"complaint": 0.5}}
+    with running(settings(store, release=release)) as client:
+        keys = [f"user {each}" for each in range(40)]
+        client.post("/v1/halt", json={"reason": "a test"})
+        client.post("/v1/decisions", json={"keys": keys})  # the old system has a row of each
+        client.post("/v1/resume", json={"reason": "over"})
+        for _ in tries():
+            if client.get("/v1/status").json()["share"] > 0:
+                break
+        found = client.post("/v1/decisions", json={"keys": keys}).json()["decisions"]
+        moved = next(each["key"] for each in found if each["system"] == "new")
+        given = [outcome(moved, 0.25), outcome(moved, 1, "new"), outcome(moved, 0.25)]
+        sent = {"outcomes": [*given, outcome("who", 0, "new")], "skip_unknown": True}
+        answer = client.post("/v1/outcomes", json=sent).json()
+        assert answer == {
+            "new": 2,
+            "without_row": 1,
+            "skipped": [{"key": "who", "system": "new", "assigned": []}],
+        }
+        differ = {"outcomes": [*given, outcome(moved, 0, "new")]}
+        assert client.post("/v1/outcomes", json=differ).status_code == 400
+        assert client.post("/v1/outcomes", json=outcome(moved, 0.25)).json()["new"] == 0
+        assert client.post("/v1/outcomes", json=outcome(moved, 0, "new")).status_code == 409
+    assert verify_store(store).ok
+
+
 def test_outcomes_without_a_row_are_skipped_and_listed_if_asked_for(client):
     client.post("/v1/decisions", json={"keys": ["uma", "val"]})
     given = [outcome("uma", 1), outcome("val", 1, "new"), outcome("who", 1, "new"), outcome(5)]
@@ -144,11 +172,6 @@ def test_outcomes_without_a_row_are_skipped_and_listed_if_asked_for(client):
             "outcomes",
             {"outcomes": [outcome("b"), outcome("a"), outcome("a", 1)]},
             "key 'a' has two outcomes that differ, {'complaint': 0.0} and {'complaint': 1.0}",
-        ),
-        (
-            "outcomes",
-            {"outcomes": [outcome("a"), outcome("a", system="new")], "keep_first": True},
-            "key 'a' has outcomes of the old and of the new system in one request",
         ),
     ],
 )

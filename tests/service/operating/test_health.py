@@ -33,7 +33,8 @@ def test_metrics_say_what_happened(tmp_path):
     }
     assert samples["tether_decisions_total", ("stored", "true"), ("system", "old")] == 3
     assert samples[("tether_step_keys",)] == 2
-    assert samples[("tether_warnings",)] == 0
+    kinds = {"inverted", "exceeded", "unwatched", "closed", "missing", "stalled"}
+    assert {samples["tether_warnings", ("kind", each)] for each in kinds} == {0}
     assert samples["tether_decisions_total", ("stored", "false"), ("system", "old")] == 0
     outcomes = {each: samples["tether_outcomes_total", *labels(each)] for each in ("old", "new")}
     assert outcomes == {"old": 1, "new": 0}
@@ -54,12 +55,14 @@ def test_metrics_say_what_happened(tmp_path):
         assert checked.returncode == 0, checked.stderr
 
 
-def test_warnings_are_counted(tmp_path):
+def test_warnings_are_told_by_kind(tmp_path):
     old = {"complaint": ArmCounts(1_000, 100.0)}  # above what is tolerated
     with running(settings(tmp_path / "release.db", release={"old": old})) as client:
         warnings = client.get("/v1/status").json()["warnings"]
-        assert warnings
-        assert f"tether_warnings {len(warnings)}.0\n" in client.get("/metrics").text
+        assert len(warnings) == 1
+        found = client.get("/metrics").text
+    assert 'tether_warnings{kind="closed"} 1.0\n' in found
+    assert 'tether_warnings{kind="exceeded"} 0.0\n' in found
 
 
 def test_nothing_is_promised_while_the_new_system_has_no_keys(tmp_path):

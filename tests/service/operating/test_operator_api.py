@@ -6,6 +6,7 @@ from threading import Event
 from tests.service.running import bearer, running, settings, tries
 from tether.release import ArmCounts
 from tether.rounds import read_release, verify_store
+from tether.rounds.errors import StoreError
 from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
@@ -35,6 +36,8 @@ def test_acts_are_stored_with_the_name_of_the_key_and_reach_other_services(tmp_p
         status = one.get("/v1/status", headers=bearer(bob)).json()
         assert (status["share"], status["alarm"]["monitor"]) == (0, "halt")
         assert "ann" in status["alarm"]["message"]
+        assert status["alarm"]["step"] == 1
+        assert "round" not in status["alarm"]
         resumed = other.post("/v1/resume", json={"reason": "it was none"}, headers=bearer(bob))
         assert resumed.json() == {"halted": False}
         assert systems(one) == {"old", "new"}
@@ -123,3 +126,21 @@ def test_steps_that_end_by_themselves_are_not_ended_by_hand(tmp_path):
                 break
     first, second = read_release(tmp_path / "release.db").steps
     assert (first.old.rows + first.new.rows, second.old.rows + second.new.rows) == (12, 0)
+
+
+def test_a_halt_without_the_store_says_who_answers(tmp_path, monkeypatch):
+    def lost(*arguments, **options):
+        raise StoreError("no route")
+
+    with running(settings(tmp_path / "release.db")) as client:
+        monkeypatch.setattr(ServedRelease, "follow", lost)
+        monkeypatch.setattr(ServedRelease, "halt", lost)
+        for _ in tries():
+            if not client.get("/v1/status").json()["store_available"]:
+                break
+        refused = client.post("/v1/halt", json={"reason": "a test"})
+    assert refused.status_code == 503
+    assert refused.json()["error"]["message"] == (
+        "the store is unavailable, and the halt is not stored: the old system answers all keys "
+        "until it is back, and not after that. Repeat the request until it is stored"
+    )

@@ -33,14 +33,14 @@ def release_assumptions(history: ReleaseHistory) -> list[Assumption]:
         Assumption(
             ASSUMED,
             "Keys are alike",
-            "The keys of a step are independent draws from one population, and like those of the "
-            "step before.",
+            "The keys of a step are independent draws from one population, and like those of "
+            f"{_deciding_steps(history)}.",
         ),
         Assumption(
             ASSUMED,
-            "Both systems keep their distribution of losses until the end of the next step",
-            "If the new one becomes worse, its share follows one step later; within the step only "
-            "the monitor can help.",
+            "Both systems keep their distribution of losses until the end of the steps that their "
+            "rows decide",
+            _if_worse(history),
         ),
         Assumption(
             ASSUMED,
@@ -58,6 +58,32 @@ def release_assumptions(history: ReleaseHistory) -> list[Assumption]:
         )
     length = [] if history.confidence is not None else [_length_of_steps(history)]
     return [*checked, *length, *assumed]
+
+
+def _deciding_steps(history: ReleaseHistory) -> str:
+    """The steps whose rows decide the share of a step, as seen from it."""
+    if history.confidence is not None:
+        last = "the last" if history.wait == 1 else f"the last {history.wait}"
+        until = f" but {last}" if history.wait else ""
+        return f"all steps before it{until}, whose rows decide its share"
+    which = "one before" if history.wait == 0 else f"one {_later(history)} before"
+    return (
+        f"the step whose rows decide its share: the {which}, or an earlier one where few keys "
+        "have come since"
+    )
+
+
+def _if_worse(history: ReleaseHistory) -> str:
+    slowly = "" if history.confidence is None else ", and slowly, since all rows before count too"
+    return (
+        f"If the new one becomes worse, its share follows {_later(history)} later{slowly}; until "
+        "then only the monitor can help."
+    )
+
+
+def _later(history: ReleaseHistory) -> str:
+    """How long after a step its rows are used: those of the step before, unless they wait."""
+    return "one step" if history.wait == 0 else f"{history.wait + 1} steps"
 
 
 def _length_of_steps(history: ReleaseHistory) -> Assumption:

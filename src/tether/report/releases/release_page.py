@@ -12,6 +12,7 @@ from tether.report.releases.losses_over_steps import losses_chart
 from tether.report.releases.release_assumptions import release_assumptions
 from tether.report.releases.release_sentences import (
     format_share,
+    new_since,
     of_guardrail,
     release_promise,
     release_state,
@@ -21,7 +22,7 @@ from tether.report.releases.share_over_steps import share_chart
 from tether.report.text_sections import assumption_list
 
 if TYPE_CHECKING:
-    from tether.rounds.releases.release_history import ReleaseHistory
+    from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
 
 
 def release_parts(history: ReleaseHistory) -> PageParts:
@@ -66,9 +67,7 @@ def _key_figures(history: ReleaseHistory) -> list[tuple[str, str, str]]:
         figures.append((term, format_number(limit.alpha), bound))
         with_loss = [step for step in history.steps if name in step.new.losses]
         if with_loss:
-            found, where = with_loss[-1].new.losses[name], f"in step {with_loss[-1].number}"
-            compared = f"{format_interval(found)} {where}"
-            figures.append((f"{loss}, new system", format_number(found.mean), compared))
+            figures.append((f"{loss}, new system", *_new_mean(history, name, with_loss[-1])))
         if name in history.old_losses:
             old = history.old_losses[name]
             compared = f"{format_interval(old)} in all steps"
@@ -76,7 +75,25 @@ def _key_figures(history: ReleaseHistory) -> list[tuple[str, str, str]]:
     new_keys = sum(step.new.rows for step in history.steps)
     old_keys = sum(step.old.rows for step in history.steps)
     compared = f"{new_keys:,} by the new system, {old_keys:,} by the old one"
-    return [*figures, ("Keys answered", f"{new_keys + old_keys:,}", compared)]
+    figures.append(("Keys answered", f"{new_keys + old_keys:,}", compared))
+    if history.unstored:
+        compared = "while the store was unavailable, by the old system; they count nowhere"
+        figures.append(("Answers without the store", f"{history.unstored:,}", compared))
+    return figures
+
+
+def _new_mean(history: ReleaseHistory, name: str, last: StepRecord) -> tuple[str, str]:
+    """The mean of the new system in this ramp, beside that of the last step that has a loss."""
+    found, where = last.new.losses[name], f"in step {last.number}"
+    since = new_since(history, name)
+    if since is None:  # an alarm was cleared, and the ramp that began then has no loss yet
+        return format_number(found.mean), f"{format_interval(found)} {where}"
+    pooled = history.new_losses[name]
+    over = "in all steps" if since == 1 else f"since step {since}"
+    return (
+        format_number(pooled.mean),
+        f"{format_interval(pooled)} {over}; {format_number(found.mean)} {where}",
+    )
 
 
 def _settings(history: ReleaseHistory) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tether.report.number_format import NO_VALUE, format_number, format_time
+from tether.report.number_format import NO_VALUE, format_count, format_number, format_time
 from tether.report.sentences import RunState, as_sentence
 
 if TYPE_CHECKING:
@@ -62,6 +62,21 @@ def _state(history: ReleaseHistory) -> RunState:
         f"The new system answers {format_share(step.share)} of the keys in step {step.number}.",
         f"Why this share: {step.why}.",
     )
+
+
+def unstored_note(history: ReleaseHistory) -> str:
+    """How many answers were given while the store was unavailable; empty if none were."""
+    if not history.unstored:
+        return ""
+    return (
+        f"While the store was unavailable the old system gave "
+        f"{format_count(history.unstored, 'answer')} without it, which count nowhere."
+    )
+
+
+def new_since(history: ReleaseHistory, name: str) -> int | None:
+    """The step since which the new system's mean loss is told; None before its first loss."""
+    return history.steps[-1].ramp if name in history.new_losses else None
 
 
 def release_promise(history: ReleaseHistory) -> tuple[str, str]:

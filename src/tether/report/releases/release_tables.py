@@ -81,5 +81,7 @@ def _promise(step: StepRecord, name: str) -> Content:
         f"+ {format_term(terms.stability)}",
         f"+ {format_term(terms.existence)}",
     ]
+    if step.stopped_by is not None:
+        parts.append(f"until alarm {step.stopped_by}")
     spans = [element("span", part, class_="unbroken") for part in parts]
     return Markup(" ".join(spans))

@@ -76,8 +76,8 @@ def observe_keys(
         )
     if not contents:
         return ObservedKeys(0, 0, {})
-    if len(set(contents)) < len(contents):
-        raise ValueError("keys must have each key once: one row is one key and system")
+    if len(set(zip(contents, systems, strict=True))) < len(contents):
+        raise ValueError("keys must have each key once for a system: one row is one key and system")
     with store.reading() as connection:
         known = read_key_rows(connection, contents)
     rows = [_row(known.get(key, {}), by) for key, by in zip(contents, systems, strict=True)]

@@ -268,7 +268,7 @@ class Release(StoredRun[ReleaseSettings]):
         Parameters
         ----------
         keys : str, bytes or int, or an iterable of them
-            One key or many, each once.
+            One key or many, each once; twice if it is of both systems, which are then named.
         losses : array-like of float, or mapping of str to array-like of float
             The losses in [0, bound], by guardrail; without names if there is one guardrail.
         system : {"old", "new"}, or an iterable of them, optional

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+WARNING_KINDS = ("inverted", "exceeded", "unwatched", "closed", "missing", "stalled")
+"""What a release may be warned of: attributes of its history."""
+
 
 @dataclass(frozen=True)
 class SystemRecord:
@@ -225,9 +228,13 @@ class ReleaseHistory(Described):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Everything that keeps the share down or looks wrong, each in words."""
-        wrong = (self.inverted, self.exceeded, self.unwatched)
-        found = (*wrong, self.closed, self.missing, self.stalled)
-        return tuple(each for each in found if each)
+        return tuple(self.warnings_by_kind.values())
+
+    @property
+    def warnings_by_kind(self) -> Mapping[str, str]:
+        """The same by the name of the attribute that says it, for programs that tell them apart."""
+        found = {kind: getattr(self, kind) for kind in WARNING_KINDS}
+        return {kind: told for kind, told in found.items() if told}
 
     @property
     def new_losses(self) -> Mapping[str, Estimate]:

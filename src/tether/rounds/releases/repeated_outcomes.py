@@ -23,7 +23,7 @@ def counted_places(
             shown = key if isinstance(key, str) else key.decode()
             raise ValueError(
                 f"key {shown!r} has two outcomes that differ, {outcomes[first]} and {outcome}: one "
-                f"row is one key and system, with one loss. Send those of different systems "
-                f"separately; if losses of a key come in order, skip the later ones with keep_first"
+                f"row is one key and system, with one loss. If they are of different systems, name "
+                f"these; if losses of a key come in order, skip the later ones with keep_first"
             )
     return list(places.values())

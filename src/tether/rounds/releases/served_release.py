@@ -293,15 +293,15 @@ class ServedRelease(Release):
                 NEW: mean_losses(losses.sums(number)),
             }
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Mapping[str, str]:
         """Read everything that keeps the share down or looks wrong.
 
         Returns
         -------
-        tuple of str
-            What `ReleaseHistory.warnings` says; a call after the first reads what is new.
+        mapping of str to str
+            `ReleaseHistory.warnings_by_kind`; a call after the first reads what is new.
         """
-        return self._followed.read().warnings
+        return self._followed.read().warnings_by_kind
 
     def follow(self) -> ReleaseState:
         """Begin a step that is due, read what holds now, and list answers without the store.

@@ -58,9 +58,10 @@ function take({ as_of: asOf, parts }) {
   offset = Date.parse(asOf) - Date.now();
   Object.assign(all, parts);
   if (parts.you) you = parts.you;
-  if ($("connection").dataset.state !== "live") setConnection("live", "live");
+  const { outage } = all.service, connection = outage ? "outage" : "live";
+  if ($("connection").dataset.state !== connection) setConnection(connection, outage ? "store unavailable" : "live", outage ? outage.sentence : "live");
   if (!("state" in all)) {
-    setProblem("The store has not answered yet: nothing can be shown.");
+    setProblem(outage ? `${outage.sentence} ${outage.details} The rest of the page comes with the store.` : "The store has not answered yet: nothing can be shown.");
     return;
   }
   setProblem("");

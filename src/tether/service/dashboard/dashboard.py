@@ -93,8 +93,9 @@ class Dashboard:
 
     def _facts(self) -> dict[str, Any]:
         """What the process says about itself."""
+        outage = self._service.outage
         return {
-            "is_store_available": self._service.is_store_available,
+            "outage": None if outage is None else outage.page,
             "decisions_per_second": _rounded(self._rate.per_second()),
             "version": __version__,
         }

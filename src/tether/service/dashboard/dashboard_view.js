@@ -116,7 +116,7 @@ function showPath(all) {
   }
   marks.push({ kind: "line", points });
   const most = steps.reduce((one, other) => (other.level.height > one.level.height ? other : one)).level;
-  const said = `${words.unit_title} ${present}: ${now.text} now${fell ? `, ${last.level.text} when it began` : ""}.`;
+  const said = `${words.unit_title} ${present}: ${now.text} ${all.outage ? "when the store last answered" : "now"}${fell ? `, ${last.level.text} when it began` : ""}.`;
   path.explain(`${said}${words.path_note ? ` ${words.path_note}` : ""}${leftOut ? ` The first ${plural(leftOut, words.unit)} are left out.` : ""}`);
   path.show({
     title: `${words.value_title} by ${words.unit}`,
@@ -124,6 +124,13 @@ function showPath(all) {
     x: [steps[0].number, last.number + 1], shift: 0.5, xLabel: words.unit, levels: [], marks,
     ...(axis.length ? { top: 1, rungs: axis } : { top: Math.min(1, Math.max(1.15 * most.height, 0.001)), format: percent }),
   }, [...steps].reverse().map((step) => [step.number, time(step.begun), step.falls ? `${step.level.text}, then 0 %` : step.level.text, step.why]));
+}
+
+/** What the mean of what is tried is over, and what it is in the last unit of that. */
+function newSteps({ new_since: since, new_step: step, means }) {
+  if (since === null) return `of ${words.unit} ${step}`;
+  const last = means.find((each) => each.number === step)?.new;
+  return `${since === 1 ? `of all ${words.unit}s` : `since ${words.unit} ${since}`}${last ? `; ${number(last.mean)} in ${words.unit} ${step}` : ""}`;
 }
 
 /** One guardrail: its numbers and two charts, made once and then only changed. */
@@ -137,12 +144,12 @@ class GuardrailView {
     this.made = element("article", { class: "guardrail" }, element("h3", {}, name), this.facts, this.charts);
   }
 
-  show(rail, target) {
+  show(rail, target, outage) {
     const facts = [
       [target === "promise" ? "Promise to keep" : "Tolerated, alpha", number(rail.alpha), `of at most ${number(rail.bound)}`],
-      ["Promised now", rail.promise === null ? "nothing" : `≤ ${number(rail.promise)}`, words.all_rows],
+      ["Promised now", rail.promise === null || outage ? "nothing" : `≤ ${number(rail.promise)}`, words.all_rows],
       [words.old_title, number(rail.old?.mean), rail.old ? `${interval(rail.old)}, ${plural(rail.old.count, words.row)} of all ${words.unit}s` : "no losses yet"],
-      [words.new_title, number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, words.row)} of ${words.unit} ${rail.new_step}` : "no losses yet"],
+      [words.new_title, number(rail.new?.mean), rail.new ? `${interval(rail.new)}, ${plural(rail.new.count, words.row)} ${newSteps(rail)}` : "no losses yet"],
       ["Alarm level", number(rail.alarm_risk), "risk of what is served"],
     ];
     this.facts.replaceChildren(...facts.map(([term, value, note]) => element("div", {}, element("dt", {}, term), element("dd", {}, value), element("dd", { class: "quiet" }, note))));
@@ -195,30 +202,33 @@ class GuardrailView {
   }
 }
 
-function showGuardrails({ guardrails, target }) {
+function showGuardrails({ guardrails, target, outage }) {
   for (const rail of guardrails) {
     if (!views.has(rail.name)) {
       views.set(rail.name, new GuardrailView(rail.name));
       $("guardrails").append(views.get(rail.name).made);
     }
-    views.get(rail.name).show(rail, target);
+    views.get(rail.name).show(rail, target, outage);
   }
 }
 
-function showState({ state, level, number: present, promise, title }) {
-  $("opening").dataset.kind = state.kind;
-  $("heading").textContent = state.heading;
-  $("sentence").textContent = state.sentence;
-  $("details").textContent = state.details;
+/** The state; without the store that comes first, and what was last known of it after. */
+function showState({ state, level, number: present, promise, title, outage }) {
+  const isOff = state.kind === "alarm" || outage !== null;
+  const value = outage ? (level.text.endsWith("%") ? "0 %" : "0") : level.text;
+  $("opening").dataset.kind = outage ? "alarm" : state.kind;
+  $("heading").textContent = outage ? outage.heading : state.heading;
+  $("sentence").textContent = outage ? outage.sentence : state.sentence;
+  $("details").textContent = outage ? outage.details : state.details;
   $("note").hidden = !state.note;
   $("note").textContent = state.note;
-  $("promise").textContent = promise.sentence;
-  $("promise-details").textContent = promise.details;
-  $("value").textContent = level.text;
-  $("value-note").textContent = state.kind === "alarm" ? "an alarm stands" : words.value_note;
+  $("promise").textContent = outage ? outage.promise : promise.sentence;
+  $("promise-details").textContent = outage ? "" : promise.details;
+  $("value").textContent = value;
+  $("value-note").textContent = outage ? `${level.text} when the store last answered` : isOff ? "an alarm stands" : words.value_note;
   $("step").textContent = present;
   $("title").textContent = title;
-  document.title = `${state.kind === "alarm" ? "⚠ " : ""}${words.value_prefix}${level.text} · ${title} · tether`;
+  document.title = `${isOff ? "⚠ " : ""}${words.value_prefix}${value} · ${title} · tether`;
 }
 
 /** How far the step is; called again as time passes. `now` is the server's time. */
@@ -233,13 +243,17 @@ export function showProgress({ progress }, now) {
 }
 
 function showService({ service }) {
-  const bad = !service.is_store_available;
+  const bad = service.outage !== null;
   $("store").textContent = bad ? "unavailable" : "available";
   $("store").classList.toggle("bad", bad);
   $("store-note").textContent = bad ? words.store_lost : service.is_read ? `tether ${service.version}` : "what is shown is not up to date";
   $("rate").textContent = number(service.decisions_per_second, 2);
 }
 
+const showUnstored = ({ unstored }) => {
+  $("unstored").hidden = !unstored;
+  $("unstored").textContent = `${plural(unstored, "answer")} without it so far, which count nowhere`;
+};
 const showAlarms = ({ alarms }) => fillAlarms(
   alarms.map((each) => [each.number, each.round, each.monitor, each.message, time(each.raised), each.cleared ? time(each.cleared) : "it stands", each.actor ?? "–", each.reason ?? "–"]),
   alarms.map((each) => (each.cleared ? "" : "stands")),
@@ -254,18 +268,22 @@ const showRecent = ({ recent }) => fillRecent(recent.map((each) => [
 ]));
 
 const SHOWN_BY = [
-  [["state", "level", "number", "promise", "title"], showState],
-  [["path", "level", "left_out", "axis"], showPath],
-  [["guardrails", "target"], showGuardrails],
+  [["state", "level", "number", "promise", "title", "outage"], showState],
+  [["path", "level", "left_out", "axis", "outage"], showPath],
+  [["guardrails", "target", "outage"], showGuardrails],
   [["service"], showService],
+  [["unstored"], showUnstored],
   [["alarms"], showAlarms],
   [["acts"], showActs],
   [["assumptions"], showAssumptions],
   [["recent"], showRecent],
 ];
 
-/** Show what has changed; `all` has every part. */
+/** Show what has changed; `all` has every part, and of the service whether its store is lost. */
 export function show(all, changed) {
+  const outage = all.service.outage;
+  if (JSON.stringify(outage) !== JSON.stringify(all.outage)) changed = { ...changed, outage };
+  all.outage = outage;
   const isAnew = "words" in changed && showWords(all);
   for (const [parts, shows] of SHOWN_BY) {
     if (parts.some((part) => isAnew || part in changed) && parts.every((part) => part in all)) shows(all);

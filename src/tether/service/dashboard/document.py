@@ -127,8 +127,9 @@ class MonitorPart:
 class Guardrail:
     """One loss: what is tolerated, promised and known of it.
 
-    `new_step` is the step of the mean of the new system. `without_monitor` says why there is no
-    monitor, if there is none.
+    The mean of the new system is over the steps from `new_since` on, or of `new_step`, the last
+    with a loss, where that is None. `without_monitor` says why there is no monitor, if there is
+    none.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Guardrail:
     old: Mean | None
     new: Mean | None
     new_step: int | None
+    new_since: int | None
     means: Sequence[StepMeans]
     monitor: MonitorPart | None
     without_monitor: str
@@ -186,6 +188,8 @@ class Document:
         The last rows, latest first.
     assumptions : sequence of mapping
         What the promise assumes, each with a status, a title and an explanation.
+    unstored : int, default 0
+        How many answers were given while the store was unavailable, and are listed in it.
     """
 
     title: str
@@ -206,6 +210,7 @@ class Document:
     acts: Sequence[Mapping[str, Any]]
     recent: Sequence[Mapping[str, Any]]
     assumptions: Sequence[Mapping[str, Any]]
+    unstored: int = 0
 
     def parts(self) -> dict[str, Any]:
         """Convert to plain values by name; numbers that JSON cannot have are None.

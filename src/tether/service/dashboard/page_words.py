@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+BAND = (
+    "The band is a 95 % interval for the mean risk so far, however the risk changes, and wide "
+    "while there are few losses. The alarm answers another question, whether the risk was ever "
+    "above the line, and may come while the band still reaches below it."
+)
+"""How the band and the alarm of a monitor go together."""
+
 
 @dataclass(frozen=True)
 class PageWords:
@@ -114,14 +121,15 @@ RELEASE_WORDS = PageWords(
     new_title="New system",
     all_rows="of all keys",
     monitor_title="Its monitor in this step",
-    monitor_text="The mean loss of the new system and its confidence sequence.",
+    monitor_text=f"The mean loss of the new system and its confidence sequence. {BAND}",
     monitored="the new system",
     means_title="Both systems, step by step",
     means_text="Dots are the new system, rings the old one, each with a 95 % interval that is "
     "valid at all times; with an arrow where it goes beyond the chart.",
     means_of="of both systems by step",
     recent_title="Recent decisions",
-    recent_text="Keys that a system answered for the first time, latest first.",
+    recent_text="Keys that a system answered for the first time, the latest batch first. The keys "
+    "of a batch are stored together, by system and key, so that these few do not show the share.",
     recent_columns=(("key", "Key"), ("system", "System"), ("step", "Step")),
     no_acts="Nobody has halted, resumed or advanced.",
     store_lost="the old system answers",
@@ -147,7 +155,7 @@ RUN_WORDS = PageWords(
     all_rows="of all actions",
     monitor_title="Its monitor in this round",
     monitor_text="The mean loss of what the optimized policy of the round served, up to beta, and "
-    "its confidence sequence.",
+    f"its confidence sequence. {BAND}",
     monitored="the round's policy",
     means_title="Realized risk, round by round",
     means_text="Dots are rounds with an optimized policy, rings rounds of the safe policy alone, "
@@ -175,7 +183,7 @@ RAMP_WORDS = replace(
     value_prefix="",
     path_title="Share of the actions that the optimized policy takes",
     path_note="",
-    monitor_text="The mean loss of the optimized policy and its confidence sequence.",
+    monitor_text=f"The mean loss of the optimized policy and its confidence sequence. {BAND}",
     monitored="the optimized policy",
     means_text="Dots are rounds with an optimized policy, over the actions of both policies; rings "
     "are rounds of the safe policy alone. Each has a 95 % interval that is valid at all times, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from tether.report.releases.release_assumptions import release_assumptions
-from tether.report.releases.release_sentences import release_promise, release_state
+from tether.report.releases.release_sentences import new_since, release_promise, release_state
 from tether.rounds.releases.release_history import ReleaseHistory, StepRecord
 from tether.rounds.releases.release_settings import ReleaseSettings
 from tether.rounds.releases.release_watch import ReleaseView
@@ -70,6 +70,7 @@ def release_document(view: ReleaseView, settings: ReleaseSettings, title: str) -
         acts=latest(history.audit, ACTS_SHOWN),
         recent=[asdict(each) for each in view.recent],
         assumptions=[asdict(each) for each in release_assumptions(history)],
+        unstored=history.unstored,
     )
 
 
@@ -105,6 +106,7 @@ def _guardrail(view: ReleaseView, name: str) -> Guardrail:
     history = view.history
     limit, last = history.limits[name], history.steps[-1]
     with_new = [step for step in history.steps if name in step.new.losses]
+    last_known = with_new[-1].new.losses[name] if with_new else None
     return Guardrail(
         name=name,
         alpha=limit.alpha,
@@ -112,8 +114,9 @@ def _guardrail(view: ReleaseView, name: str) -> Guardrail:
         alarm_risk=limit.alarm_risk,
         promise=last.calibration.promises[name] if history.share > 0 else None,
         old=mean_of(history.old_losses.get(name)),
-        new=mean_of(with_new[-1].new.losses[name]) if with_new else None,
+        new=mean_of(history.new_losses.get(name, last_known)),
         new_step=with_new[-1].number if with_new else None,
+        new_since=new_since(history, name),
         means=_means(history, name),
         monitor=monitor_part(view.monitors.get(name, ())),
         without_monitor=NO_MONITOR,

@@ -171,6 +171,7 @@ def _guardrail(view: RunView, name: str, shown: Sequence[RoundRecord]) -> Guardr
         old=mean_of(history.safe_losses.get(name)),
         new=mean_of(with_new[-1].losses[name]) if with_new else None,
         new_step=with_new[-1].number if with_new else None,
+        new_since=None,
         means=[_means(each, name) for each in shown],
         monitor=monitor,
         without_monitor=_without_monitor(last) if monitor is None else "",

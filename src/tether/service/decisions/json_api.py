@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from tether._version import __version__
 from tether.rounds.errors import FinalLossError
+from tether.rounds.history import Alarm
 from tether.rounds.releases.assigned_systems import assigned_systems
 from tether.rounds.releases.observing import ObservedKeys, skipped_text
 from tether.rounds.releases.served_release import ReleaseState
@@ -173,8 +174,10 @@ class JsonApi:
         state = follower.state
         if not isinstance(state, ReleaseState):
             raise ApiError(503, "the store has not answered yet")
-        ramp = state.step.ramp_share
-        promises = ramp.promises if state.share > 0 else {}  # else the old system alone answers
+        outage, ramp = self._service.outage, state.step.ramp_share
+        share = state.share if outage is None else 0.0
+        promises = ramp.promises if share > 0 else {}  # else the old system alone answers
+        warnings = await self._warnings()
         guardrails = {
             name: {"tolerated": limit.alpha, "bound": limit.bound, "alarm_risk": limit.alarm_risk}
             | {"promise": promises.get(name)}
@@ -185,9 +188,9 @@ class JsonApi:
         return JSONResponse(
             {
                 "flag": self._service.settings.flag,
-                "state": state.told(settings),
-                "warnings": await self._warnings(),
-                "share": state.share,
+                "state": state.told(settings) if outage is None else outage.told,
+                "warnings": warnings if outage is None else [outage.told, *warnings],
+                "share": share,
                 "step": {
                     "number": state.step.number,
                     "begun": state.step.begun,
@@ -196,11 +199,11 @@ class JsonApi:
                     "computed_share": state.step.share,
                     "why": state.step.why,
                 },
-                "alarm": None if state.alarm is None else asdict(state.alarm),
+                "alarm": None if state.alarm is None else _shown_alarm(state.alarm),
                 "target": settings.target,
                 "confidence": settings.confidence,
                 "guardrails": guardrails,
-                "store_available": self._service.is_store_available,
+                "store_available": outage is None,
                 "unstored_waiting": 0 if unstored is None else unstored.waiting,
                 "version": __version__,
             }
@@ -210,8 +213,15 @@ class JsonApi:
         """What keeps the share down or looks wrong; without the store, what was known last."""
         if self._service.is_store_available:
             with suppress(ApiError):  # the store is lost just now
-                self._told = list(await self._service.call(self._service.release.warnings))
+                found = await self._service.call(self._service.release.warnings)
+                self._told = list(found.values())
         return self._told
+
+
+def _shown_alarm(alarm: Alarm) -> dict[str, Any]:
+    """An alarm in the words of a release: what is called its round is a step."""
+    shown = asdict(alarm)
+    return shown | {"step": shown.pop("round")}
 
 
 def _decision(key: str | int, system: str | None) -> str:

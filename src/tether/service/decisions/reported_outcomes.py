@@ -67,21 +67,16 @@ def listed_items(body: dict[str, Any], name: str, most: int) -> list[Any]:
 
 
 def _each_once(outcomes: list[Outcome], keep_first: bool) -> list[Outcome]:
-    """The outcomes without those that repeat one before; a key has one system in a request."""
-    systems: dict[bytes, str] = {}
-    for each in outcomes:
-        if systems.setdefault(each.key, each.system) != each.system:
-            raise ApiError(
-                400,
-                f"key {each.given!r} has outcomes of the old and of the new system in one "
-                f"request: send those of each system separately",
-            )
-    keys = [each.key for each in outcomes]
-    losses = [each.losses for each in outcomes]
-    try:
-        return [outcomes[place] for place in counted_places(keys, losses, keep_first=keep_first)]
-    except ValueError as error:
-        raise ApiError(400, str(error)) from None
+    """The outcomes without those that repeat one of the same key and system before."""
+    counted: list[int] = []
+    for system in ("old", "new"):
+        own = [place for place, each in enumerate(outcomes) if each.system == system]
+        keys, losses = [outcomes[k].key for k in own], [outcomes[k].losses for k in own]
+        try:
+            counted += [own[k] for k in counted_places(keys, losses, keep_first=keep_first)]
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+    return [outcomes[place] for place in sorted(counted)]
 
 
 def _flag(body: dict[str, Any], name: str) -> bool:

@@ -99,7 +99,7 @@ class Gate:
         reason = why_closed(state, weight, f"no share passes: {state.step.why}" if advice else "")
         return {
             "pass": reason is None,
-            "reason": "; ".join([reason or why_open(state, weight), *warnings]),
+            "reason": "; ".join([reason or why_open(state, weight), *warnings.values()]),
             "share": state.share,
             "step": state.step.number,
             "alarm": None if state.alarm is None else state.alarm.number,

@@ -71,7 +71,7 @@ class Health:
                     lambda: (served.present_losses(), served.warnings())
                 )
                 service.metrics.losses.present(losses)
-                service.metrics.warnings(len(warnings))
+                service.metrics.warnings(warnings)
 
     async def schema(self, request: Request) -> Response:
         """Show the OpenAPI schema."""

@@ -76,7 +76,16 @@ class OperatorApi:
     async def halt(self, request: Request) -> Response:
         """Let the old system answer all keys, in every process."""
         _, reason, actor = await self._asked(request)
-        await self._act("halt", actor, lambda: self._service.served.halt(reason, actor=actor))
+        try:
+            await self._act("halt", actor, lambda: self._service.served.halt(reason, actor=actor))
+        except ApiError as error:
+            if error.status != 503 or (outage := self._service.outage) is None:
+                raise
+            raise ApiError(
+                503,
+                f"the store is unavailable, and the halt is not stored: {outage.holds} until it "
+                f"is back, and not after that. Repeat the request until it is stored",
+            ) from error
         return JSONResponse({"halted": True})
 
     async def resume(self, request: Request) -> Response:

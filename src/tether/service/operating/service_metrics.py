@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from tether.rounds.releases.release_history import WARNING_KINDS
 from tether.rounds.releases.served_release import ReleaseState
 from tether.service.operating.loss_metrics import LossMetrics
 from tether.service.served import ServedState
@@ -17,14 +18,15 @@ from tether.service.served import ServedState
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 """The seconds that requests are counted by."""
 FIGURES = {
-    "share": "The share of the new system, or of the new policy.",
+    "share": "The share of the new system, or of the new policy; 0 while the store fails.",
     "step": "The number of the present step.",
     "round": "The number of the present round.",
-    "beta": "How far the optimized policy may go.",
+    "beta": "How far the optimized policy may go; 0 while the store fails.",
     "step_keys": "Rows of the present step so far: keys that a system answered for the first time.",
-    "warnings": "How many things keep the share down or look wrong; /v1/status has them in words.",
 }
 """The figures of a state, and what is told of a release: gauges of the same names."""
+LEVELS = frozenset({"share", "beta"})
+"""Those of them that say how far the new system goes: not at all without the store."""
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several workers share their metrics."""
 _LATEST: Final = "livemostrecent"
@@ -81,6 +83,7 @@ class ServiceMetrics:
         self.losses = LossMetrics(kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
         self._figures: dict[str, Gauge] = {}
+        self._warnings: Gauge | None = None
         self._alarm = Gauge(
             "tether_alarm_standing",
             "1 while an alarm stands.",
@@ -157,25 +160,40 @@ class ServiceMetrics:
         """Count what became of an event that was sent to a webhook."""
         self._webhooks.labels(str(place), result).inc()
 
-    def state(self, state: ServedState | None) -> None:
-        """Note what holds now; None if the store does not tell."""
+    def state(self, state: ServedState | None, *, is_served: bool = True) -> None:
+        """Note what holds now; None if the store does not tell.
+
+        It is not served while the store takes no decisions.
+        """
         if state is None:
             return
         for name, figure in state.figures.items():
-            self._set_figure(name, figure)
+            if is_served or name not in LEVELS:
+                self._set_figure(name, figure)
         self._alarm.set(state.alarm is not None)
         if isinstance(state, ReleaseState):
             self._set_figure("step_keys", state.keys)
             self.losses.counted(state.counted)
-        holds = state.figures.get("share", 1.0) > 0  # else the old system answers, at its own risk
+        # otherwise the old system answers, at its own risk
+        holds = is_served and state.figures.get("share", 1.0) > 0
         self._promised |= state.promises.keys()
         for name in self._promised:
             promise = state.promises.get(name, math.nan) if holds else math.nan
             self._promise.labels(name).set(promise)
 
-    def warnings(self, count: int) -> None:
-        """Note how many things keep the share of a release down or look wrong."""
-        self._set_figure("warnings", count)
+    def warnings(self, kinds: Collection[str]) -> None:
+        """Note what keeps the share of a release down or looks wrong, by kind."""
+        if self._warnings is None:  # a run has none
+            self._warnings = Gauge(
+                "tether_warnings",
+                "1 while something of a kind keeps the share down or looks wrong; /v1/status has "
+                "it in words.",
+                ["kind"],
+                multiprocess_mode=_LATEST,
+                registry=self.registry,
+            )
+        for kind in WARNING_KINDS:
+            self._warnings.labels(kind).set(kind in kinds)
 
     def _set_figure(self, name: str, figure: float) -> None:
         if name not in self._figures:
@@ -185,8 +203,16 @@ class ServiceMetrics:
         self._figures[name].set(figure)
 
     def available(self, is_available: bool) -> None:
-        """Note whether the store answers and takes decisions."""
+        """Note whether the store answers and takes decisions.
+
+        While it does not, the old system answers, and nothing is promised.
+        """
         self._available.set(is_available)
+        if not is_available:
+            for name in LEVELS & self._figures.keys():
+                self._set_figure(name, 0.0)
+            for name in self._promised:
+                self._promise.labels(name).set(math.nan)
 
     def unstored(self, waiting: int, listed: int) -> None:
         """Note how many answers without the store wait to be listed in it, and how many were."""

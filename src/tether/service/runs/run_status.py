@@ -37,12 +37,15 @@ class RunStatus:
         state, settings = self._service.follower.state, self._service.run.settings
         if not isinstance(state, RunState):
             raise ApiError(503, "the store has not answered yet")
+        outage = self._service.outage
+        level = state.shown_level if outage is None else dict.fromkeys(state.level, 0.0)
+        promises = state.promises if outage is None else {}  # the safe policy alone acts
         losses = {
             name: {
                 "tolerated": limit.alpha,
                 "bound": limit.bound,
                 "alarm_risk": limit.alarm_risk,
-                "promise": _shown(state.promises.get(name)),
+                "promise": _shown(promises.get(name)),
             }
             for name, limit in settings.limits.items()
         }
@@ -51,7 +54,7 @@ class RunStatus:
                 "round": state.number,
                 "begun": state.begun,
                 "policy": state.policy,
-                **state.shown_level,
+                **level,
                 "note": state.note,
                 "alarm": None if state.alarm is None else asdict(state.alarm),
                 "beginning": state.beginning,
@@ -59,7 +62,7 @@ class RunStatus:
                 "target": settings.target,
                 "confidence": settings.confidence,
                 "losses": losses,
-                "store_available": self._service.is_store_available,
+                "store_available": outage is None,
                 "version": __version__,
             }
         )
