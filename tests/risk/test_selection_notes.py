@@ -50,7 +50,9 @@ def test_a_score_that_many_claims_share_is_named_where_it_stops_the_walk():
     found = tether.gcrc(claims, promise=0.05)
     assert found.threshold == 0.99
     assert any(
-        "the next lower score, 0.9, is shared by 9" in each and "the risk would be 0." in each
+        "the next lower score, 0.9, is shared by 9" in each
+        and "the risk would be 0." in each
+        and "a mean over all data, also those on which the threshold falls" in each
         for each in found.warnings
     )
     spread = tether.Claims(scores + 1e-3 * rng.random(2000), supported, claims.offsets)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_NAMED_GROUPS = 12
+MAX_LISTED_GROUPS = 12
 """How many groups are named in one line."""
 
 
@@ -18,8 +18,8 @@ def listed_groups(names: Sequence[str]) -> str:
     >>> listed_groups(["a", "b"]), listed_groups(list("abcdefghijklmn"))[-17:]
     ('a, b', 'k, l and 2 more')
     """
-    more = len(names) - MAX_NAMED_GROUPS
-    listed = ", ".join(names[:MAX_NAMED_GROUPS])
+    more = len(names) - MAX_LISTED_GROUPS
+    listed = ", ".join(names[:MAX_LISTED_GROUPS])
     return listed if more <= 0 else f"{listed} and {more:,} more"
 
 

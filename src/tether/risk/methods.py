@@ -374,11 +374,7 @@ def _levels(
     extreme: Callable[[Floats], Floats], read: Callable[[Sweep], Floats]
 ) -> Callable[[Sweep], Floats]:
     """The smallest alpha at which each candidate is chosen, given how a method walks."""
-
-    def levels(sweep: Sweep) -> Floats:
-        return extreme(replace(sweep, sums=read(sweep)).risks())
-
-    return levels
+    return lambda sweep: extreme(replace(sweep, sums=read(sweep)).risks())
 
 
 def _minimum_from_the_end(risks: Floats) -> Floats:
