@@ -198,20 +198,16 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
     @cached_property
     def promise_terms(self) -> dict[str, PromiseTerms]:
         """What each promise is made of: alpha, stability, safe excess, and what is unforeseen."""
+        of = self.constraints
         if self.confidence is not None:
-            return {
-                each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound)
-                for each in self.constraints
-            }
-        stability = self.stability if self.exists else np.inf
-        safe, problem, at = self._diagnostics.safe_mean, self._problem, self.log_beta
-        return {
-            each.name: make_promise(
-                *(each, stability, safe(each)),
-                unforeseen_loss(problem, each, at, lambda: self.acceptance),
-            )
-            for each in self.constraints
-        }
+            return {each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound) for each in of}
+        stability, terms = self.stability if self.exists else np.inf, {}
+        for each in of:
+            at = self._problem, each, self.log_beta
+            unforeseen = unforeseen_loss(*at, lambda: self.acceptance)
+            safe = self._diagnostics.safe_mean(each)
+            terms[each.name] = make_promise(each, stability, safe, unforeseen)
+        return terms
 
     @property
     def useful(self) -> bool:

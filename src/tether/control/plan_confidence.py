@@ -39,7 +39,7 @@ from tether.control.risk_betting import WeightedLosses, is_certified, spread_bet
 
 LOSS_DIGITS = 12
 """Losses that agree in so many decimals are the same, in units of the bound."""
-LARGEST_LOG = 709.0
+LARGEST_PLANNED_LOG_BETA = 709.0
 """The exponential of more than this is not a float."""
 
 
@@ -112,7 +112,9 @@ class ConfidenceModel:
             found = log_beta
         if found == -math.inf:
             return Outlook(alpha, 0.0, 1.0)
-        return Outlook(alpha, math.exp(found) if found < LARGEST_LOG else math.inf, alpha)
+        return Outlook(
+            alpha, math.exp(found) if found < LARGEST_PLANNED_LOG_BETA else math.inf, alpha
+        )
 
     def _certifies(self, alpha: float, rows: int, loss: Floats, count: Floats) -> bool:
         """Whether so many rows of each loss certify the safe policy, whose weights are all 1."""

@@ -61,7 +61,7 @@ from tether.control.problem import Problem
 if TYPE_CHECKING:
     from tether.control.parts.problem import ProblemInParts
 
-LARGEST_LOG = 700.0
+LARGEST_EXPONENT = 700.0
 """Logs up to this have an exponential that is a float."""
 ASSUMPTIONS = (
     "the safe policy took the logged actions (or the policies that the log names); the optimized "
@@ -154,7 +154,7 @@ def unforeseen_loss(
     share = 1 / (draws[1] + 1)
     if problem.family.clips and _has_mixture(problem):
         # ψ is the acceptance rate times the smaller of beta and 1
-        beta, rate = np.exp(np.clip(log_beta, -LARGEST_LOG, LARGEST_LOG)), acceptance()
+        beta, rate = np.exp(np.clip(log_beta, -LARGEST_EXPONENT, LARGEST_EXPONENT)), acceptance()
         share = min(share / min(beta, 1.0), max(beta, 1.0) / (draws[0] + 1)) / rate
     rows = len(problem.log)
     return unforeseen_term(min(share, 1.0), rows, constraint.alpha, constraint.bound)

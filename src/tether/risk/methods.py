@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Floats
 from tether.risk.groups import select_by_group
-from tether.risk.in_expectation import in_expectation
 from tether.risk.item_weights import item_weights
 from tether.risk.loss_inputs import LossInputs, LossNames, PerLoss
 from tether.risk.per_item import PerItem, in_item_order
@@ -32,7 +31,6 @@ from tether.risk.selection_stability import Stability
 from tether.risk.stability import replace_one
 
 
-@in_expectation
 def gcrc(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
@@ -161,7 +159,6 @@ def gcrc(
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
-@in_expectation
 def crc(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
@@ -259,7 +256,6 @@ def crc(
     return select_by_group(rule, request, groups, minimum_group_size)
 
 
-@in_expectation
 def monotonized_crc(
     losses: LossInputs,
     thresholds: ArrayLike | None = None,
