@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 BAND = (
     "The band is a 95 % interval for the mean risk so far, however the risk changes, and wide "
     "while there are few losses. The alarm answers another question, whether the risk was ever "
-    "above the line, and may come while the band still reaches below it."
+    "above the dashed line, and may come while the band still reaches below it."
 )
 """How the band and the alarm of a monitor go together."""
 

@@ -25,7 +25,7 @@ FIGURES = {
     "step_keys": "Rows of the present step so far: keys that a system answered for the first time.",
 }
 """The figures of a state, and what is told of a release: gauges of the same names."""
-LEVELS = frozenset({"share", "beta"})
+SERVED_LEVELS = frozenset({"share", "beta"})
 """Those of them that say how far the new system goes: not at all without the store."""
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several workers share their metrics."""
@@ -83,7 +83,14 @@ class ServiceMetrics:
         self.losses = LossMetrics(kept)
         self._acts = Counter("tether_operator_acts", "Acts of people.", ["act"], registry=kept)
         self._figures: dict[str, Gauge] = {}
-        self._warnings: Gauge | None = None
+        self._warnings = Gauge(
+            "tether_warnings",
+            "1 while something of a kind keeps the share down or looks wrong; /v1/status has it in "
+            "words.",
+            ["kind"],
+            multiprocess_mode=_LATEST,
+            registry=kept,
+        )
         self._alarm = Gauge(
             "tether_alarm_standing",
             "1 while an alarm stands.",
@@ -168,7 +175,7 @@ class ServiceMetrics:
         if state is None:
             return
         for name, figure in state.figures.items():
-            if is_served or name not in LEVELS:
+            if is_served or name not in SERVED_LEVELS:
                 self._set_figure(name, figure)
         self._alarm.set(state.alarm is not None)
         if isinstance(state, ReleaseState):
@@ -183,15 +190,6 @@ class ServiceMetrics:
 
     def warnings(self, kinds: Collection[str]) -> None:
         """Note what keeps the share of a release down or looks wrong, by kind."""
-        if self._warnings is None:  # a run has none
-            self._warnings = Gauge(
-                "tether_warnings",
-                "1 while something of a kind keeps the share down or looks wrong; /v1/status has "
-                "it in words.",
-                ["kind"],
-                multiprocess_mode=_LATEST,
-                registry=self.registry,
-            )
         for kind in WARNING_KINDS:
             self._warnings.labels(kind).set(kind in kinds)
 
@@ -209,7 +207,7 @@ class ServiceMetrics:
         """
         self._available.set(is_available)
         if not is_available:
-            for name in LEVELS & self._figures.keys():
+            for name in SERVED_LEVELS & self._figures.keys():
                 self._set_figure(name, 0.0)
             for name in self._promised:
                 self._promise.labels(name).set(math.nan)
