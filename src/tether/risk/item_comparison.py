@@ -40,7 +40,7 @@ from tether.risk.selection import POOL_NAME, Selection
 FALSE_ALARMS = 1e-3
 """The probability of a false alarm, over all groups that are compared."""
 
-STAKES = tuple(2.0**power for power in range(-8, 4))
+ITEM_STAKES = tuple(2.0**power for power in range(-8, 4))
 """The values of a."""
 N_TESTS = 4
 """Few items show something, or many; many claims are dropped per item, or kept."""
@@ -124,7 +124,7 @@ def unlike_items(
 
 def log_evidence_of_more(new: Integers, others: int, known: int) -> float:
     """The log of an e-value that new items have more than `known` ones, which have `others`."""
-    stakes = np.array(STAKES)
+    stakes = np.array(ITEM_STAKES)
     mean = (others + int(new.sum())) / (known + len(new))
     logs = np.log1p(stakes[:, None] * new).sum(axis=1) - len(new) * np.log1p(stakes * mean)
     return float(np.logaddexp.reduce(logs) - math.log(len(stakes)))
