@@ -143,10 +143,6 @@ MISTAKES = {
         lambda: tether.gcrc(FRAME.rename(columns={"loss": "llama33"}), promise=0.1),
         "of a table of claims take tether.Claims.from_table",
     ),
-    "a confidence for an expectation": (
-        lambda: tether.gcrc(CLAIMS, promise=0.3, confidence=0.9),
-        "gcrc takes no confidence, got 0.9: .* use tether.ltt",
-    ),
     "columns of different lengths": (
         lambda: tether.Claims.from_table([0.1, 0.2], [0, 1], ["a", "b", "c"]),
         "items has 3 rows but the other columns have 2",

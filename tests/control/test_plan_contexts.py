@@ -80,10 +80,10 @@ def test_with_the_rows_as_the_truth_beta_and_stability_are_near_those_of_the_log
         lambda: uneven_contexts("", 0.5, 0.7, "apart", promise=0.08, family="clip"),
     ],
 )
-@pytest.mark.parametrize("probability", [0.5, 0.9])
+@pytest.mark.parametrize("probability", [0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
     """At a quarter fewer rows logs pass less often than planned, at a quarter more more often."""
-    truth, rng, repeats = world(), np.random.default_rng(0), scaled(60)
+    truth, rng, repeats = world(), np.random.default_rng(0), scaled(30)
     rows = truth.plan(pass_probability=probability).rows_likely
     assert rows > 30
     with warnings.catch_warnings():

@@ -195,10 +195,11 @@ def _draws(problem: Problem | ProblemInParts) -> tuple[float, float] | None:
     if draws.from_safe is None:  # tables
         return None
     rows = np.bincount(draws.row, minlength=len(draws.start))
-    safe, optimized = (
-        float((np.add.reduceat(drew, draws.start, dtype=np.int64) / rows)[rows > 0].min())
+    counts = (
+        np.add.reduceat(drew, draws.start, dtype=np.int64)[rows > 0]
         for drew in (draws.from_safe, ~draws.from_safe)
     )
+    safe, optimized = (float((count / rows[rows > 0]).min()) for count in counts)
     return safe * len(draws.row), optimized * len(draws.row)
 
 

@@ -15,7 +15,7 @@ MAX_LISTED_GROUPS = 12
 def listed_groups(names: Sequence[str]) -> str:
     """The first names, and how many more there are.
 
-    >>> listed_groups(["a", "b"]), listed_groups(list("abcdefghijklmn"))[-17:]
+    >>> listed_groups(["a", "b"]), listed_groups(list("abcdefghijklmn"))[-15:]
     ('a, b', 'k, l and 2 more')
     """
     more = len(names) - MAX_LISTED_GROUPS
