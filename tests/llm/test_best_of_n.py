@@ -73,7 +73,7 @@ def test_an_old_log_joins_by_fresh_draws_and_every_score_is_calibrated_and_serve
 def test_two_rounds_of_a_controller(world, tmp_path):
     rng, store = np.random.default_rng(0), tmp_path / "run.db"
     name, optimized = list(world.scores.items())[-1]
-    contexts = np.tile(world.contexts, 3)
+    contexts = np.tile(world.contexts, 2)
     settings = {"alpha": 0.6, "alarm_risk": 0.99, "calibration_share": 1.0}
     run = tether.Controller(tether.Shortlist(world.safe, size=SIZE), store=store, **settings)
     with run:

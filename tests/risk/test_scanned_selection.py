@@ -30,7 +30,7 @@ def outcome(method, claims, options):
 
 
 @pytest.mark.filterwarnings("ignore:are these the labels")
-@settings(max_examples=scaled(60), deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     method=st.sampled_from(list(METHODS)),

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.averaged_bets import log_average
 from tether._core.types import Booleans, Integers
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN
 from tether.risk.group_names import group_names
@@ -127,7 +128,7 @@ def log_evidence_of_more(new: Integers, others: int, known: int) -> float:
     stakes = np.array(ITEM_STAKES)
     mean = (others + int(new.sum())) / (known + len(new))
     logs = np.log1p(stakes[:, None] * new).sum(axis=1) - len(new) * np.log1p(stakes * mean)
-    return float(np.logaddexp.reduce(logs) - math.log(len(stakes)))
+    return log_average(logs)
 
 
 def log_tail_of_few(few: int, count: int, others: int, known: int) -> float:
