@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tether
-from tests.control.parts.worlds import in_pieces, marginal_world, table_columns
+from tests.control.parts.worlds import World, in_pieces, marginal_world, table_columns
 from tests.scale import scaled
 from tether.control.parts import clip_solver
 
@@ -34,6 +34,24 @@ def test_beta_is_that_in_memory(block, monkeypatch):
                 world.in_parts(rng)
             continue
         same_beta(expected, world.in_parts(rng))
+
+
+@pytest.mark.parametrize("ratio_error", [1.0, 1.3])
+def test_a_root_far_from_all_ratios_is_found(ratio_error):
+    """The row has a log ratio of −295 and the draw one of 761, and the root is halfway between.
+
+    The condition at −295 is 10^330 times as large as the test point there. β is a quotient of two
+    amounts: the row's own, |loss − α|·optimized/mixture, and that of the next action.
+    """
+    row = {"log_safe": [70.0], "log_optimized": [-225.0], "log_mix": [69.5]}
+    draw = {"log_safe": [-28.0], "log_optimized": [733.0], "log_mix": [732.5]}
+    log = {"loss": [0.75], **row}
+    columns = [{name: np.array(each) for name, each in part.items()} for part in (log, draw)]
+    world = World(*columns, {}, {"alpha": 0.9, "ratio_error": ratio_error})
+    amounts = np.log(0.15) + (-225.0 - 69.5), np.log(0.1) + (-28.0 - 732.5)
+    expected = amounts[0] - amounts[1] - 2 * np.log(ratio_error)
+    assert world.in_memory().log_beta == pytest.approx(expected, abs=1e-9)
+    assert world.in_parts(np.random.default_rng(0), 1).log_beta == pytest.approx(expected, abs=1e-9)
 
 
 def test_any_order_of_rows_and_parts_gives_the_same_bits():

@@ -33,6 +33,8 @@ from tether.control.solvers.segments import MAX_LOG_RANGE, Carry
 
 CERTIFIED_MARGIN = 1e-9
 """By how much, in logs, a comparison of sums must be clear to count as certain."""
+LONGEST_GAP = 128.0
+"""The longest interval of log beta without a ratio that is solved at once."""
 KEPT_DIGITS = 512
 """How many binary digits of an integer sum are turned into a float."""
 
@@ -118,8 +120,14 @@ class BinnedCondition:
 
     @cached_property
     def edge(self) -> Floats:
-        """All edges of cells, in order."""
-        return np.union1d(self.cells.left, self.cells.right)
+        """All edges of cells, in order, and points between cells that are far apart.
+
+        Over a longer interval one scale does not hold what falls and what does not fall with beta.
+        """
+        edge = np.union1d(self.cells.left, self.cells.right)
+        far = np.flatnonzero(np.diff(edge) > LONGEST_GAP)
+        between = [np.arange(edge[at] + LONGEST_GAP, edge[at + 1], LONGEST_GAP) for at in far]
+        return np.union1d(edge, np.concatenate(between)) if len(far) else edge
 
     @cached_property
     def parts(self) -> tuple[Floats, Floats]:
