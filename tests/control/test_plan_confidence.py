@@ -1,17 +1,16 @@
 """A plan with a confidence: what logs of a given size certify."""
 
-import math
 import warnings
 
 import numpy as np
 import pytest
-from benchmarks.plan_rows import share_passing
 from benchmarks.plan_worlds import gaussian, graded, never_takes, propensities
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
 import tether
+from tests.control.plan_truths import assert_logs_pass_as_planned
 from tests.scale import scaled
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
@@ -20,8 +19,6 @@ from tether.control.plan_confidence import ConfidenceModel, RepresentativeLog
 from tether.control.plan_population import Population
 from tether.control.problem import pose
 
-ACCURACY = 1.25
-"""By what factor in rows a plan may be wrong."""
 WORLDS = [
     lambda: gaussian("", 1.0, 1.5, alpha=0.2, confidence=0.95, family="clip"),
     lambda: graded("", 0.3, alpha=0.4, confidence=0.95, family="mix"),
@@ -61,17 +58,7 @@ def test_rows_are_those_after_the_last_with_which_too_few_logs_pass(
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("probability", [0.5, 0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
-    """At a quarter fewer rows logs pass less often than planned, at a quarter more more often."""
-    truth, rng, repeats = world(), np.random.default_rng(0), scaled(60)
-    rows = truth.plan(pass_probability=probability).rows_likely
-    assert rows > 30
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fewer = share_passing(truth, int(rows / ACCURACY), repeats, rng)
-        more = share_passing(truth, int(rows * ACCURACY), repeats, rng)
-    noise = 2.5 * math.sqrt(probability * (1 - probability) / repeats)
-    assert fewer < probability + noise
-    assert more > probability - noise
+    assert_logs_pass_as_planned(world(), probability, scaled(60))
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -5,19 +5,16 @@ import warnings
 
 import numpy as np
 import pytest
-from benchmarks.plan_rows import share_passing
 from benchmarks.plan_worlds import contexts, uneven_contexts
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 import tether
+from tests.control.plan_truths import assert_logs_pass_as_planned
 from tests.scale import scaled
 from tether.control.plan_contexts import ContextClipModel
 from tether.control.plan_representative import RepresentativeLog
-
-ACCURACY = 1.25
-"""By what factor in rows a plan may be wrong."""
 
 
 def log_of(rng, rows, loss=None, never=False):
@@ -82,17 +79,7 @@ def test_with_the_rows_as_the_truth_beta_and_stability_are_near_those_of_the_log
 )
 @pytest.mark.parametrize("probability", [0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
-    """At a quarter fewer rows logs pass less often than planned, at a quarter more more often."""
-    truth, rng, repeats = world(), np.random.default_rng(0), scaled(30)
-    rows = truth.plan(pass_probability=probability).rows_likely
-    assert rows > 30
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fewer = share_passing(truth, int(rows / ACCURACY), repeats, rng)
-        more = share_passing(truth, int(rows * ACCURACY), repeats, rng)
-    noise = 2.5 * math.sqrt(probability * (1 - probability) / repeats)
-    assert fewer < probability + noise
-    assert more > probability - noise
+    assert_logs_pass_as_planned(world(), probability, scaled(30))
 
 
 def test_contexts_that_differ_are_not_planned_as_if_they_were_alike():

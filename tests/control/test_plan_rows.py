@@ -1,21 +1,16 @@
 """The rows that a plan states, against calibrations of logs with so many rows."""
 
-import math
-import warnings
-
 import numpy as np
 import pytest
-from benchmarks.plan_rows import share_passing
 from benchmarks.plan_worlds import gaussian, graded, never_takes, propensities
 from scipy.stats import binom
 
 import tether
+from tests.control.plan_truths import assert_logs_pass_as_planned
 from tests.scale import scaled
 from tether.control.plan_population import Population
 from tether.control.plan_rows import mean_loss_quantile
 
-ACCURACY = 1.25
-"""By what factor in rows a plan may be wrong."""
 WORLDS = [
     lambda: gaussian("", 1.0, 1.5, promise=0.2, family="clip"),
     lambda: gaussian("", 1.0, 1.5, promise=0.1, family="mix"),
@@ -30,17 +25,7 @@ WORLDS = [
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("probability", [0.5, 0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
-    """At a quarter fewer rows logs pass less often than planned, at a quarter more more often."""
-    truth, rng, repeats = world(), np.random.default_rng(0), scaled(60)
-    rows = truth.plan(pass_probability=probability).rows_likely
-    assert rows > 30
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fewer = share_passing(truth, int(rows / ACCURACY), repeats, rng)
-        more = share_passing(truth, int(rows * ACCURACY), repeats, rng)
-    noise = 2.5 * math.sqrt(probability * (1 - probability) / repeats)
-    assert fewer < probability + noise
-    assert more > probability - noise
+    assert_logs_pass_as_planned(world(), probability, scaled(60))
 
 
 def test_the_alpha_inside_a_promise_grows_with_the_rows():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -78,3 +79,15 @@ def format_cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return visible(str(value))
+
+
+def cells_or_none(values: NDArray[Any], known: Iterable[bool]) -> NDArray[np.str_]:
+    """The values as text, and "none" where there is none to state.
+
+    >>> cells_or_none(np.array([0.25, 1.0]), [True, False]).tolist()
+    ['0.25', 'none']
+    """
+    cells = map(format_cell, values.tolist())
+    return np.array(
+        [each if is_known else "none" for each, is_known in zip(cells, known, strict=True)]
+    )

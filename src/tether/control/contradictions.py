@@ -23,15 +23,19 @@ them, and `tether.control.coverage` says whether anything useful is missing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats, Integers
+from tether.control.acting import acting_in
 from tether.control.refuted_log import Refutation, refute
 from tether.control.score_checks import HIGH_RATIO_WORDS
+
+if TYPE_CHECKING:
+    from tether.control.log import Log
 
 CONTRADICTION_FALSE_ALARM = 1e-6
 """The probability with which a log that is what it states is said to contradict itself."""
@@ -80,6 +84,17 @@ def with_lacking_actions(contradiction: Refutation | None, lacking: str | None) 
     if contradiction is None or lacking is None:
         return contradiction or lacking
     return refute(f"{CONTRADICTION_WORDS}, since {lacking}")
+
+
+def log_contradiction(log: Log, allowed: float) -> Refutation | None:
+    """How the ratios of a log in memory contradict it; None as well where only a mixture acted.
+
+    Of a mixture, single rows may have larger expectations.
+    """
+    acting = acting_in(log)
+    if acting is None:
+        return None
+    return ratio_contradiction(log.log_optimized - acting.log_logged, allowed)
 
 
 def ratio_contradiction(log_ratios: Floats, allowed: float) -> Refutation | None:

@@ -14,11 +14,10 @@ import numpy as np
 
 from tether._core.safe_excess import SafeMean
 from tether._core.types import Floats
-from tether.control.acting import acting_in
 from tether.control.calibration_warnings import rows_beyond_draws
 from tether.control.changed_share import changed_share
 from tether.control.constraint import Constraint
-from tether.control.contradictions import ratio_contradiction
+from tether.control.contradictions import log_contradiction
 from tether.control.coverage import Coverage, coverage_of, optimized_coverage
 from tether.control.curve import Curve, risk_curve
 from tether.control.high_probability import certified_ratio_error
@@ -237,11 +236,7 @@ class DiagnosticsInMemory:
 
     def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
-        log = self.problem.given_log
-        acting = acting_in(log)
-        if acting is None:  # of a mixture, single rows may have larger expectations
-            return None
-        return ratio_contradiction(log.log_optimized - acting.log_logged, allowed)
+        return log_contradiction(self.problem.given_log, allowed)
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""

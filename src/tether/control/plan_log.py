@@ -7,9 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from tether.control.acting import acting_in
 from tether.control.calibrate import calibrate
-from tether.control.contradictions import ratio_contradiction
+from tether.control.contradictions import log_contradiction
 from tether.control.families import Mix
 from tether.control.log import Log
 from tether.control.refuted_log import Refutation
@@ -33,11 +32,8 @@ def beta_of(log: Log, family: str, asked: Mapping[str, Any]) -> float | None:
 def refutations_of(log: Log) -> tuple[str, ...]:
     """How the log refutes what it states, so that no plan can be measured from it."""
     found = tuple(each for each in log.warnings if isinstance(each, Refutation))
-    acting = acting_in(log)
-    if found or acting is None:
-        return found
-    by_ratios = ratio_contradiction(log.log_optimized - acting.log_logged, 1.0)
-    return () if by_ratios is None else (by_ratios,)
+    by_ratios = None if found else log_contradiction(log, 1.0)
+    return found if by_ratios is None else (by_ratios,)
 
 
 def beta_in_words(beta: float, family: str) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tether._core.columns import Columns, format_cell
+from tether._core.columns import Columns, cells_or_none
 from tether._core.description import Description
 from tether.control.plan_log import beta_in_words
 from tether.control.refuted_log import REFUTED_WORDS
@@ -69,12 +67,10 @@ def describe_plan(made: Plan) -> Description:
 
 def _table(made: Plan) -> Columns:
     """What each size allows; without a beta there is no promise either."""
-    table, stated = made.to_frame(), ("beta", "promise")
+    table = made.to_frame()
     passes = table["beta"] > 0
-    for name in stated if not passes.all() else ():
-        cells = map(format_cell, table[name].tolist())
-        shown = [each if known else "none" for each, known in zip(cells, passes, strict=True)]
-        table[name] = np.array(shown, dtype=np.str_)
+    for name in ("beta", "promise") if not passes.all() else ():
+        table[name] = cells_or_none(table[name], passes)
     return table
 
 

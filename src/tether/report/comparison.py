@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.columns import Columns, format_cell
+from tether._core.columns import Columns, cells_or_none, format_cell
 from tether._core.counted import counted
 from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
@@ -97,9 +97,7 @@ class Comparison(Described):
         table = self.to_frame()
         exists = [each.exists for each in self.results]
         for name in [name for name in table if name.split("[")[0] == "promise"]:
-            cells = map(format_cell, table[name].tolist())
-            shown = [each if known else "none" for each, known in zip(cells, exists, strict=True)]
-            table[name] = np.array(shown, dtype=np.str_)
+            table[name] = cells_or_none(table[name], exists)
         del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
         several = kind == "calibrations" and len(set(table["family"].tolist())) > 1
