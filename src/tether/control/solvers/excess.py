@@ -9,6 +9,7 @@ import numpy as np
 
 from tether._core.types import Floats, Integers
 from tether.control.densities import BudgetedDensities
+from tether.control.solvers.convex_intervals import convex_breaks, is_convex
 from tether.control.solvers.plain_budgeted_clip import PlainBudgetedClip
 from tether.control.solvers.plain_clip import PlainClip
 from tether.control.solvers.plain_sums import MIN_PLAIN_TOTAL, IntervalTotals, PlainSums
@@ -56,6 +57,11 @@ class Excess:
         with np.errstate(divide="ignore"):
             return np.log(np.abs(self.amounts))
 
+    @cached_property
+    def breaks(self) -> Floats | None:
+        """The log betas between which the condition is convex."""
+        return convex_breaks(self.problem)
+
     def __call__(self, log_beta: float) -> float:
         """The excess at one beta."""
         return self.between(log_beta, log_beta)
@@ -63,8 +69,11 @@ class Excess:
     def between(self, left: float, right: float, without: str | None = None) -> float:
         """An upper bound on the excess while log beta moves from left to right.
 
-        `without` leaves out the heaviest row: "below" alpha or "above" it.
+        `without` leaves out the heaviest row: "below" alpha or "above" it. Where the ends decide,
+        the larger excess of both is returned, which is positive if any inside is.
         """
+        if left < right and without is None and is_convex(self.breaks, left, right):
+            return max(self(left), self(right))
         if self.plain is not None and self.plain.fits(left, right):
             totals = self.plain.sums(left, right, heaviest=without is not None)
             if totals is not None:
