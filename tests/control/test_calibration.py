@@ -57,7 +57,9 @@ def test_relative_weights_at_the_ends():
     assert safe_only.relative_weights == pytest.approx(np.ones(101))  # all rows count the same
     far = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50), log_mix=np.full(50, 900.0))
     none = tether.calibrate(far, tether.Proposals([0.0], [0.0], log_mix=[-900.0]), alpha=0.1)
-    assert none.relative_weights == (0.0,) * 101  # the test point is e^1800 times heavier
+    # The test point is e^1800 times heavier, and the rows still weigh the same as each other.
+    assert none.relative_weights == (1.0,) * 101
+    assert none.effective_sample_size == 50
 
 
 def test_results_are_frozen():

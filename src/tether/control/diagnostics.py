@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 RISK_TOLERANCE = 1e-6
 """How far rounding may carry the calibrated risk past alpha, relatively."""
+LEAST_SHARE = 1e-100
+"""The squares of smaller shares are no longer precise floats."""
 
 
 class Diagnostics(Protocol):
@@ -138,6 +140,15 @@ class DiagnosticsInMemory:
         """The weights at beta, which several diagnostics read."""
         return self.problem.shares(self.at)
 
+    @cached_property
+    def row_weights(self) -> Floats:
+        """The weights at beta in any unit, which beside a heavy test point may not be shares."""
+        if float(self.shares[0].max()) > LEAST_SHARE:
+            return self.shares[0]
+        rows, _ = self.problem.log_weights(self.at)
+        top = float(rows.max())
+        return np.exp(rows - top) if top > -np.inf else np.zeros(len(rows))
+
     def risks(self) -> dict[str, float]:
         """The calibrated risk of every constraint."""
         return {each.name: self.problem.risk(each, self.at) for each in self.constraints}
@@ -166,9 +177,9 @@ class DiagnosticsInMemory:
 
     def effective_sample_size(self) -> float:
         """How many equally weighted rows the weighted log is worth."""
-        share, _ = self.shares
-        squares = float((share * share).sum())
-        return float(share.sum() ** 2 / squares) if squares > 0 else 0.0
+        weight = self.row_weights
+        squares = float((weight * weight).sum())
+        return float(weight.sum() ** 2 / squares) if squares > 0 else 0.0
 
     def max_weight(self) -> float:
         """The largest share of the total weight that one point has."""
@@ -177,9 +188,9 @@ class DiagnosticsInMemory:
 
     def relative_weights(self) -> tuple[float, ...]:
         """The 101 quantiles of weight over mean weight."""
-        share, _ = self.shares
-        mean = float(share.mean())
-        relative = share / mean if mean > 0 else share
+        weight = self.row_weights
+        mean = float(weight.mean())
+        relative = weight / mean if mean > 0 else weight
         return tuple(np.quantile(relative, np.linspace(0, 1, 101)).tolist())
 
     def acceptance(self) -> float:
