@@ -61,6 +61,14 @@ def test_a_brief_failure_between_two_points_of_a_grid_is_found():
     assert exact * (1 - 1e-9) <= made.in_memory().stability <= exact * MOST_ABOVE
 
 
+@pytest.mark.parametrize("seed", [80429, 80634, 80248, 81365])
+def test_rows_that_are_taken_together_in_bins_do_not_make_the_stability_smaller(seed, monkeypatch):
+    made, rng = world(seed)
+    exact = made.in_memory().stability
+    monkeypatch.setattr("tether.control.parts.clip_solver.MAX_COLLECTED", 0)
+    assert exact * (1 - 1e-9) <= made.in_parts(rng).stability <= exact * MOST_ABOVE
+
+
 def test_no_crossing_lies_between_the_steps_of_a_search():
     made, rng = world(WIDE_CLIP)
     assert made.in_parts(rng).stability == np.inf

@@ -200,16 +200,20 @@ class BinnedClip:
         self.level += 1
 
     def _points(self, cells: Cells) -> Collected:
-        """The finest cells as terms at their left edges: they are narrower than rounding."""
+        """Cells as terms at their mean ratios, of each sign: at the edges of cells h is unchanged.
+
+        The finest cells are narrower than rounding.
+        """
         used = [np.isfinite(logs) for logs in cells.log_size]
-        ratio = np.concatenate([cells.left[each] for each in used])
+        ratio = np.concatenate(
+            [_inside(cells, cells.log_size[sign], cells.log_rising[sign]) for sign in (0, 1)]
+        )
         signs = np.repeat([1.0, -1.0], [int(each.sum()) for each in used])
         base = np.concatenate([cells.log_size[sign][used[sign]] for sign in (0, 1)])
         order = np.argsort(ratio, kind="stable")
-        top = np.isfinite(cells.top_base)
-        return Collected(
-            ratio[order], signs[order], base[order], cells.left[top], cells.top_base[top]
-        )
+        top_ratio = _inside(cells, cells.top_base, cells.top_rising)
+        top_base = cells.top_base[np.isfinite(cells.top_base)]
+        return Collected(ratio[order], signs[order], base[order], top_ratio, top_base)
 
     def _crossing(self, condition: BinnedCondition, collected: Collected | None) -> float:
         if not condition.passes_at_zero():
@@ -236,6 +240,13 @@ class BinnedClip:
 
 
 NOTHING = Terms(*np.empty((4, 0)))
+
+
+def _inside(cells: Cells, log_size: Floats, log_rising: Floats) -> Floats:
+    """The log ratio at which a term of each cell has both of its sums; inside, up to rounding."""
+    used = np.isfinite(log_size)
+    last = np.nextafter(cells.right[used], -np.inf)
+    return np.asarray(np.clip(log_rising[used] - log_size[used], cells.left[used], last))
 
 
 def sorted_crossing(terms: Terms, lo: float, hi: float, carry: Carry) -> float | None:
