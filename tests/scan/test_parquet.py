@@ -16,7 +16,7 @@ from pyarrow import parquet
 import tether
 from tests.scan.tables import replace_column, write_log
 from tether.scan import open_source
-from tether.scan.parquet import find_files
+from tether.scan.data_files import find_files
 
 
 def columns(rng, rows):

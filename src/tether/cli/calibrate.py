@@ -92,7 +92,11 @@ class CalibrationWithGain:
 @report_errors
 def calibrate(
     log: Annotated[
-        Path, typer.Argument(help="The log: a Parquet or CSV file, or a folder or glob of Parquet.")
+        Path,
+        typer.Argument(
+            help="The log: a Parquet or CSV file, or a folder, glob or address (s3://bucket/log) "
+            "of Parquet."
+        ),
     ],
     promise: Annotated[
         list[str] | None,

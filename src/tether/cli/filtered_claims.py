@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from tether._core import files, progress
-from tether.cli.scanned_paths import is_in_parts
+from tether.cli.scanned_paths import is_in_parts, is_in_storage, location
 from tether.cli.table_file import (
     CSV_SUFFIXES,
     PANDAS_INDEX,
@@ -188,11 +188,16 @@ def _claim_files(source: Path, target: Path) -> list[Path]:
     if not is_in_parts(source):
         require_file(source)
         return [source]
+    if is_in_storage(source):
+        raise ValueError(
+            f"{location(source)} is in object storage, and tether filter reads files of this "
+            f"machine: copy them first, or use Selection.filter in Python"
+        )
     if source.is_dir() and target.resolve().is_relative_to(source.resolve()):
         raise ValueError(f"--out {target} lies in {source}, whose files are read: name another")
-    from tether.scan.parquet import find_files
+    from tether.scan.data_files import find_files
 
-    found = [Path(path) for path in find_files(source)]
+    found = [Path(file.path) for file in find_files(source)]
     files.require_other_file(target, *found)
     return found
 

@@ -28,6 +28,7 @@ from tether.cli.probability_columns import DoubtfulColumnsError, ProbabilityColu
 from tether.cli.scanned_paths import (
     column_types,
     is_in_parts,
+    location,
     require_parquet,
     row_condition,
 )
@@ -43,7 +44,7 @@ TABLE_PREFIXES = ("log_safe_all_", "log_optimized_all_", "log_mix_all_")
 """The names of the columns of tables of all actions start like this."""
 
 ProposalsOption = Annotated[
-    Path | None, typer.Option(help="Fresh draws: a file, a folder or a glob.")
+    Path | None, typer.Option(help="Fresh draws: a file, a folder, a glob or an address.")
 ]
 LossOption = Annotated[
     list[str] | None,
@@ -177,7 +178,7 @@ def _scanned(
         return actions, None
     with _naming_the_file(proposals):
         return actions, tether.Proposals.scan(
-            proposals, drawn_by=source, where=condition, **columns
+            location(proposals), drawn_by=source, where=condition, **columns
         )
 
 

@@ -16,6 +16,7 @@ from tether._core import frames, validate
 from tether._core.frames import NoSuchColumnError
 from tether._core.types import Floats, Integers
 from tether.cli.logarithm_source import Logarithms, LogarithmSource
+from tether.cli.scanned_paths import location
 from tether.cli.table_file import FileColumns
 from tether.control.contradictions import ratio_contradiction
 from tether.policies.propensities import (
@@ -100,7 +101,7 @@ class ProbabilityColumns:
         """Files in parts that have log-probabilities under these names, and max_ratio."""
         from tether.scan.source import open_source
 
-        source = open_source(path, where=condition)
+        source = open_source(location(path), where=condition)
         names = source.names or []
         made = []
         for option, column, target, logs in self._made(log_safe, log_optimized):

@@ -23,6 +23,8 @@ WhereOption = Annotated[
         "Parquet files only."
     ),
 ]
+ADDRESS_AS_PATH = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+"""How the address of files in object storage begins once it is a path."""
 CONDITION = re.compile(r"^\s*(?P<name>.+?)\s*(?P<sign><=|>=|==|!=|=|<|>)\s*(?P<value>.*?)\s*$")
 """A column, a comparison and a value."""
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -37,23 +39,35 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 TRUTH_WORDS = {"true": True, "false": False}
 
 
+def location(path: Path) -> str:
+    """A path as it was written: of an address such as s3://bucket/log, a `Path` keeps one slash."""
+    text = str(path)
+    return text if path.exists() else ADDRESS_AS_PATH.sub(r"\1://", text)
+
+
+def is_in_storage(path: Path) -> bool:
+    """Whether a path is the address of files in object storage."""
+    return "://" in location(path)
+
+
 def is_in_parts(path: Path | None, where: list[str] | None = None) -> bool:
-    """Whether a path names several files, or some of the rows of one."""
+    """Whether a path names several files, files in object storage, or some of the rows of one."""
     if path is None:
         return False
-    return bool(where) or path.is_dir() or (not path.exists() and glob.has_magic(str(path)))
+    if where or path.is_dir() or is_in_storage(path):
+        return True
+    return not path.exists() and glob.has_magic(str(path))
 
 
 def column_types(path: Path) -> dict[str, Any]:
     """The types of the columns of the first Parquet file, and of those in names of folders."""
-    from pyarrow import parquet
-
-    from tether.scan.parquet import find_files
+    from tether.scan.data_files import find_files
     from tether.scan.partition_folders import folder_types
 
-    files = find_files(path)
-    schema = parquet.read_schema(files[0])
-    return {**folder_types(files), **{field.name: field.type for field in schema}}
+    files = find_files(location(path))
+    schema = files[0].open().schema_arrow
+    folders = folder_types(each.path for each in files)
+    return {**folders, **{field.name: field.type for field in schema}}
 
 
 def row_condition(

@@ -20,7 +20,13 @@ from tether.cli.label_column import (
     words_as_labels,
 )
 from tether.cli.memory_limit import TooManyRowsError
-from tether.cli.scanned_paths import WhereOption, is_in_parts, require_parquet, row_condition
+from tether.cli.scanned_paths import (
+    WhereOption,
+    is_in_parts,
+    location,
+    require_parquet,
+    row_condition,
+)
 from tether.cli.shown_share_options import LOSSES, chosen_loss, threshold_grid
 from tether.cli.table_file import Wanted, read_columns
 from tether.cli.terminal import (
@@ -58,7 +64,8 @@ def threshold(
     claims: Annotated[
         Path,
         typer.Argument(
-            help="The claims, one row each: a Parquet or CSV file, or a folder or glob of Parquet."
+            help="The claims, one row each: a Parquet or CSV file, or a folder, glob or address "
+            "(s3://bucket/claims) of Parquet."
         ),
     ],
     score: Annotated[str, typer.Option(help="The column of scores: confidence in each claim.")],
@@ -165,7 +172,7 @@ def _scanned(path: Path, names: dict[str, str], where: list[str] | None) -> Scan
     require_parquet(path)
     _require_no_text(names["label"], path)
     return Claims.scan(
-        path,
+        location(path),
         scores=names["score"],
         supported=names["label"],
         items=names["item"],
@@ -245,11 +252,11 @@ def _missing(option: str, name: str, count: int) -> str:
 
 def _require_no_text(name: str, path: Path) -> None:
     """The same for files that are read in parts, by the type of the column in the first."""
-    from pyarrow import parquet, types
+    from pyarrow import types
 
-    from tether.scan.parquet import find_files
+    from tether.scan.data_files import find_files
 
-    schema = parquet.read_schema(find_files(path)[0])
+    schema = find_files(location(path))[0].open().schema_arrow
     kind = schema.field(name).type if schema.names.count(name) == 1 else None
     if kind is not None and (types.is_string(kind) or types.is_large_string(kind)):
         raise ValueError(f"{accepted_labels(name)}, got text: {words_as_labels(name)}")

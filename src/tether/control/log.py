@@ -288,7 +288,8 @@ class Log(LogOverview):
         Parameters
         ----------
         source : path, frame, callable or tether.scan.Source
-            A Parquet file, a folder or a glob of them, or a list of these; a lazy frame of an
+            A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
+            as s3://bucket/folder; a lazy frame of an
             engine, which may not tell in an error which file it was (Polars does not, and skips
             files of zero bytes); or a function that applies a kernel to partitions and returns its
             summaries.

@@ -185,7 +185,8 @@ class Claims:
         Parameters
         ----------
         source : path, frame, callable or tether.scan.Source
-            A Parquet file, a folder or a glob of them, or a list of these; a DuckDB relation, a
+            A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
+            as s3://bucket/folder; a DuckDB relation, a
             Polars lazy frame or a Spark data frame; or a function that applies a kernel to
             partitions and returns its summaries.
         scores : str

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, to_arrays
-from tether.scan.parquet import PARQUET_SUFFIXES
+from tether.scan.data_files import PARQUET_SUFFIXES
 from tether.scan.same_rows import Visited, Visiting
 
 ROWS_PER_ENGINE_BATCH = 1 << 18

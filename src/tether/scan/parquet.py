@@ -1,4 +1,4 @@
-"""Parquet files as a source: a path, a folder, a glob, or a list of these.
+"""Parquet files as a source, on this machine or in object storage.
 
 Files are read in batches, with only the columns that a kernel names, so memory does not grow with
 the rows. Two threads take the files in turn; decoding and most of numpy release the lock. The
@@ -7,25 +7,22 @@ answer does not depend on which is faster, since summaries merge in any order.
 
 from __future__ import annotations
 
-import glob
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pa_dataset
 from pyarrow import parquet
-from pyarrow.fs import LocalFileSystem
 
 from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
 from tether.scan.arrow_columns import joined, kind_of, to_arrays
+from tether.scan.data_files import DataFile, find_files, one_line
 from tether.scan.partition_folders import folder_types, with_folders
 
 VALUES_PER_BATCH = 1 << 18
@@ -34,8 +31,6 @@ ASSUMED_LIST_LENGTH = 16
 """How many values a list counts for, before it is read."""
 SCAN_THREADS = 2
 """How many files, or groups of rows of one, are read at the same time."""
-PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
-"""The names of files that are read from a folder end with one of these."""
 
 
 class Piece(NamedTuple):
@@ -44,7 +39,8 @@ class Piece(NamedTuple):
     The group is None for the whole file, which is then passed to a kernel in one piece.
     """
 
-    path: str
+    file: DataFile
+    metadata: parquet.FileMetaData
     group: int | None
     start: int
 
@@ -60,11 +56,11 @@ class Parquet:
             )
         self.files = find_files(path)
         self.where, self.threads = where, threads
-        self._folders = {} if where is None else folder_types(self.files)
+        self._folders = {} if where is None else folder_types(each.path for each in self.files)
+        self._states: dict[str, tuple[int, int] | None] = {}
         self._kinds: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
-        self._states = {path: _state(path) for path in self.files}
-        self.names: list[str] = list(_open(self.files[0]).schema_arrow.names)
+        self.names: list[str] = list(self.files[0].open().schema_arrow.names)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -85,7 +81,7 @@ class Parquet:
     @cached_property
     def rows(self) -> int:
         """The number of rows that the files state, before any condition."""
-        return sum(_open(path).metadata.num_rows for path in self.files)
+        return sum(each.open().metadata.num_rows for each in self.files)
 
     def _reduced(self, kernel: Kernel, step: progress.Step) -> Any:
         total: Any = None
@@ -114,20 +110,25 @@ class Parquet:
 
     def _pieces(self, kernel: Kernel) -> Iterator[Piece]:
         """All groups of rows of all files, or whole files for a kernel that needs them."""
-        for path in self.files:
-            if _state(path) != self._states[path]:
-                change = "has changed" if os.path.exists(path) else "was removed"
-                raise ValueError(
-                    f"{path}: the file {change} since the source was opened, and what was "
-                    f"computed from its rows no longer holds: open the source again"
-                )
-            start, metadata = 0, _open(path).metadata
+        for file in self.files:
+            self._require_unchanged(file)
+            start, metadata = 0, file.open().metadata
             if needs_whole_parts(kernel):
-                yield Piece(path, None, 0)
+                yield Piece(file, metadata, None, 0)
                 continue
             for group in range(metadata.num_row_groups):
-                yield Piece(path, group, start)
+                yield Piece(file, metadata, group, start)
                 start += metadata.row_group(group).num_rows
+
+    def _require_unchanged(self, file: DataFile) -> None:
+        """Raise if a file was written again, or removed, since the first pass."""
+        now = file.state()
+        if self._states.setdefault(file.name, now) != now:
+            change = "was removed" if now is None else "has changed"
+            raise ValueError(
+                f"{file}: the file {change} since the source was opened, and what was computed "
+                f"from its rows no longer holds: open the source again"
+            )
 
     def _summary(self, kernel: Kernel, piece: Piece, step: progress.Step) -> Any:
         """The summary of one group of rows."""
@@ -140,7 +141,7 @@ class Parquet:
             except (TypeError, ValueError) as error:
                 kept = "rows that `where` keeps, counted from" if self.where is not None else ""
                 place = f"{kept or 'rows counted from'} row {start} of the file"
-                raise type(error)(f"{piece.path}: {error} ({place})") from error
+                raise type(error)(f"{piece.file}: {error} ({place})") from error
             total = _merged(piece, total, summary)
             step.advance(batch.num_rows)
         return total
@@ -151,18 +152,18 @@ class Parquet:
         """The batches of one group of rows, each with the row of the file where it begins."""
         start = piece.start
         try:
-            with _open(piece.path) as file:
-                self._check_schema(piece.path, file.schema_arrow, columns)
+            with piece.file.open(piece.metadata) as file:
+                self._check_schema(piece.file, file.schema_arrow, columns)
                 groups = None if piece.group is None else [piece.group]
                 rows = _batch_rows(file.schema_arrow, columns)
                 if self.where is None:
                     batches = file.iter_batches(rows, groups, list(columns), use_threads=False)
                 else:
-                    schema, holds = with_folders(piece.path, file.schema_arrow, self._folders)
-                    self._check_where(piece.path, schema)
+                    schema, holds = with_folders(piece.file.path, file.schema_arrow, self._folders)
+                    self._check_where(piece.file, schema)
                     fragment = pa_dataset.ParquetFileFormat().make_fragment(
-                        piece.path,
-                        filesystem=LocalFileSystem(),
+                        piece.file.path,
+                        filesystem=piece.file.filesystem,
                         partition_expression=holds,
                         row_groups=groups,
                     )
@@ -179,35 +180,35 @@ class Parquet:
                     start += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise ValueError(
-                f"{piece.path}: cannot be read from row {start} on, the file may be truncated or "
+                f"{piece.file}: cannot be read from row {start} on, the file may be truncated or "
                 f"corrupt: {one_line(error)}"
             ) from error
 
-    def _check_where(self, path: str, schema: pa.Schema) -> None:
+    def _check_where(self, file: DataFile, schema: pa.Schema) -> None:
         """Refuse a condition that a file without any rows does not meet either."""
         try:
             schema.empty_table().filter(self.where)
         except pa.ArrowException as error:
             raise ValueError(
-                f"{path}: where, {self.where}, does not fit the columns {schema.names}: "
+                f"{file}: where, {self.where}, does not fit the columns {schema.names}: "
                 f"{str(error).partition(chr(10))[0]}"
             ) from error
 
-    def _check_schema(self, path: str, schema: pa.Schema, columns: Sequence[str]) -> None:
+    def _check_schema(self, file: DataFile, schema: pa.Schema, columns: Sequence[str]) -> None:
         """Refuse a file that lacks a column, or holds something else in it than other files."""
         for name in columns:
             if schema.names.count(name) != 1:
                 raise ValueError(
-                    f"{path}: there is no column {name!r}; the file has {schema.names}"
+                    f"{file}: there is no column {name!r}; the file has {schema.names}"
                     if name not in schema.names
-                    else f"{path}: there are {schema.names.count(name)} columns {name!r}"
+                    else f"{file}: there are {schema.names.count(name)} columns {name!r}"
                 )
             kind = kind_of(schema.field(name).type)
             with self._lock:
-                first, elsewhere = self._kinds.setdefault(name, (kind, path))
+                first, elsewhere = self._kinds.setdefault(name, (kind, file.name))
             if kind != first and "nulls" not in (kind, first):
                 raise TypeError(
-                    f"{path}: the column {name!r} holds {kind}, but in {elsewhere} it holds {first}"
+                    f"{file}: the column {name!r} holds {kind}, but in {elsewhere} it holds {first}"
                 )
 
 
@@ -216,7 +217,7 @@ def _merged(piece: Piece, total: Any, summary: Any) -> Any:
     try:
         return merge_all((total, summary))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{piece.path}: {error}, in another file or in other rows") from error
+        raise type(error)(f"{piece.file}: {error}, in another file or in other rows") from error
 
 
 def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:
@@ -224,58 +225,3 @@ def _batch_rows(schema: pa.Schema, columns: Sequence[str]) -> int:
     lists = sum(kind_of(schema.field(name).type).startswith("lists") for name in columns)
     values = len(columns) + lists * (ASSUMED_LIST_LENGTH - 1)
     return max(VALUES_PER_BATCH // max(values, 1), 1)
-
-
-def _state(path: str) -> tuple[int, int]:
-    """The size of a file and when it was written: both change when it is written again."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0  # opening it says what is wrong
-    return found.st_size, found.st_mtime_ns
-
-
-def find_files(path: Any) -> list[str]:
-    """The Parquet files that a path, a folder, a glob or a list of these names, sorted."""
-    found: list[str] = []
-    for each in path if isinstance(path, (list, tuple)) else [path]:
-        text = os.fspath(each)
-        if Path(text).is_dir():
-            inside = (str(file) for file in Path(text).rglob("*") if _is_data(file, Path(text)))
-            files = sorted(inside)
-        elif Path(text).is_file():
-            files = [text]
-        else:
-            files = sorted(glob.glob(text, recursive=True))
-            files = [file for file in files if Path(file).is_file()]
-        if not files:
-            raise FileNotFoundError(f"source: there are no Parquet files at {text!r}")
-        found += files
-    seen: set[str] = set()
-    for file in found:  # whatever way it is spelled or linked to
-        if (real := os.path.realpath(file)) in seen:
-            raise ValueError(f"source: {file!r} is named twice, and its rows would count twice")
-        seen.add(real)
-    return found
-
-
-def _is_data(file: Path, folder: Path) -> bool:
-    """Whether a file in a folder is one of its data files: not hidden, with a known ending."""
-    inside = file.relative_to(folder).parts
-    hidden = any(part.startswith((".", "_")) for part in inside)
-    return not hidden and file.suffix in PARQUET_SUFFIXES and file.is_file()
-
-
-def _open(path: str) -> parquet.ParquetFile:
-    try:
-        return parquet.ParquetFile(path, pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path}: cannot be read as a Parquet file, it may be truncated or corrupt: "
-            f"{one_line(error)}"
-        ) from error
-
-
-def one_line(error: Exception) -> str:
-    """What an error of Arrow says, in one line."""
-    return " ".join(str(error).split())

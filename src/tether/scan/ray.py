@@ -14,6 +14,7 @@ from typing import Any
 
 from tether._core import progress
 from tether._core.kernels import Kernel, merge_all, needs_whole_parts
+from tether.scan.data_files import DataFile
 from tether.scan.parquet import Parquet
 from tether.scan.scoring import ROWS_PER_SCORED_BATCH, MakePolicies, Scoring, unscored
 
@@ -47,7 +48,7 @@ class RayFiles:
 
         known = ray.put(kernel)
         task = ray.remote(max_retries=RESTARTS)(_summary_of_file)
-        calls = ((task, (known, path, self.where)) for path in self.files)
+        calls = ((task, (known, file, self.where)) for file in self.files)
         with progress.step("reading files", len(self.files)) as step:
             return merge_all(_finished(calls, step))
 
@@ -182,11 +183,11 @@ class _PolicyHolder:
     def __init__(self, scoring: Scoring) -> None:
         self.scoring, self.policies = scoring, scoring.make_policies()
 
-    def score(self, path: str, target: str) -> int:
+    def score(self, file: DataFile, target: str) -> int:
         """Score one file; nothing if a worker that died had written it."""
         if Path(target).exists():
             return 0
-        return self.scoring.score_file(path, target, self.policies)
+        return self.scoring.score_file(file, target, self.policies)
 
 
 class _OnBlock:
@@ -206,8 +207,8 @@ class _OnBlock:
         return pa.table({"summary": [pickle.dumps(summary) for summary in found]})
 
 
-def _summary_of_file(kernel: Kernel, path: str, where: Any) -> Any:
-    return Parquet([path], where=where, threads=1).reduce(kernel)
+def _summary_of_file(kernel: Kernel, file: DataFile, where: Any) -> Any:
+    return Parquet([file], where=where, threads=1).reduce(kernel)
 
 
 def _finished(calls: Iterator[tuple[Any, tuple[Any, ...]]], step: progress.Step) -> Iterator[Any]:

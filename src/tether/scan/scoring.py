@@ -8,7 +8,6 @@ interrupted goes on where it stopped: files that are there already are not score
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from pyarrow import parquet
 
 from tether._core import files, policy_calls
 from tether.scan.arrow_columns import to_array
-from tether.scan.parquet import find_files
+from tether.scan.data_files import DataFile, find_files
 
 SCORE_COLUMNS = ("log_safe", "log_optimized")
 """The columns that are added."""
@@ -58,15 +57,15 @@ class Scoring:
     keep: Sequence[str] | None = None
     rows_per_batch: int = ROWS_PER_SCORED_BATCH
 
-    def score_file(self, path: str, target: str, policies: tuple[Any, Any]) -> int:
+    def score_file(self, source: DataFile, target: str, policies: tuple[Any, Any]) -> int:
         """Score the rows of one file and write the new one; how many rows there were."""
-        with parquet.ParquetFile(path) as file:
+        with source.open() as file:
             kept = list(file.schema_arrow.names) if self.keep is None else list(self.keep)
             kept = [name for name in kept if name not in SCORE_COLUMNS]
             schema = pa.schema(
                 [file.schema_arrow.field(name) for name in kept]
                 + [pa.field(name, pa.float64()) for name in SCORE_COLUMNS],
-                metadata={MADE_FROM: made_from(path)},
+                metadata={MADE_FROM: made_from(source)},
             )
             wanted = list(dict.fromkeys([*kept, *_names(self.action), *_names(self.context)]))
             with (
@@ -74,7 +73,7 @@ class Scoring:
                 parquet.ParquetWriter(temporary, schema) as writer,
             ):
                 for batch in file.iter_batches(self.rows_per_batch, columns=wanted):
-                    writer.write_batch(self._scored(batch, kept, schema, policies, path))
+                    writer.write_batch(self._scored(batch, kept, schema, policies, source))
             return int(file.metadata.num_rows)
 
     def _scored(
@@ -83,14 +82,14 @@ class Scoring:
         kept: list[str],
         schema: pa.Schema,
         policies: tuple[Any, Any],
-        path: str,
+        source: DataFile,
     ) -> pa.RecordBatch:
         actions = _stacked(batch, self.action)
         contexts: Any = batch.num_rows if self.context is None else _stacked(batch, self.context)
         try:
             scores = policy_calls.score_both(*policies, contexts, actions)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{path}: {error}") from error
+            raise type(error)(f"{source}: {error}") from error
         columns = [batch.column(name) for name in kept]
         return pa.RecordBatch.from_arrays(
             [*columns, *(pa.array(np.asarray(each, dtype=np.float64)) for each in scores)],
@@ -98,38 +97,38 @@ class Scoring:
         )
 
 
-def made_from(path: str) -> bytes:
+def made_from(file: DataFile) -> bytes:
     """What tells whether a written file was made from this one: its name, size and rows."""
-    rows = parquet.read_metadata(path).num_rows
-    found = {"name": Path(path).name, "bytes": os.path.getsize(path), "rows": rows}
+    rows = file.open().metadata.num_rows
+    found = {"name": Path(file.path).name, "bytes": file.size, "rows": rows}
     return json.dumps(found, sort_keys=True).encode()
 
 
-def unscored(source: Any, out: str | Path) -> Iterator[tuple[str, str]]:
+def unscored(source: Any, out: str | Path) -> Iterator[tuple[DataFile, str]]:
     """The files that have not been scored yet, each with the name of the file to write.
 
     Files keep their names. One that is there, but was made from another file, is an error.
     """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    named: dict[str, str] = {}
-    for path in find_files(source):
-        target = folder / Path(path).name
+    named: dict[str, DataFile] = {}
+    for file in find_files(source):
+        target = folder / Path(file.path).name
         if target.name in named:
             raise ValueError(
-                f"{path} and {named[target.name]} have the same name, and would be written to the "
+                f"{file} and {named[target.name]} have the same name, and would be written to the "
                 "same file: score their folders one by one"
             )
-        named[target.name] = path
+        named[target.name] = file
         if target.exists():
             known = parquet.read_schema(target).metadata or {}
-            if known.get(MADE_FROM) != made_from(path):
+            if known.get(MADE_FROM) != made_from(file):
                 raise ValueError(
-                    f"{target} was not made from {path} as it is now: remove it, or write to "
+                    f"{target} was not made from {file} as it is now: remove it, or write to "
                     "another folder"
                 )
             continue
-        yield path, str(target)
+        yield file, str(target)
 
 
 def _names(columns: str | Sequence[str] | None) -> list[str]:

@@ -81,7 +81,8 @@ def open_source(source: Any, *, where: Any = None) -> Source:
     Parameters
     ----------
     source : path, frame, callable or Source
-        A Parquet file, a folder of them, a glob, or a list of these; a DuckDB relation, a Polars
+        A Parquet file, a folder of them, a glob, or a list of these, also as addresses such as
+        s3://bucket/folder; a DuckDB relation, a Polars
         lazy frame or a Spark data frame; a function from a kernel to summaries; or an object with
         `names` and `reduce`.
     where : pyarrow.compute.Expression, optional
