@@ -11,7 +11,8 @@ three of policies that an optimizer learned, and is made in several ways:
 - from jobs, with large losses that are known only after the begin, and count as the bound;
 - the same, wrong on purpose: they are left out, as if they were missing at random.
 
-The last two are made where losses are zero or one.
+The last two are made where losses are zero or one. The wrong way must break alpha in some world: in
+that of contexts its harm is small.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="worlds whose name contains this")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
-    begun, good, step, broke = time.perf_counter(), True, 10, ""
+    begun, good, step = time.perf_counter(), True, 10
+    wrong: list[bool] = []  # whether the wrong way broke alpha, in each world that has it
     cases = [(each, each.alphas[0]) for each in all_worlds() if given.only in each.name]
     seeds = [range(k, min(k + step, given.runs)) for k in range(0, given.runs, step)]
     title = "  ".join(f"{f'round {k}: risk ± se (promise)':<24}" for k in range(2, 2 + ROUNDS))
@@ -154,14 +156,19 @@ def main() -> int:
             runs = {way: np.concatenate([each[way] for each in found]) for way in found[0]}
             for way, each in runs.items():
                 print(shown(world.name, alpha, way, each), flush=True)
-                good &= bool(held(each, alpha).all()) != ("wrong" in way)
-                broke = ", and the wrong way broke alpha" if "wrong" in way else broke
+                holds = bool(held(each, alpha).all())
+                if "wrong" in way:
+                    wrong.append(not holds)
+                else:
+                    good &= holds
             apart = difference(runs["in memory"], runs["from jobs"])
             moved = np.isfinite(runs["from jobs"][:, :, 2]).mean()
             good &= apart <= TOLERANCE and moved > 0.3
             print(f"{'':<24} log betas in memory and from jobs differ by at most {apart:.1e}")
     print(f"\n{given.runs} runs, {time.perf_counter() - begun:.0f} s.")
-    print(f"All as promised{broke}." if good else "SOMETHING IS OFF.")
+    good &= any(wrong) or not wrong
+    broke = f", and the wrong way broke alpha in {sum(wrong)} of {len(wrong)} worlds"
+    print(f"All as promised{broke if wrong else ''}." if good else "SOMETHING IS OFF.")
     return 0 if good else 1
 
 
