@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether.release.calibration_window import LEAST_PART_OF_WINDOW
+from tether.release.calibration_window import replaces_window
 from tether.release.risk_bounds import expected_bound
 from tether.release.share_formulas import calibrated_share, exact_share
 
@@ -42,6 +42,7 @@ POPULATIONS = [
 ]
 RIGHT = ("first unit, window, exact", "first unit, window")
 ROWS = (*RIGHT, "first unit, all rows", "each step again", "each request (wrong)")
+windows_replaced = np.vectorize(replaces_window, otypes=[bool])
 
 
 def simulate(
@@ -54,7 +55,7 @@ def simulate(
     exact = rows.endswith("exact")
     formula = _exact if exact else _calibrated
     entered = np.zeros(shape, bool)
-    count, losses, window, since, harmed = (np.zeros(runs) for _ in range(5))
+    count, losses, window, since, harmed = (np.zeros(runs, int) for _ in range(5))
     share = formula(count, losses, old_bound)
     shares, risks = [], []
     for _ in range(population.steps):
@@ -67,7 +68,7 @@ def simulate(
         entered |= new
         if "window" in rows:
             since, harmed = since + first.sum(axis=1), harmed + (first & harm).sum(axis=1)
-            taken = since >= LEAST_PART_OF_WINDOW * window
+            taken = windows_replaced(window, since)
             share = np.where(taken, formula(since, harmed, old_bound), share)
             window = np.where(taken, since, window)
             since, harmed = np.where(taken, 0, since), np.where(taken, 0, harmed)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import tether
-from tests.cli.command_line import run
+from tests.cli.command_line import one_line, run
 
 RNG = np.random.default_rng(4)
 ROWS = 800
@@ -63,3 +63,13 @@ def test_there_is_none_where_a_beta_passes_or_rows_do_not_help(tmp_path, promise
 def test_a_confidence_is_planned_for(tmp_path):
     done = calibrated(tmp_path, "--promise", 0.035, "--confidence", 0.9)
     assert "tether plan --promise 0.035 --confidence 0.9 --safe-risk" in done.output
+
+
+def test_there_is_none_for_a_log_that_refutes_itself(tmp_path):
+    table = pd.DataFrame({"loss": TABLE.loss, "log_safe": np.log(TABLE.propensity)})
+    for added, is_refuted in ((0.0, False), (0.6, True)):
+        table.assign(log_optimized=np.log(TABLE.new) + added).to_csv(tmp_path / "log.csv")
+        done = run("calibrate", tmp_path / "log.csv", "--no-context", "--promise", 0.035)
+        assert done.exit_code == 3, done.output
+        assert ("a calibration on this log does not hold" in one_line(done)) == is_refuted
+        assert ("tether plan --" in done.output) != is_refuted

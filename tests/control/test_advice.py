@@ -1,9 +1,11 @@
-"""Where nothing passes because of the safe policy itself, more rows are not advised."""
+"""More rows are not advised where they do not help."""
 
 import numpy as np
 import pytest
 
 import tether
+
+ASKED_TOO_MUCH = [{"alpha": 0.0301}, {"promise": 0.035}, {"promise": 0.035, "confidence": 0.9}]
 
 
 def log_of(mean, rows=5000, seed=0):
@@ -45,6 +47,17 @@ def test_a_safe_policy_below_what_is_asked_is_advised_to_collect_rows():
     found = tether.calibrate(log_of(0.03, rows=100), promise=0.035)
     assert not found.exists
     assert "collect rows (tether.plan says how many)" in found.warnings[0]
+
+
+@pytest.mark.parametrize("asked", ASKED_TOO_MUCH)
+def test_a_log_that_refutes_itself_is_not_advised_to_collect_rows(asked):
+    honest = log_of(0.03, rows=500)
+    wrong = tether.Log(honest.loss, honest.log_safe, honest.log_optimized + 1)
+    for log, is_refuted in ((honest, False), (wrong, True)):
+        found = tether.calibrate(log, **asked)
+        assert not found.exists
+        assert bool(found.refuted_by) == is_refuted
+        assert any("collect rows" in each for each in found.warnings) != is_refuted
 
 
 def test_the_loss_is_named_where_there_are_several():

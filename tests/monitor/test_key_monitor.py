@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tether.monitor import KeyMonitor, RiskMonitor
 from tether.monitor.betting import log_cash, log_entry
-from tether.monitor.risk_monitor import stakes
+from tether.monitor.loss_monitor import stakes
 
 ALPHA, DELTA = 0.2, 0.05
 STREAMS, WINDOWS, KEYS = 300, 12, 60

@@ -12,7 +12,7 @@ from tests.monitor import slow_definitions
 from tether.monitor import RiskMonitor, RiskStatus
 from tether.monitor.betting import STEPS_PER_UPDATE
 from tether.monitor.confidence_sequence import confidence_interval
-from tether.monitor.risk_monitor import stakes
+from tether.monitor.loss_monitor import stakes
 
 BOUNDS = st.sampled_from([0.5, 1.0, 40.0])
 SHARES = st.sampled_from([0.001, 0.1, 0.5, 0.95])

@@ -31,9 +31,9 @@ from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.log import Log
 from tether.policies.aligned_actions import align_actions
-from tether.policies.categorical import picked, positions
 from tether.policies.policy import as_policy, is_finite, shared_actions
 from tether.policies.shortlist import Shortlist
+from tether.policies.table_policy import picked, positions
 
 
 @dataclass(frozen=True)

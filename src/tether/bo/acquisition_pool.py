@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.types import Actions, Floats
 from tether.bo.evaluate_acquisition import acquisition_values
-from tether.policies.categorical import check_normalized, positions
+from tether.policies.categorical import check_normalized
 from tether.policies.pool import Pool
+from tether.policies.table_policy import positions
 
 
 class AcquisitionPool(Pool):

@@ -14,12 +14,12 @@ def plan_command(found: tether.Calibration, log: Any) -> str | None:
     """The command, with what it needs to know as measured from the log.
 
     None where a beta passes, where rows do not help, as the safe policy's own loss is above what
-    is asked for, and where there is no plan: for several losses, and for logs that are read in
-    parts.
+    is asked for or the log refutes what it states, and where there is no plan: for several losses,
+    and for logs that are read in parts.
     """
     family = found.family.partition("(")[0]
     one_loss = len(found.constraints) == 1
-    if found.exists or not isinstance(log, tether.Log) or not one_loss:
+    if found.exists or found.refuted_by or not isinstance(log, tether.Log) or not one_loss:
         return None
     measured, only = measure_inputs(log), found.constraints[0]
     asked = only.alpha if found.asked_promise is None else found.asked_promise[only.name]

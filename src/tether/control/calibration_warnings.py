@@ -60,6 +60,8 @@ def find_warnings(
     yield from (each for each in found.refuted_by if each not in found.log_warnings)
     if not found.exists and (hopeless := _safe_above(found, measured)) is not None:
         yield hopeless
+    elif found.refuted_by:
+        pass  # which is said above: neither rows nor draws mend such a log
     elif not found.exists and (advice := _too_few_draws(found, problem)) is not None:
         yield advice
     elif not found.exists and found.asked_promise is not None and found.confidence is None:
@@ -77,7 +79,7 @@ def find_warnings(
             f"no beta passes: even the safe policy's calibrated risk is {found.risk:.4g}, above "
             f"alpha = {found.alpha:g}; serve the safe policy only, collect rows, or raise alpha"
         )
-    elif not found.useful and not found.refuted_by:
+    elif not found.useful:
         yield why_not_useful(found)
     if found.useful and np.isfinite(found.log_beta):
         changed = measured.changed(found)
@@ -208,7 +210,7 @@ def _named(found: Calibration, constraint: Constraint) -> str:
 def why_not_useful(found: Calibration) -> str:
     """Why a beta that passes has no useful promise."""
     if found.refuted_by:
-        return found.refuted_by[0]
+        return str(found.refuted_by[0])  # plain text, which a store takes
     if not found.covered:
         return not_covered(found)
     return (

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.types import Floats
-from tether.policies.categorical import positions
+from tether.policies.table_policy import positions
 
 
 def action_losses(

@@ -30,25 +30,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import records, validate
-from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
-from tether.monitor.e_process import (
-    MAX_STEPS_SEEN,
-    EProcess,
-    MonitorStatus,
-    check_saved,
-    saved_count,
-    saved_values,
-)
-from tether.monitor.risk_monitor import stakes
-
-_SETTINGS = ("alpha", "bound", "false_alarm_probability")
-_SAVED_NAMES = (*_SETTINGS, "keys", "total", "latest", "e_process")
+from tether._core import validate
+from tether.monitor.betting import STEPS_PER_UPDATE
+from tether.monitor.e_process import MAX_STEPS_SEEN, MonitorStatus, saved_count
+from tether.monitor.loss_monitor import LossMonitor, saved_sum
 
 
 @dataclass(frozen=True)
@@ -98,7 +88,7 @@ class KeyStatus(MonitorStatus):
         )
 
 
-class KeyMonitor(records.Saved):
+class KeyMonitor(LossMonitor):
     """Raise an alarm when the losses of keys that come back show that they lose more than alpha.
 
     Promised: the probability that an alarm is ever raised is at most `false_alarm_probability` if
@@ -132,21 +122,13 @@ class KeyMonitor(records.Saved):
     """
 
     _kind: ClassVar[str] = "key monitor"
+    _sums: ClassVar[tuple[str, ...]] = ("keys", "total", "latest")
 
     def __init__(
         self, alpha: float, bound: float = 1.0, false_alarm_probability: float = 0.05
     ) -> None:
-        self.bound = validate.number("bound", bound, above=0, below=math.inf)
-        self.alpha = validate.number("alpha", alpha, above=0, below=self.bound)
-        self.false_alarm_probability = validate.number(
-            "false_alarm_probability", false_alarm_probability, above=0, below=1
-        )
-        self._stakes = stakes(self.alpha / self.bound)
-        self._e_process = EProcess(self.false_alarm_probability, Wealth.start(len(self._stakes)))
-        self._keys, self._total, self._latest = 0, 0.0, math.nan
-
-    def __repr__(self) -> str:
-        return f"KeyMonitor(alpha={self.alpha:g}, bound={self.bound:g}): {self.status}"
+        super().__init__(alpha, bound, false_alarm_probability)
+        self._keys, self._total, self._latest = 0, 0.0, 0.0
 
     def update(self, keys: Iterable[str | bytes | int], losses: ArrayLike) -> KeyStatus:
         """Add a window that is over: the losses of the keys that came back in it.
@@ -183,8 +165,8 @@ class KeyMonitor(records.Saved):
         means = np.minimum(means, 1.0)  # rounding
         factors = np.zeros((len(self._stakes), 1))
         for begin in range(0, len(means), STEPS_PER_UPDATE):
-            excess = means[begin : begin + STEPS_PER_UPDATE] - self.alpha / self.bound
-            factors[:, 0] += np.log1p(self._stakes[:, None] * excess).sum(axis=1)
+            each = self._log_factors(means[begin : begin + STEPS_PER_UPDATE])
+            factors[:, 0] += each.sum(axis=1)
         self._e_process = self._e_process.update(factors)
         self._keys += len(means)
         self._total += float(means.sum())
@@ -200,7 +182,7 @@ class KeyMonitor(records.Saved):
             alpha=self.alpha,
             keys=self._keys,
             mean=self._total / self._keys * self.bound if self._keys else math.nan,
-            latest=self._latest * self.bound,
+            latest=self._latest * self.bound if self._keys else math.nan,
             log_wealth=e_process.log_wealth,
             log_peak=e_process.log_peak,
             alarm_at=e_process.alarm_at,
@@ -208,58 +190,11 @@ class KeyMonitor(records.Saved):
             false_alarm_probability=self.false_alarm_probability,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert the state of the monitor to plain values that JSON can hold.
-
-        Returns
-        -------
-        dict
-            All that `from_dict` needs to continue. No key is kept.
-        """
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        latest = self._latest if self._keys else 0.0
-        sums = {"keys": self._keys, "total": self._total, "latest": latest}
-        return {"kind": self._kind} | settings | sums | {"e_process": self._e_process.to_dict()}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Restore a monitor that continues exactly where the saved one stopped.
-
-        Parameters
-        ----------
-        content : mapping
-            What `to_dict` returned.
-
-        Returns
-        -------
-        KeyMonitor
-            The restored monitor.
-
-        Raises
-        ------
-        ValueError
-            If the content is not a complete and consistent saved key monitor.
-        """
-        check_saved(content, cls._kind, _SAVED_NAMES)
-        with saved_values():
-            self = cls(*(content[name] for name in _SETTINGS))
-            total, latest = (validate.real(name, content[name]) for name in ("total", "latest"))
-        self._e_process = EProcess.from_dict(
-            content["e_process"],
-            false_alarm_probability=self.false_alarm_probability,
-            bets=len(self._stakes),
-        )
+    def _restore(self, saved: Mapping[str, Any]) -> None:
         windows = self._e_process.wealth.seen
-        self._keys = saved_count("keys", content["keys"], windows, MAX_STEPS_SEEN * (windows > 0))
-        for name, value, most in (("total", total, self._keys), ("latest", latest, 1)):
-            if not 0 <= value <= most:  # each loss is at most 1
-                raise ValueError(f"{name} must be from 0 to {most}, got {value!r}")
-        self._total, self._latest = total, latest if windows else math.nan
-        return self
-
-    @classmethod
-    def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        return cls.from_dict({"kind": cls._kind} | saved)
+        self._keys = saved_count("keys", saved["keys"], windows, MAX_STEPS_SEEN * (windows > 0))
+        self._total = saved_sum("total", saved["total"], self._keys)
+        self._latest = saved_sum("latest", saved["latest"], 1)
 
 
 def _places(keys: Iterable[str | bytes | int]) -> Any:

@@ -5,30 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import records, validate
+from tether._core import validate
 from tether._core.types import Floats
-from tether.monitor.betting import STEPS_PER_UPDATE, Wealth
+from tether.monitor.betting import STEPS_PER_UPDATE
 from tether.monitor.confidence_sequence import confidence_interval
-from tether.monitor.e_process import EProcess, MonitorStatus, check_saved, saved_values
-
-_SETTINGS = ("alpha", "bound", "false_alarm_probability")
-_SAVED_NAMES = (*_SETTINGS, "total", "squares", "e_process")
-
-
-def stakes(alpha: float) -> Floats:
-    """The stakes λ that are bet, for losses in [0, 1]: from 1/(2·alpha) by halves to about 1/16.
-
-    The first loses half of its money when the loss is 0 and wins most when it is 1; the last suits
-    a risk that exceeds alpha by a few per cent.
-    """
-    largest = 0.5 / max(alpha, 1e-6)  # a smaller alpha would gain nothing from a larger stake
-    count = 1 + math.ceil(math.log2(16 * largest))
-    return np.asarray(largest * 0.5 ** np.arange(count))
+from tether.monitor.e_process import MonitorStatus
+from tether.monitor.loss_monitor import LossMonitor, saved_sum
 
 
 @dataclass(frozen=True)
@@ -94,7 +81,7 @@ class RiskStatus(MonitorStatus):
         return self.told(f"alpha {self.alpha:g}")
 
 
-class RiskMonitor(records.Saved):
+class RiskMonitor(LossMonitor):
     """Raise an alarm when the losses show that the risk is above alpha.
 
     Promised: if the conditional expectation of each loss given the past is at most alpha, the
@@ -126,22 +113,13 @@ class RiskMonitor(records.Saved):
     """
 
     _kind: ClassVar[str] = "risk monitor"
+    _sums: ClassVar[tuple[str, ...]] = ("total", "squares")
 
     def __init__(
         self, alpha: float, bound: float = 1.0, false_alarm_probability: float = 0.05
     ) -> None:
-        self.bound = validate.number("bound", bound, above=0, below=math.inf)
-        self.alpha = validate.number("alpha", alpha, above=0, below=self.bound)
-        self.false_alarm_probability = validate.number(
-            "false_alarm_probability", false_alarm_probability, above=0, below=1
-        )
-        self._stakes = stakes(self.alpha / self.bound)
-        self._e_process = EProcess(self.false_alarm_probability, Wealth.start(len(self._stakes)))
-        self._total = 0.0
-        self._squares = 0.0
-
-    def __repr__(self) -> str:
-        return f"RiskMonitor(alpha={self.alpha:g}, bound={self.bound:g}): {self.status}"
+        super().__init__(alpha, bound, false_alarm_probability)
+        self._total = self._squares = 0.0
 
     def update(self, losses: ArrayLike) -> RiskStatus:
         """Add losses in order; the result does not depend on how they are batched.
@@ -169,8 +147,8 @@ class RiskMonitor(records.Saved):
         scaled = array / self.bound
         self._add_moments(scaled)
         for begin in range(0, len(scaled), STEPS_PER_UPDATE):
-            excess = scaled[begin : begin + STEPS_PER_UPDATE] - self.alpha / self.bound
-            self._e_process = self._e_process.update(np.log1p(self._stakes[:, None] * excess))
+            factors = self._log_factors(scaled[begin : begin + STEPS_PER_UPDATE])
+            self._e_process = self._e_process.update(factors)
         return self.status
 
     def _add_moments(self, scaled: Floats) -> None:
@@ -213,54 +191,8 @@ class RiskMonitor(records.Saved):
         seen = self._e_process.wealth.seen
         return self.bound * math.sqrt(self._squares) / seen if seen else math.nan
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert the state of the monitor to plain values that JSON can hold.
-
-        Returns
-        -------
-        dict
-            All that `from_dict` needs to continue.
-        """
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        sums = {"total": self._total, "squares": self._squares}
-        saved = settings | sums | {"e_process": self._e_process.to_dict()}
-        return {"kind": self._kind} | saved
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Restore a monitor that continues exactly where the saved one stopped.
-
-        Parameters
-        ----------
-        content : mapping
-            What `to_dict` returned.
-
-        Returns
-        -------
-        RiskMonitor
-            The restored monitor.
-
-        Raises
-        ------
-        ValueError
-            If the content is not a complete and consistent saved risk monitor.
-        """
-        check_saved(content, cls._kind, _SAVED_NAMES)
-        with saved_values():
-            self = cls(*(content[name] for name in _SETTINGS))
-            sums = [validate.real(name, content[name]) for name in ("total", "squares")]
-        self._e_process = EProcess.from_dict(
-            content["e_process"],
-            false_alarm_probability=self.false_alarm_probability,
-            bets=len(self._stakes),
-        )
+    def _restore(self, saved: Mapping[str, Any]) -> None:
         seen = self._e_process.wealth.seen
-        for name, value in zip(("total", "squares"), sums, strict=True):
-            if not 0 <= value <= seen:  # each is a sum over losses of at most 1
-                raise ValueError(f"{name} must be from 0 to seen = {seen}, got {value!r}")
-        self._total, self._squares = sums
-        return self
-
-    @classmethod
-    def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        return cls.from_dict({"kind": cls._kind} | saved)
+        self._total, self._squares = (
+            saved_sum(name, saved[name], seen, "seen = ") for name in self._sums
+        )

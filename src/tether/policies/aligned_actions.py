@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
-from tether.policies.categorical import Categorical, positions
+from tether.policies.categorical import Categorical
 from tether.policies.policy import Policy, is_finite
+from tether.policies.table_policy import positions
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tether._core.contexts import as_contexts, length
 from tether._core.labelled_tables import by_action, labels_of
 from tether._core.plain_arrays import plain_array, plain_column
 from tether._core.shown import few
-from tether._core.types import Actions, Contexts, Floats, Integers
+from tether._core.types import Actions, Contexts, Floats
 from tether.policies.probability_functions import (
     PROBABILITY_SUM_TOLERANCE,
     ClassifierLogits,
@@ -23,11 +23,10 @@ from tether.policies.probability_functions import (
     logs_of_probabilities,
     no_probabilities_hint,
 )
-from tether.policies.unknown_actions import UnknownActionsError, outcome_hint
-from tether.sampling.discrete import sample_categorical
+from tether.policies.table_policy import TablePolicy
 
 
-class Categorical:
+class Categorical(TablePolicy):
     """A distribution over finitely many actions, from a table or a function of the contexts.
 
     Given a vector, the distribution is the same in every context. Given a table, contexts are its
@@ -245,77 +244,6 @@ class Categorical:
                 f"{rows.min()} to {rows.max()}"
             )
         return np.asarray(self._table.take(rows, axis=0))
-
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log-probability of each action in its context.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Contexts as in `log_prob_all`.
-        actions : array-like
-            One action per context.
-
-        Returns
-        -------
-        ndarray
-            One log-probability per action.
-
-        Raises
-        ------
-        ValueError
-            If an action is not one of `actions`.
-        """
-        columns = positions(self.actions, actions)
-        table = self.log_prob_all(as_contexts(contexts, columns))
-        return picked(table, columns)
-
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Contexts as in `log_prob_all`.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
-        """
-        validate.generator("rng", rng)
-        contexts = as_contexts(contexts)
-        columns = sample_categorical(self.log_prob_all(contexts), length(contexts), rng)
-        return self.actions[columns]
-
-
-def positions(known: NDArray[Any], actions: Actions) -> Integers:
-    """The position of each action among the known ones; an unknown action is an error."""
-    actions = plain_column("actions", actions)
-    if actions.ndim != 1:
-        raise ValueError(f"actions must have 1 dimension, got shape {actions.shape}")
-    order = np.argsort(known, kind="stable")
-    try:
-        found = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
-    except TypeError as error:
-        shown = ", ".join(map(repr, known[:5].tolist()))
-        raise TypeError(
-            f"actions must be among {shown}, got {actions[:5].tolist()}"
-            f"{outcome_hint(known, actions)}"
-        ) from error
-    unknown = known[found] != actions
-    if unknown.any():
-        raise UnknownActionsError(known, actions, np.asarray(unknown))
-    return np.asarray(found, dtype=np.int64)
-
-
-def picked(table: Floats, columns: Integers) -> Floats:
-    """One entry per row of a table, in the given columns; a single row is used for all."""
-    if len(table) == 1:
-        return np.asarray(table[0][columns])
-    return np.asarray(table[np.arange(len(columns)), columns])
 
 
 def _check_distinct(actions: Any) -> NDArray[Any]:

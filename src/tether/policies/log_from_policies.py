@@ -24,7 +24,6 @@ from tether.control.log_checks import warn_and_keep
 from tether.control.proposals import Proposals
 from tether.control.repeated_rows import repeated_rows_warning
 from tether.policies.aligned_actions import align_actions
-from tether.policies.categorical import picked, positions
 from tether.policies.estimated_policy import approximation_of
 from tether.policies.logged_actions import lacking_actions_warning, logged_positions
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
@@ -36,6 +35,7 @@ from tether.policies.propensities import (
 )
 from tether.policies.served_policies import note_policies
 from tether.policies.shortlist import Shortlist
+from tether.policies.table_policy import picked, positions
 
 
 def make_log(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tether._core.types import Floats, Integers
 from tether.control.coverage import COVERAGE_FALSE_ALARM, COVERAGE_MARGIN, mean_limit
-from tether.policies.categorical import picked, positions
+from tether.policies.table_policy import picked, positions
 from tether.policies.unknown_actions import UnknownActionsError
 
 MAX_ACTIONS_LISTED = 3

@@ -15,9 +15,9 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts
 from tether._core.shown import shown
 from tether._core.types import Actions, Floats
-from tether.policies.categorical import picked, positions
 from tether.policies.policy import as_policy
 from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.table_policy import picked, positions
 from tether.sampling.discrete import log_softmax, sample_categorical
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.types import Actions, Contexts, Floats
-from tether.policies.categorical import positions
+from tether.policies.table_policy import positions
 from tether.sampling.discrete import log_softmax, sample_categorical
 
 

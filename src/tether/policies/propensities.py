@@ -27,10 +27,10 @@ from tether.control.contradictions import (
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
 from tether.control.refuted_log import Refutation
-from tether.policies.categorical import picked
 from tether.policies.logged_actions import lacking_actions_warning, logged_positions
 from tether.policies.policy import Policy, is_finite
 from tether.policies.served_policies import note_policies
+from tether.policies.table_policy import picked
 
 PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""

@@ -16,7 +16,6 @@ from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.policies.aligned_actions import align_actions
-from tether.policies.categorical import picked, positions
 from tether.policies.family_checks import check_family
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import (
@@ -29,6 +28,7 @@ from tether.policies.normalizer import (
 )
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
 from tether.policies.served_policies import check_served, default_outside, require_safe
+from tether.policies.table_policy import picked, positions
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tether.report.beta_axis import beta_scale
@@ -10,14 +11,12 @@ from tether.report.number_format import format_number
 from tether.report.plot_frame import (
     PASSING_COLOR,
     PLOT_ABOVE_ALPHA_COLOR,
-    figure_of,
     finish_axes,
     ink,
     legend_above,
-    new_figure,
     one_line,
 )
-from tether.report.steps_axis import draw_means, set_loss_axis, set_steps
+from tether.report.steps_axis import draw_means, set_loss_axis, set_steps, stack_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,17 +30,8 @@ def plot_history(history: History, axes: Axes | None = None) -> Figure:
 
     In `axes` of the user, only beta or the share is drawn.
     """
-    if axes is not None:
-        _draw_reach(history, axes)
-        return figure_of(axes)
-    figure = new_figure(6.4, 2.2 + 2.2 * len(history.limits))
-    first, *panels = figure.subplots(1 + len(history.limits), 1, sharex=True)
-    _draw_reach(history, first)
-    for panel, name in zip(panels, history.limits, strict=True):
-        _draw_loss(history, panel, name)
-    for panel in (first, *panels[:-1]):
-        panel.set_xlabel("")
-    return figure
+    draw_first, draw_loss = partial(_draw_reach, history), partial(_draw_loss, history)
+    return stack_panels(axes, draw_first, draw_loss, history.limits, 2.2)
 
 
 def _draw_reach(history: History, axes: Axes) -> None:

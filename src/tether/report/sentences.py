@@ -151,6 +151,12 @@ def promise_sentences(calibration: Calibration | None, target: str = "alpha") ->
             f"above alpha = {format_number(calibration.alpha)}; so the safe policy is used.",
         )
     statement = as_sentence(calibration.statement)
+    if calibration.refuted_by:
+        return (
+            statement,
+            "Serve the safe policy. More rows of such a log do not help: the warnings of the round "
+            "say what is wrong with it.",
+        )
     if calibration.confidence is not None:
         return (
             statement,

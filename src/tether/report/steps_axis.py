@@ -1,20 +1,45 @@
-"""Plots over rounds or steps: integer ticks, and means with their intervals."""
+"""Plots over rounds or steps: their panels, integer ticks, and means with their intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from tether.report.chart_marks import integer_locator
-from tether.report.plot_frame import ROOM_ABOVE
+from tether.report.plot_frame import ROOM_ABOVE, figure_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from tether.rounds.history import Estimate
 
 MAX_STEP_TICKS = 10
+
+
+def stack_panels(
+    axes: Axes | None,
+    draw_reach: Callable[[Axes], None],
+    draw_loss: Callable[[Axes, str], None],
+    losses: Collection[str],
+    height_per_loss: float,
+) -> Figure:
+    """Draw beta or a share and, in a panel below it, each loss.
+
+    In `axes` of the user, only beta or the share is drawn.
+    """
+    if axes is not None:
+        draw_reach(axes)
+        return figure_of(axes)
+    figure = new_figure(6.4, 2.2 + height_per_loss * len(losses))
+    first, *panels = figure.subplots(1 + len(losses), 1, sharex=True)
+    draw_reach(first)
+    for panel, name in zip(panels, losses, strict=True):
+        draw_loss(panel, name)
+    for panel in (first, *panels[:-1]):
+        panel.set_xlabel("")
+    return figure
 
 
 def set_steps(axes: Axes, numbers: Sequence[int]) -> None:

@@ -143,7 +143,8 @@ def _promised(record: RoundRecord) -> str:
     """What is promised for a round, by its beta or in a ramp by its share."""
     found = record.calibration or record.ramp_share
     exists = record.share > 0 or (record.calibration is not None and record.calibration.exists)
-    if found is None or not exists:
+    is_refuted = record.calibration is not None and record.calibration.refuted_by
+    if found is None or not exists or is_refuted:
         return "none"
     each = [f"{name} ≤ {format_number(value)}" for name, value in found.promises.items()]
     if len(each) == 1:

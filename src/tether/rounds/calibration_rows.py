@@ -17,7 +17,6 @@ from tether._core.contexts import part, take
 from tether._core.types import Floats, Integers
 from tether.control.blend import blend_scores
 from tether.control.policy_path import PolicyPath
-from tether.policies.categorical import picked, positions
 from tether.policies.normalizer import (
     Normalizer,
     density_with_error,
@@ -25,6 +24,7 @@ from tether.policies.normalizer import (
     settled_normalizer,
 )
 from tether.policies.policy import Policy, shared_actions
+from tether.policies.table_policy import picked, positions
 from tether.rounds.mixture_sums import Density
 from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores

@@ -25,7 +25,8 @@ def describe_round(record: RoundRecord) -> Description:
         facts.append(("promise", str(record.ramp_share)))
     elif record.calibration is not None:
         facts.append(("promise", record.calibration.statement))
-    if why := record.why:
+    why = record.why
+    if why:
         facts.append(("why" if record.ramp_share is not None else "note", why))
     facts.append(("begun", record.begun))
     if record.rows:
@@ -42,7 +43,7 @@ def describe_round(record: RoundRecord) -> Description:
     if record.retired:
         warnings.append("its policy was lost: its rows are left out of later calibrations")
     if record.calibration is not None:
-        warnings += record.calibration.warnings
+        warnings += [each for each in record.calibration.warnings if each not in why]
     return Description(
         f"round {record.number}: {_served(record)}",
         _tone(record),

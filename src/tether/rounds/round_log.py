@@ -11,7 +11,7 @@ from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
 from tether.control.acting import Acting
 from tether.control.log import Log
-from tether.policies.categorical import picked, positions
+from tether.policies.table_policy import picked, positions
 from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows
 from tether.rounds.mixture_sums import Density, RowSums

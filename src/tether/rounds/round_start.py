@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
+from tether.control.calibration_warnings import why_not_useful
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer
 from tether.policies.policy import Policy
@@ -81,7 +82,7 @@ class RoundStart:
         if not calibration.exists:
             return replace(self, note=_joined(_why_none(settings), note))
         if not calibration.useful:
-            note = _joined("no useful promise: collect more rows, or ask for a larger one", note)
+            note = _joined(why_not_useful(calibration), note)
         without_log = Calibration.from_dict(calibration.to_dict())  # the run keeps every policy
         policy = registry.tethered(optimized, self.reference, without_log)
         normalizer = None

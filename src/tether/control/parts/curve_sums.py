@@ -14,22 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._core.types import Floats, Integers
-from tether.control.constraint import Constraint
 from tether.control.families import Clip, Mix
 from tether.control.parts.log_sum import EMPTY_SUM, LogSum, LogSums
-from tether.control.parts.row_sums import Largest, SumRisks, TestWeights
+from tether.control.parts.row_sums import ConstraintAtBetas, Largest, SumRisks, TestWeights
 from tether.control.parts.rows import LogPart, ProposalsPart
 from tether.control.parts.term_kernels import candidates, row_base, row_ratio
 from tether.control.parts.weights import WeightsOfPart
 
 
 @dataclass(frozen=True)
-class RisksAtBetas:
+class RisksAtBetas(ConstraintAtBetas):
     """Σf·w and Σf·w·l of one constraint at each of several betas, ascending and finite."""
-
-    weights: WeightsOfPart
-    log_betas: tuple[float, ...]
-    constraint: Constraint
 
     @property
     def kernel(self) -> SumRisks | SplitRisks:
@@ -69,25 +64,17 @@ class SplitSums:
 
 
 @dataclass(frozen=True)
-class SplitRisks:
+class SplitRisks(ConstraintAtBetas):
     """The sums of a part, by the number of betas below the ratio of each row; of mix, of all rows.
 
     `log_betas` are ascending.
     """
 
-    weights: WeightsOfPart
-    log_betas: tuple[float, ...]
-    constraint: Constraint
-
     def of(self, part: LogPart) -> SplitSums:
         """Those of a part."""
-        loss = part.loss[self.constraint.name]
-        with np.errstate(divide="ignore"):
-            log_loss = np.log(loss)
+        factor, log_loss = self.log_losses(part)
         ratio, base = row_ratio(part, self.weights.blend), row_base(part)
-        safe = np.log(self.constraint.factors(loss)) + (
-            np.zeros(len(loss)) if base is None else base
-        )
+        safe = factor + (np.zeros(len(log_loss)) if base is None else base)
         groups: Sequence[Integers | slice] = [slice(None)]
         if not isinstance(self.weights.family, Mix):
             groups = _groups(ratio, self.log_betas)

@@ -172,19 +172,28 @@ class SumSides:
 
 
 @dataclass(frozen=True)
-class SumRisks:
-    """At each of several betas, Σf·w and Σf·w·l of one constraint."""
+class ConstraintAtBetas:
+    """One constraint at each of several betas: what the sums of its risks are made of."""
 
     weights: WeightsOfPart
     log_betas: tuple[float, ...]
     constraint: Constraint
 
-    def of(self, part: LogPart) -> LogSums:
-        """The sums of a part."""
+    def log_losses(self, part: LogPart) -> tuple[Floats | float, Floats]:
+        """The logs of f and of l in each row of a part."""
         loss = part.loss[self.constraint.name]
         with np.errstate(divide="ignore"):
             log_loss = np.log(loss)
-        factor = np.log(self.constraint.factors(loss))
+        return np.log(self.constraint.factors(loss)), log_loss
+
+
+@dataclass(frozen=True)
+class SumRisks(ConstraintAtBetas):
+    """At each of several betas, Σf·w and Σf·w·l of one constraint."""
+
+    def of(self, part: LogPart) -> LogSums:
+        """The sums of a part."""
+        factor, log_loss = self.log_losses(part)
         at = self.weights.at_betas(part)
         terms = []
         for log_beta in self.log_betas:

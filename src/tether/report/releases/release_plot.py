@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tether.report.number_format import format_number
@@ -9,15 +10,13 @@ from tether.report.plot_frame import (
     ENTRY_COLORS,
     PASSING_COLOR,
     PLOT_ABOVE_ALPHA_COLOR,
-    figure_of,
     finish_axes,
     ink,
     legend_above,
-    new_figure,
     one_line,
 )
 from tether.report.releases.release_sentences import format_share
-from tether.report.steps_axis import draw_means, set_loss_axis, set_steps
+from tether.report.steps_axis import draw_means, set_loss_axis, set_steps, stack_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,17 +33,8 @@ def plot_release(history: ReleaseHistory, axes: Axes | None = None) -> Figure:
 
     In `axes` of the user, only the share is drawn.
     """
-    if axes is not None:
-        _draw_share(history, axes)
-        return figure_of(axes)
-    figure = new_figure(6.4, 2.2 + 2.4 * len(history.limits))
-    first, *panels = figure.subplots(1 + len(history.limits), 1, sharex=True)
-    _draw_share(history, first)
-    for panel, name in zip(panels, history.limits, strict=True):
-        _draw_losses(history, panel, name)
-    for panel in (first, *panels[:-1]):
-        panel.set_xlabel("")
-    return figure
+    draw_first, draw_loss = partial(_draw_share, history), partial(_draw_losses, history)
+    return stack_panels(axes, draw_first, draw_loss, history.limits, 2.4)
 
 
 def _draw_share(history: ReleaseHistory, axes: Axes) -> None:

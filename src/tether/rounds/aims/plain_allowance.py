@@ -13,8 +13,8 @@ from tether._core import policy_calls
 from tether.control.calibration import Calibration
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.policies.categorical import picked, positions
 from tether.policies.policy import Policy
+from tether.policies.table_policy import picked, positions
 
 
 def plain_allowance(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tether.release.calibration_window import LEAST_PART_OF_WINDOW, window_name
+from tether.release.calibration_window import replaces_window, window_name
 from tether.release.old_rows_needed import usual_first_rows
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.rounds.releases import step as steps_of_releases
@@ -41,7 +41,7 @@ def stalled_share(steps: Sequence[StepRecord], *, wait: int) -> str:
     window = [each for each in ramp if last.window_from <= each.number <= last.window]
     since = [each for each in ramp if last.window < each.number < last.number - wait]
     needed, rows = sum(each.new.rows for each in window), sum(each.new.rows for each in since)
-    if not since or rows >= LEAST_PART_OF_WINDOW * needed:
+    if not since or replaces_window(needed, rows):
         return ""
     return (
         f"in {window_name('step', since[0].number, since[-1].number)}, {rows:,} keys were new to "
