@@ -55,7 +55,7 @@ class PlanWorld:
             proposals = tether.Proposals(np.full(rows, LOG_SAFE), top + LOG_SAFE)
         return tether.calibrate(log, proposals, **self.asked)
 
-    def plan(self, **more: Any) -> tether.control.Plan:
+    def plan(self, **more: Any) -> tether.planning.Plan:
         """The plan that is made from the large log."""
         return tether.plan(self.log(slice(None)), **self.asked, **more)
 

@@ -28,6 +28,7 @@ PAGE = ROOT / "docs" / "contributing" / "architecture.md"
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "_core": frozenset(),
     "control": frozenset({"_core"}),
+    "planning": frozenset({"_core", "control"}),
     "risk": frozenset({"_core"}),
     "scan": frozenset({"_core", "control", "risk"}),
     "sampling": frozenset({"_core", "control"}),
@@ -40,7 +41,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "rounds": frozenset(
         {"_core", "aiming", "control", "policies", "sampling", "saving", "monitor", "release"}
     ),
-    "report": frozenset({"_core", "control", "risk", "rounds"}),
+    "report": frozenset({"_core", "control", "planning", "risk", "rounds"}),
     "llm": frozenset({"_core", "control", "policies", "sampling"}),
     "bo": frozenset({"_core", "control", "policies", "sampling"}),
     "verification": frozenset(
@@ -52,7 +53,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 """The rooms that each room may import, at module level or inside functions."""
 
-PLOTS = frozenset({("control", "report"), ("risk", "report"), ("rounds", "report")})
+PLOTS = frozenset({(room, "report") for room in ("control", "planning", "risk", "rounds")})
 """Pairs of rooms of which the first may load a `*_plot` module of the second inside a method."""
 
 OFFERED = frozenset(
@@ -97,7 +98,9 @@ HEAVY: dict[str, frozenset[str]] = {
 }
 """The rooms in which each heavy dependency may be imported."""
 
-LIGHT_ROOMS = frozenset({"_core", "aiming", "control", "monitor", "policies", "risk", "sampling"})
+LIGHT_ROOMS = frozenset(
+    {"_core", "aiming", "control", "monitor", "planning", "policies", "risk", "sampling"}
+)
 """The rooms that load no heavy dependency when they are imported."""
 
 OUTSIDE_ROOMS = frozenset({"tether", "tether.__main__", "tether._version"})

@@ -9,6 +9,7 @@ from numpydoc.validate import validate
 
 ROOMS = (
     "control",
+    "planning",
     "risk",
     "policies",
     "sampling",

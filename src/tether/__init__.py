@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         learn,
         llm,
         monitor,
+        planning,
         policies,
         release,
         report,
@@ -53,10 +54,10 @@ if TYPE_CHECKING:
         draws_worth,
         gain,
         gain_over_alphas,
-        plan,
         plan_draws,
     )
     from tether.control.calibrate import calibrate
+    from tether.planning import plan
     from tether.policies import (
         Categorical,
         FunctionPolicy,
@@ -142,6 +143,7 @@ __all__ = [
     "monotonized_crc",
     "plan",
     "plan_draws",
+    "planning",
     "policies",
     "policy_from",
     "progress_bars",
@@ -159,19 +161,20 @@ __all__ = [
 ]
 
 _ROOMS = (
-    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release", "report"),
-    *("risk", "rounds", "sampling", "saving", "scan", "service", "verification"),
+    *("aiming", "bo", "control", "learn", "llm", "monitor", "planning", "policies", "release"),
+    *("report", "risk", "rounds", "sampling", "saving", "scan", "service", "verification"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
     **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
-    **dict.fromkeys(("Gain", "Mix", "Proposals", "plan", "plan_draws"), "control"),
+    **dict.fromkeys(("Gain", "Mix", "Proposals", "plan_draws"), "control"),
     **dict.fromkeys(("draws_worth", "gain", "gain_over_alphas"), "control"),
     "calibrate": "control.calibrate",
     **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
     **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
+    "plan": "planning",
     "compare": "report.comparison",
     "FalseAmongShown": "risk",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tether
-from tether.control.plan_inputs import measure_inputs
+from tether.planning.plan_inputs import measure_inputs
 
 PLANNED_FAMILIES = ("clip", "mix", "budgeted_clip")
 

@@ -16,8 +16,6 @@ from tether.control.log import Log
 from tether.control.mixture_density import mixture_log_density
 from tether.control.more_draws import DrawsWorth, draws_worth
 from tether.control.permutation import permutation_weights
-from tether.control.plan_result import Plan
-from tether.control.planning import plan
 from tether.control.policy_path import PolicyPath
 from tether.control.promise import PromiseTerms
 from tether.control.proposals import Proposals
@@ -38,7 +36,6 @@ __all__ = [
     "Gain",
     "Log",
     "Mix",
-    "Plan",
     "PolicyMeans",
     "PolicyPath",
     "PromiseTerms",
@@ -50,6 +47,5 @@ __all__ = [
     "gain_over_alphas",
     "mixture_log_density",
     "permutation_weights",
-    "plan",
     "plan_draws",
 ]

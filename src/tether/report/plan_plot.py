@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether.control.plan_result import Plan
-from tether.control.plan_summary import confidence_in_words
+from tether.planning.plan_result import Plan
+from tether.planning.plan_summary import confidence_in_words
 from tether.report.number_format import format_number
 from tether.report.plot_frame import (
     ENTRY_COLORS,

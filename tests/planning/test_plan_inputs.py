@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.control.plan_inputs import measure_inputs
+from tether.planning.plan_inputs import measure_inputs
 
 RNG = np.random.default_rng(0)
 SAFE, OPTIMIZED = tether.Gaussian(0.0), tether.Gaussian(1.0)

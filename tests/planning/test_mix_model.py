@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tests.control.plan_truths import calibrated, own_model
+from tests.planning.plan_truths import calibrated, own_model
 
 
 def simulated(rng, safe_risk, optimized_risk, spread, rows):

@@ -9,8 +9,8 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.control.log import Log
-from tether.control.plan_population import LARGEST_PLANNED_LOG_RATIO, Population
-from tether.control.plan_representative import MOST_CERTIFIED_ROWS, RepresentativeLog
+from tether.planning.population import LARGEST_PLANNED_LOG_RATIO, Population
+from tether.planning.representative_log import MOST_CERTIFIED_ROWS, RepresentativeLog
 
 SMALLEST_SPREAD = 1e-3
 """Two policies that are the same have ratios without a spread, for which there is no model."""

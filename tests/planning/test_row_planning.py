@@ -58,7 +58,7 @@ def test_beta_is_what_the_model_gives_on_average(optimized_risk, spread):
 def test_normal_approximation_continues_the_exact_count():
     exact = tether.plan(alpha=0.1, safe_risk=0.0976).rows_likely
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tether.control.plan_rows.MAX_EXACT_ROWS", 0)
+        patched.setattr("tether.planning.rows_needed.MAX_EXACT_ROWS", 0)
         assert tether.plan(alpha=0.1, safe_risk=0.0976).rows_likely == pytest.approx(
             exact, rel=0.02
         )

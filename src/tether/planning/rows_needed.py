@@ -3,7 +3,7 @@
 A log passes if its mean loss is small enough, so the rows that pass with a probability are the
 fewest with which the mean loss that logs exceed with no more than the remaining probability still
 passes. At a given alpha, losses of 0 or a common size are counted exactly, and so they are with a
-confidence (`tether.control.plan_exact_rows`).
+confidence (`tether.planning.exact_rows`).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.columns import Columns
-from tether.control.plan_confidence import ConfidenceModel
-from tether.control.plan_exact_rows import exact_rows
-from tether.control.plan_model import Outlook, PlanModel
-from tether.control.plan_population import Population
-from tether.control.plan_search import LARGEST_PLAN, TooManyRowsError, first_passing
+from tether.planning.confidence_model import ConfidenceModel
+from tether.planning.exact_rows import exact_rows
+from tether.planning.first_passing import LARGEST_PLAN, TooManyRowsError, first_passing
+from tether.planning.plan_model import Outlook, PlanModel
+from tether.planning.population import Population
 
 if TYPE_CHECKING:
-    from tether.control.plan_result import Plan
+    from tether.planning.plan_result import Plan
 
 AnyModel = PlanModel | ConfidenceModel
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from tether._core.columns import Columns, cells_or_none
 from tether._core.description import Description
-from tether.control.plan_log import beta_in_words
 from tether.control.refuted_log import REFUTED_WORDS
+from tether.planning.log_verdict import beta_in_words
 
 if TYPE_CHECKING:
-    from tether.control.plan_result import Plan
+    from tether.planning.plan_result import Plan
 
 
 def describe_plan(made: Plan) -> Description:

@@ -8,8 +8,8 @@ after the last that fail.
 
 from __future__ import annotations
 
-from tether.control.plan_confidence import ConfidenceModel
-from tether.control.plan_search import first_between, first_passing
+from tether.planning.confidence_model import ConfidenceModel
+from tether.planning.first_passing import first_between, first_passing
 
 
 def exact_rows(model: ConfidenceModel, alpha: float, pass_probability: float) -> int:

@@ -5,9 +5,9 @@ import pytest
 
 import tether
 from tether._core.safe_excess import safe_mean
-from tether.control.plan_clip import ClipModel
-from tether.control.plan_mix import MixModel
-from tether.control.plan_population import Population
+from tether.planning.clip_model import ClipModel
+from tether.planning.mix_model import MixModel
+from tether.planning.population import Population
 
 
 @pytest.mark.parametrize(

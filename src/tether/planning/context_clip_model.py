@@ -24,10 +24,10 @@ from tether._core.types import Floats, Integers
 from tether.control.acting_weights import ActingWeights
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import Clip
-from tether.control.plan_model import CONDITION_TOLERANCE, PlanModel
-from tether.control.plan_population import TYPICAL_SHARE, Population, group_values
-from tether.control.plan_representative import RepresentativeLog
 from tether.control.problem import pose
+from tether.planning.plan_model import CONDITION_TOLERANCE, PlanModel
+from tether.planning.population import TYPICAL_SHARE, Population, group_values
+from tether.planning.representative_log import RepresentativeLog
 
 EVEN_BETAS, RATIO_BETAS = 48, 48
 """How many betas of the grid are spaced evenly, and how many at quantiles of the ratios."""

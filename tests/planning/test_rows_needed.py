@@ -6,10 +6,10 @@ from benchmarks.plan_worlds import gaussian, graded, never_takes, propensities
 from scipy.stats import binom
 
 import tether
-from tests.control.plan_truths import assert_logs_pass_as_planned
+from tests.planning.plan_truths import assert_logs_pass_as_planned
 from tests.scale import scaled
-from tether.control.plan_population import Population
-from tether.control.plan_rows import mean_loss_quantile
+from tether.planning.population import Population
+from tether.planning.rows_needed import mean_loss_quantile
 
 WORLDS = [
     lambda: gaussian("", 1.0, 1.5, promise=0.2, family="clip"),
@@ -67,7 +67,7 @@ def test_the_quantile_of_mean_losses_is_between_those_of_whole_numbers():
     assert mean_loss_quantile(truth, 3, 0.8) == 0
     exact = mean_loss_quantile(truth, 50_000, 0.9)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tether.control.plan_rows.MAX_EXACT_ROWS", 0)
+        patched.setattr("tether.planning.rows_needed.MAX_EXACT_ROWS", 0)
         assert mean_loss_quantile(truth, 50_000, 0.9) == pytest.approx(exact, rel=1e-4)
 
 

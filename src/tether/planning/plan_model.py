@@ -3,7 +3,7 @@
 It is a calibration in which every sum over rows is at its expectation, given the mean loss of the
 rows. Of everything that differs between logs, their mean loss decides the most by far whether a
 log passes: `PlanModel.passes` says which mean losses do. What this means for a family is in
-`tether.control.plan_clip` and `tether.control.plan_mix`. Losses are in units of the bound.
+`tether.planning.clip_model` and `tether.planning.mix_model`. Losses are in units of the bound.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from tether._core.safe_excess import SafeMean
-from tether.control.plan_population import Population
 from tether.control.promise import unforeseen_term
 from tether.control.promise_target import TARGET_TOLERANCE
+from tether.planning.population import Population
 
 LEVELS_BELOW_PROMISE = 32
 """How many levels of alpha below a promise are tried."""

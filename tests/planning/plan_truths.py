@@ -7,9 +7,9 @@ import numpy as np
 from benchmarks.plan_rows import share_passing
 
 import tether
-from tether.control.plan_clip import ClipModel
-from tether.control.plan_mix import MixModel
-from tether.control.plan_population import Population
+from tether.planning.clip_model import ClipModel
+from tether.planning.mix_model import MixModel
+from tether.planning.population import Population
 
 ACCURACY = 1.25
 """By what factor in rows a plan may be wrong."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tether.control.plan_population import Population
+from tether.planning.population import Population
 
 RNG = np.random.default_rng(0)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 import tether
-from tests.control.plan_truths import assert_logs_pass_as_planned
+from tests.planning.plan_truths import assert_logs_pass_as_planned
 from tests.scale import scaled
-from tether.control.plan_contexts import ContextClipModel
-from tether.control.plan_representative import RepresentativeLog
+from tether.planning.context_clip_model import ContextClipModel
+from tether.planning.representative_log import RepresentativeLog
 
 
 def log_of(rng, rows, loss=None, never=False):

@@ -9,8 +9,8 @@ import numpy as np
 
 from tether._core.types import Floats, Integers
 from tether.control.log import Log
-from tether.control.plan_population import TINY, Population
 from tether.control.proposals import Proposals
+from tether.planning.population import TINY, Population
 
 PLANNED_LOSS = "loss"
 """The name of the one loss of a plan."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tether._core.first_passage import first_past
 from tether._core.types import Floats
-from tether.control.plan_model import CONDITION_TOLERANCE, PlanModel
+from tether.planning.plan_model import CONDITION_TOLERANCE, PlanModel
 
 
 class ClipModel(PlanModel):

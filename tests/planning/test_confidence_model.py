@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import tether
-from tests.control.plan_truths import assert_logs_pass_as_planned
+from tests.planning.plan_truths import assert_logs_pass_as_planned
 from tests.scale import scaled
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.high_probability import certified_beta
-from tether.control.plan_confidence import ConfidenceModel, RepresentativeLog
-from tether.control.plan_population import Population
 from tether.control.problem import pose
+from tether.planning.confidence_model import ConfidenceModel, RepresentativeLog
+from tether.planning.population import Population
 
 WORLDS = [
     lambda: gaussian("", 1.0, 1.5, alpha=0.2, confidence=0.95, family="clip"),
@@ -125,7 +125,7 @@ def test_more_rows_are_needed_for_more_confidence_and_no_number_below_the_safe_r
 def test_many_rows_are_not_counted_exactly_and_agree_with_those_that_are(monkeypatch):
     asked = {"alpha": 0.1, "safe_risk": 0.07, "confidence": 0.95}
     exact = tether.plan(**asked).rows_likely
-    monkeypatch.setattr("tether.control.plan_rows.MAX_EXACT_HARMFUL", 0)
+    monkeypatch.setattr("tether.planning.rows_needed.MAX_EXACT_HARMFUL", 0)
     assert tether.plan(**asked).rows_likely == pytest.approx(exact, rel=0.03)
     assert tether.plan(**{**asked, "safe_risk": 0.0999}).rows_likely > 10**7
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core import validate
-from tether.control.plan_families import find_planned, make_model
-from tether.control.plan_inputs import (
+from tether.planning.first_passing import LARGEST_PLAN, TooManyRowsError
+from tether.planning.log_verdict import beta_of, refutations_of
+from tether.planning.plan_inputs import (
     measure_inputs,
     measure_max_ratio,
     measure_population,
     refuse_never_taken,
     rows_with_tables,
 )
-from tether.control.plan_log import beta_of, refutations_of
-from tether.control.plan_model import MAX_PLANNED_ROWS
-from tether.control.plan_population import Population
-from tether.control.plan_result import Plan
-from tether.control.plan_rows import outlook, rows_for
-from tether.control.plan_search import LARGEST_PLAN, TooManyRowsError
+from tether.planning.plan_model import MAX_PLANNED_ROWS
+from tether.planning.plan_result import Plan
+from tether.planning.planned_family import find_planned, make_model
+from tether.planning.population import Population
+from tether.planning.rows_needed import outlook, rows_for
 
 if TYPE_CHECKING:
     from tether.control.log import Log

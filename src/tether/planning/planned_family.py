@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.log import Log
-from tether.control.plan_clip import ClipModel
-from tether.control.plan_confidence import ConfidenceModel
-from tether.control.plan_contexts import ContextClipModel
-from tether.control.plan_mix import MixModel
-from tether.control.plan_model import PlanModel
-from tether.control.plan_population import Population
-from tether.control.plan_representative import RepresentativeLog
+from tether.planning.clip_model import ClipModel
+from tether.planning.confidence_model import ConfidenceModel
+from tether.planning.context_clip_model import ContextClipModel
+from tether.planning.mix_model import MixModel
+from tether.planning.plan_model import PlanModel
+from tether.planning.population import Population
+from tether.planning.representative_log import RepresentativeLog
 
 
 class Planned(NamedTuple):

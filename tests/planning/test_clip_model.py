@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tests.control.plan_truths import calibrated, own_model
+from tests.planning.plan_truths import calibrated, own_model
 
 
 @given(st.integers(0, 10**6), st.integers(5, 60), st.sampled_from([0.15, 0.3, 0.6]))

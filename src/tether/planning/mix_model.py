@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.plan_model import CONDITION_TOLERANCE, PlanModel
+from tether.planning.plan_model import CONDITION_TOLERANCE, PlanModel
 
 
 class MixModel(PlanModel):

@@ -9,7 +9,7 @@ rows passes if
 
 For losses of 0 or one size, only the number of harmful rows is random, and the capital falls with
 it: the probability to pass is a binomial one, and exact. Otherwise the log of each product is taken
-at its expectation given the mean loss, as in `tether.control.plan_model`.
+at its expectation given the mean loss, as in `tether.planning.plan_model`.
 
 Further betas are certified by the weights as well. Beta is the one that the real test finds where
 the log of the capital at every beta and stake is at its expectation: the rows of the population,
@@ -31,11 +31,11 @@ from tether.control.blend import DEFAULT_BLEND
 from tether.control.constraint import Constraint
 from tether.control.families import find_family
 from tether.control.high_probability import log_beta_sequence, weighted_losses
-from tether.control.plan_model import Outlook
-from tether.control.plan_population import TYPICAL_SHARE, Population
-from tether.control.plan_representative import PLANNED_LOSS, RepresentativeLog
 from tether.control.problem import pose
 from tether.control.risk_betting import WeightedLosses, is_certified, spread_bets
+from tether.planning.plan_model import Outlook
+from tether.planning.population import TYPICAL_SHARE, Population
+from tether.planning.representative_log import PLANNED_LOSS, RepresentativeLog
 
 LOSS_DIGITS = 12
 """Losses that agree in so many decimals are the same, in units of the bound."""

@@ -11,10 +11,10 @@ import numpy as np
 from tether._core import validate
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
-from tether.control.plan_families import make_model
-from tether.control.plan_population import Population
-from tether.control.plan_rows import AnyModel, rows_over_levels
-from tether.control.plan_summary import describe_plan
+from tether.planning.plan_summary import describe_plan
+from tether.planning.planned_family import make_model
+from tether.planning.population import Population
+from tether.planning.rows_needed import AnyModel, rows_over_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
