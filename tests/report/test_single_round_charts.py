@@ -42,9 +42,8 @@ def test_extreme_calibrations_are_drawn():
     log_ratio = 300 * rng.normal(size=200)
     log = tether.Log(rng.random(200) < 0.02, np.full(200, -800.0), -800 + np.minimum(log_ratio, 0))
     wide = tether.calibrate(log, alpha=0.3)
-    log = tether.Log(np.zeros(50), np.zeros(50), np.zeros(50), log_mix=np.full(50, 900.0))
-    draws = tether.Proposals([0.0], [0.0], log_mix=[-900.0])
-    weightless = tether.calibrate(log, draws, alpha=0.1)
+    log = tether.Log(np.zeros(50), np.zeros(50), np.full(50, -np.inf))
+    weightless = tether.calibrate(log, tether.Proposals([0.0], [0.0]), alpha=0.1, blend=0.0)
     unlimited = example_histories.Estimate(3, 0.5, -np.inf, np.inf)
     rounds = [
         example_histories.tethered_round(1, rng, calibration=wide, reward=unlimited),
