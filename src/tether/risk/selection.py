@@ -113,7 +113,8 @@ class Selection(records.Saved, Described):
         The part of the promise that pays for the dependence of the threshold on single items.
     existence_term : float, optional
         The part of the promise that pays for data on which no threshold passes and the safest is
-        served: an estimate of E[(m − alpha)₊], where m is the mean loss of the safest threshold.
+        served: an estimate of E[(m − alpha)₊], where m is the mean loss of the safest threshold,
+        as far as data on which something passes have to carry it.
     safe_loss : float, optional
         The mean loss of the safest threshold; NaN where it is not needed.
     safe_error : float, optional
