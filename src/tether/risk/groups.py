@@ -167,7 +167,10 @@ def _checked_minimum(request: Request, minimum: int | None) -> int:
 def _combine(
     by_group: dict[str, Selection], pooled_groups: tuple[str, ...], minimum_group_size: int
 ) -> Selection:
-    """One record over the groups; its own threshold is the safest of theirs."""
+    """One record over the groups; its own threshold is the safest of theirs.
+
+    Its counts are sums over groups and pool, so items that are in both count twice.
+    """
     parts = by_group.values()
     # Of groups with the same threshold one that nothing passes in, whose losses say so too.
     sign = 1 if next(iter(parts)).safer == "larger" else -1
@@ -189,7 +192,7 @@ def _combine(
         monotone=all(part.monotone for part in parts),
         n_nonmonotone=sum(part.n_nonmonotone for part in parts),
         nonmonotone_items=tuple(
-            sorted(i for part in parts for i in part.nonmonotone_items)[:MAX_NAMED_ITEMS]
+            sorted({i for part in parts for i in part.nonmonotone_items})[:MAX_NAMED_ITEMS]
         ),
         warnings=tuple(
             f"{name}: {warning}" for name, part in by_group.items() for warning in part.warnings

@@ -80,7 +80,7 @@ class Selection(records.Saved, Described):
     safer : str
         Which thresholds are safer: "larger" or "smaller" ones.
     n_items : int
-        The number of items.
+        The number of items; those of groups that are in the pool as well count twice.
     effective_sample_size : float
         How many equally weighted items the weighted ones are worth.
     n_candidates : int
