@@ -86,7 +86,8 @@ class Selection(records.Saved, Described):
     n_candidates : int
         The number of candidate thresholds.
     monotone : bool
-        Whether no item's loss falls as the threshold gets bolder.
+        Whether no item's loss falls as the threshold gets bolder, and none can: the share of false
+        claims of an item with several claims can.
     n_nonmonotone : int
         The number of items whose loss does.
     nonmonotone_items : tuple of int
