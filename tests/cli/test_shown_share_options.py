@@ -49,7 +49,7 @@ def test_how_many_items_are_needed_is_told_by_the_room_that_they_leave(table):
     assert done.exit_code == 3
     shown = SCORES >= 0.8
     room = (0.2 * shown.sum() - (shown & ~TRUE).sum()) / 1000  # per item
-    assert f"about {np.ceil(2 * 400 / room):,.0f} items are needed" in one_line(done)
+    assert f"about {np.ceil(3 * 400 / room):,.0f} items are needed" in one_line(done)
 
 
 def test_candidates_can_be_named_for_any_loss(table):

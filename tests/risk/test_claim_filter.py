@@ -177,7 +177,7 @@ def test_a_kept_share_of_items_that_stand_or_fall_together_is_no_false_alarm():
     for _ in range(200):
         scores = draw(200)
         claims = tether.Claims(scores, rng.random(2000) < scores, np.arange(0, 2001, 10))
-        found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3, measure_stability=False)
+        found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3)
         tether.filter_claims(found, draw(100))  # warnings are errors
 
 
@@ -193,7 +193,7 @@ def test_a_kept_share_of_items_of_very_unequal_size_is_no_false_alarm():
     for _ in range(100):
         scores, offsets = draw(1000)
         claims = tether.Claims(scores, rng.random(len(scores)) < scores, offsets)
-        found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3, measure_stability=False)
+        found = tether.gcrc(claims, [0.3, 0.5, 0.7], alpha=0.3)
         assert found.kept.squared_sizes == np.square(np.diff(offsets)).sum()
         tether.filter_claims(found, draw(500)[0])  # warnings are errors
         tether.filter_claims(found, np.full(200, scores.min()))  # one long item, dropped

@@ -14,7 +14,7 @@ GRID = np.linspace(0, 1, 41)  # bolder thresholds add up to 0.4 to the risk of t
 
 
 def _simulate(n_items, repeats, method, safest_risk=ALPHA):
-    """The true risk that is served and the promise that is stated, on each of many data sets."""
+    """The true risk that is served on each of many data sets, and the promises that are stated."""
     rng = np.random.default_rng(n_items)
     risks = safest_risk + 0.4 * (1 - GRID)  # the safest threshold is the last
     served, stated, exists = [], [], []
@@ -22,8 +22,9 @@ def _simulate(n_items, repeats, method, safest_risk=ALPHA):
         losses = (rng.random((n_items, 1)) < risks).astype(float)
         found = method(losses, GRID, alpha=ALPHA)
         served.append(risks[np.searchsorted(GRID, found.threshold)])
-        stated.append(ALPHA + found.stability_term + found.existence_term)
         exists.append(found.exists)
+        if found.exists:  # otherwise nothing is stated
+            stated.append(found.promise)
     return np.array(served), np.array(stated), np.array(exists)
 
 
@@ -35,12 +36,14 @@ def test_the_promise_holds_where_the_safest_threshold_costs_exactly_alpha(n_item
     assert served.mean() > ALPHA + error  # alpha alone is not what is served
     assert served.mean() <= stated.mean() + error
     assert served.mean() <= formula + error  # α + E[(m − α)₊], by the design
-    assert stated.mean() <= ALPHA + 1.6 * (formula - ALPHA)
+    assert stated.mean() <= ALPHA + 2.4 * (formula - ALPHA)
     assert 0.2 < exists.mean() < 0.8
 
 
-def test_without_the_term_the_same_measurement_fails(monkeypatch):
-    monkeypatch.setattr(SafeMean, "excess", lambda self, alpha: 0.0)
+@pytest.mark.parametrize("term", [lambda self, alpha: 0.0, SafeMean.excess])
+def test_without_the_term_or_with_that_of_all_data_the_same_measurement_fails(monkeypatch, term):
+    """Data on which something passes look better than they are, and carry what the others add."""
+    monkeypatch.setattr(SafeMean, "excess_where_passing", term)
     served, stated, _ = _simulate(150, 1500, tether.gcrc)
     assert served.mean() > stated.mean() + 3 * served.std() / math.sqrt(len(served))
 
@@ -101,4 +104,4 @@ def test_where_nothing_passes_the_safest_is_described_and_nothing_is_promised():
     assert not found.useful
     assert found.promise == found.bound
     assert "the mean loss of the safest is 0.5" in found.statement
-    assert found.existence_term == pytest.approx(0.4)
+    assert found.existence_term == pytest.approx(0.4, abs=0.01)

@@ -146,7 +146,7 @@ def test_the_default_minimum_counts_a_tie_as_a_pass():
     found = tether.gcrc(np.zeros((11, 2)), alpha=0.3, bound=2.1, groups=[0] * 6 + [1] * 5)
     assert list(found.groups) == ["0", "(pooled)"]
     assert found.for_group(0).exists
-    assert not found.for_group(1).exists
+    assert found.pooled_groups == ("1",)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +184,33 @@ def test_groups_of_claims_that_are_not_used_are_told(method):
     assert any("one threshold was chosen for all" in each for each in found.warnings)
     by_group = method(claims, alpha=0.5, loss="any_false", groups=claims.groups)
     assert not any("one threshold was chosen" in each for each in by_group.warnings)
+
+
+@pytest.mark.parametrize("method", [tether.crc, tether.monotonized_crc])
+def test_groups_that_are_small_by_chance_do_not_break_the_promise_of_the_pool(method):
+    """Harmful groups of 16 items on average join the pool where they have eight or fewer."""
+    rng, grid = np.random.default_rng(0), np.linspace(0, 1, 21)
+    share = np.repeat([16.0, 3.0], [100, 40]) / 1720
+    harmful = np.arange(140) < 100
+    lost = pooled_share = 0.0
+    for _ in range(100):
+        groups = rng.choice(140, size=1720, p=share)
+        losses = (rng.random((1720, 1)) < 1 - grid) & harmful[groups][:, None]
+        found = method(losses.astype(float), grid, alpha=0.1, groups=groups)
+        pooled = np.array([int(name) for name in found.pooled_groups])
+        risk = (1 - found.for_group(pooled[0]).threshold) * harmful[pooled]
+        lost += share[pooled] @ risk
+        pooled_share += share[pooled].sum()
+    assert 0.08 < lost / pooled_share < 0.11  # 0.15 where only the small groups decide
+
+
+def test_the_pool_is_decided_by_groups_of_up_to_the_minimum():
+    losses = np.zeros((40, 3))
+    losses[:5, 0] = 1  # of the group with 20 items, which has a threshold of its own
+    groups = np.repeat([0, 1], [20, 20])
+    groups[39] = 2
+    found = tether.crc(losses, alpha=0.2, groups=groups, minimum_group_size=20)
+    assert list(found.groups) == ["0", "(pooled)"]
+    assert found.pooled_groups == ("1", "2")
+    assert found.groups["(pooled)"].n_items == 40
+    assert found.for_group(1).threshold == tether.crc(losses, alpha=0.2).threshold

@@ -31,6 +31,7 @@ def walk(p_values, error):
     return index
 
 
+@pytest.mark.filterwarnings("ignore:are labels or scores inverted")
 @pytest.mark.slow
 @example([[(0.0, False)]], 1, Fraction(7, 10), 0.7, "hoeffding_bentkus", "fdr")  # a tie
 @settings(max_examples=scaled(100), deadline=None)

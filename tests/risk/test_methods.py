@@ -42,7 +42,8 @@ def test_every_distinct_score(method, items, alpha, loss):
     agree(found, thresholds, index, found.safer)
     assert found.n_candidates == len(thresholds)
     nonmonotone = brute_force.nonmonotone_items(rows)
-    assert found.monotone == (not nonmonotone)
+    can_fall = loss == "fdr" and max(map(len, items)) > 1
+    assert found.monotone == (not nonmonotone and not can_fall)
     assert found.n_nonmonotone == len(nonmonotone)
     assert found.nonmonotone_items == tuple(nonmonotone[:5])
     if method == "monotonized_crc":

@@ -109,8 +109,8 @@ def test_many_levels_are_thinned_but_not_the_boldest():
 def test_groups_and_several_losses_have_a_promise_each():
     rng = np.random.default_rng(3)
     losses = np.maximum.accumulate(rng.random((200, 6)), axis=1)[:, ::-1] * 0.5
-    found = tether.gcrc(losses, promise=0.3, groups=np.arange(200) % 2)
-    assert all(part.promise <= 0.3 for part in found.groups.values())
+    found = tether.gcrc(losses, promise=0.35, groups=np.arange(200) % 2)
+    assert all(part.promise <= 0.35 for part in found.groups.values())
     assert found.useful == all(part.exists for part in found.groups.values())
     both = tether.gcrc({"a": losses, "b": losses / 2}, promise={"a": 0.45, "b": 0.4})
     assert both.exists

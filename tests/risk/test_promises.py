@@ -110,3 +110,35 @@ def test_nothing_is_promised_where_future_items_may_weigh_more_than_all_that_wer
     stated = method(CLAIMS, alpha=0.5, **weights, test_weight=1.0)
     assert stated.useful
     assert stated.threshold == assumed.threshold
+
+
+def test_crc_promises_no_share_of_false_claims_though_none_of_these_items_shows_why():
+    """A rare answer with a false claim on top is in no set, and costs as much as all the others.
+
+    The promise would be 0.1, and 0.116 is deployed on the sets without such an answer.
+    """
+    rng = np.random.default_rng(0)
+    first, true = rng.random(29), rng.random(29) < 0.5
+    scores = np.stack([first, first - 2], axis=1).ravel()
+    supported = np.stack([true, np.zeros(29, dtype=bool)], axis=1).ravel()
+    claims = tether.Claims(scores, supported, range(0, 59, 2))
+    found = tether.crc(claims, alpha=0.1)
+    assert found.exists
+    assert (found.monotone, found.n_nonmonotone) == (False, 0)
+    assert (found.promise, found.useful) == (1.0, False)
+    assert "can fall as the threshold gets bolder, although it does for none" in found.warnings[0]
+    stable = tether.gcrc(claims, alpha=0.1)
+    assert (stable.threshold, stable.promise) == (found.threshold, pytest.approx(0.1))
+    assert "any losses in [0, 1]" in stable.statement
+    assert not tether.gcrc(claims, alpha=0.1, measure_stability=False).useful
+
+
+def test_where_each_item_has_one_claim_the_share_is_monotone():
+    rng = np.random.default_rng(0)
+    claims = tether.Claims(rng.random(50), rng.random(50) < 0.5, range(51))
+    for loss in ("fdr", "any_false"):
+        found = tether.crc(claims, alpha=0.1, loss=loss)
+        assert (found.monotone, found.promise) == (True, 0.1)
+    pairs = tether.Claims(rng.random(50), rng.random(50) < 0.5, range(0, 51, 2))
+    assert tether.crc(pairs, alpha=0.1, loss="any_false").monotone
+    assert tether.crc(pairs, alpha=0.3, loss="miss").monotone

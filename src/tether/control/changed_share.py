@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Floats
+from tether.control.missing_actions import why_missing
 from tether.control.problem import Problem
 from tether.control.weighted_means import WeightedMean, weighted_mean
 
@@ -29,6 +30,8 @@ def changed_share(
     """The share of decisions that change at a beta, given the log-weights of both policies."""
     if log_beta == -np.inf:
         return WeightedMean(0.0, 0.0, 0.0, float(len(problem.log)))
+    if problem.log.log_safe_all is None and (why := why_missing(problem, log_beta, log_tethered)):
+        return WeightedMean(None, None, None, float(len(problem.log)), why)
     if problem.log.log_safe_all is not None:
         per_row = _distances(problem, log_beta)
     else:

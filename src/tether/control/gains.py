@@ -20,6 +20,7 @@ from tether.control.calibration import Calibration
 from tether.control.changed_share import changed_share
 from tether.control.densities import BudgetedDensities
 from tether.control.log import Log
+from tether.control.missing_actions import why_missing
 from tether.control.problem import Problem
 from tether.control.shared_draws import count_sharing
 from tether.control.weighted_means import WeightedMean, weighted_difference, weighted_mean
@@ -220,7 +221,7 @@ def gain(calibration: Calibration, *, confidence: float = DEFAULT_INTERVAL) -> G
     def means(values: Floats, bound: float | None) -> PolicyMeans:
         options: dict[str, Any] = {"bound": bound, "confidence": confidence}
         safe = weighted_mean(values, weights.safe, **options)
-        tethered = weighted_mean(values, weights.tethered, normalized=weights.exact, **options)
+        tethered = weighted_mean(values, weights.tethered, missing=weights.missing, **options)
         optimized = weighted_mean(values, weights.optimized, normalized=True, **options)
         difference = next((each for each in (tethered, safe) if not each.known), None)
         if difference is None:
@@ -253,7 +254,7 @@ class _Weights:
             cell = problem.densities.row
             density = problem.densities.log_density(log.log_safe, log.log_optimized, cell, log_beta)
             self.tethered = density - problem.log_mix
-        self.exact = problem.family.normalized or log.log_safe_all is not None
+        self.missing = why_missing(problem, log_beta, self.tethered)
 
 
 def _notes(problem: Problem, log: Log) -> Iterator[str]:

@@ -77,6 +77,7 @@ def weighted_mean(
     bound: float | None = None,
     confidence: float = 0.95,
     normalized: bool = False,
+    missing: str | None = None,
 ) -> WeightedMean:
     """Estimate the mean of values under the policy that the weights belong to.
 
@@ -92,6 +93,8 @@ def weighted_mean(
         The probability of the interval.
     normalized : bool, default False
         Whether the weights have a mean of one in expectation if the log can show every action.
+    missing : str, optional
+        Why the log does not tell, where that is known already.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def weighted_mean(
         The estimate.
     """
     shares, effective = _shares(log_weights)
-    if unknown := _why_unknown(log_weights, effective, normalized):
+    if unknown := _why_unknown(log_weights, effective, normalized) or missing:
         return WeightedMean(None, None, None, effective, unknown)
     unit = float(np.abs(values).max()) or 1.0  # squares of large rewards must not overflow
     scaled = values / unit
@@ -185,13 +188,17 @@ def _shares(log_weights: Floats) -> tuple[Floats, float]:
 def _why_unknown(log_weights: Floats, effective: float, normalized: bool) -> str | None:
     if effective < LEAST_EFFECTIVE_ROWS:
         return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
-    if normalized:
-        with np.errstate(over="ignore", invalid="ignore"):
-            weights = np.exp(log_weights)
-            error = weights.std() / np.sqrt(len(weights))
-        if weights.mean() + MISSING_STANDARD_ERRORS * error < 1:
-            return f"the log shows about {weights.mean():.0%} of what this policy does"
-    return None
+    mean = mean_clearly_below_one(log_weights) if normalized else None
+    return None if mean is None else f"the log shows about {mean:.0%} of what this policy does"
+
+
+def mean_clearly_below_one(log_weights: Floats) -> float | None:
+    """The mean of weights where it is below one by more than chance explains; else None."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = np.exp(log_weights)
+        error = weights.std() / np.sqrt(len(weights))
+    mean = float(weights.mean())
+    return mean if mean + MISSING_STANDARD_ERRORS * error < 1 else None
 
 
 def student_quantile(confidence: float, degrees: float) -> float:

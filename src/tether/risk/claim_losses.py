@@ -30,6 +30,8 @@ class ClaimLoss:
     after each event; `before(supported)` returns it before the first event, one per item. Where a
     loss depends on counts alone, `from_counts(kept true, kept false, all true)` returns it at one
     threshold. `settings` are the numbers that define the loss, for the record of a result.
+    `can_fall` says that the loss of an item with several claims can fall as the threshold gets
+    bolder, whether or not that of any item at hand does.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ClaimLoss:
     before: Callable[[Booleans], Floats]
     from_counts: Callable[[Floats, Floats, Floats], Floats] | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
+    can_fall: bool = False
 
 
 def _false_share(supported: Booleans) -> Floats:
@@ -67,6 +70,7 @@ CLAIM_LOSSES = {
         _false_share,
         _zero_loss,
         lambda kept_true, kept_false, all_true: kept_false / np.maximum(kept_true + kept_false, 1),
+        can_fall=True,
     ),
     "any_false": ClaimLoss(
         "any_false",
@@ -163,9 +167,8 @@ class FalseAmongShown:
 def _shown_loss(loss: FalseAmongShown) -> ClaimLoss:
     """The loss as the sweeps read it."""
     settings = {"share": loss.share, "most_claims": loss.most_claims}
-    return ClaimLoss(
-        FALSE_AMONG_SHOWN, "larger", loss._after, loss._before, loss._from_counts, settings
-    )
+    calls = loss._after, loss._before, loss._from_counts
+    return ClaimLoss(FALSE_AMONG_SHOWN, "larger", *calls, settings, can_fall=True)
 
 
 def require_thresholds(loss: object, thresholds: object) -> None:

@@ -111,6 +111,7 @@ def sweep_claims(
         and costs_nothing(candidates[0], loss.safer, exact=exact),
         kept_counts=KeptCounts("claims", claims.scores, claims.offsets, read_kept),
         loss_settings=loss.settings,
+        can_fall=loss.can_fall and bool((np.diff(claims.offsets) > 1).any()),
     )
 
 

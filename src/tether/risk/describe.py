@@ -45,7 +45,7 @@ def describe(
     """The selection of the candidate with this index; −1 where none passes."""
     exists = index >= 0
     safest = rule.safest(sweep)
-    existence = 0.0 if safest is None else safest.excess(alpha)
+    existence = 0.0 if safest is None else safest.excess_where_passing(alpha)
     promise = Promise(sweep.bound, f"none: no threshold passes{_served_instead(safest)}")
     if exists:
         promise = rule.promise(sweep, alpha, stability, existence)
@@ -171,7 +171,7 @@ def _why(rule: Rule, sweep: Sweep) -> str:
         return f"the test of {rule.method} does not establish it for the safest one; {needed}"
     level = float(rule.levels(sweep)[0])
     safest = rule.safest(sweep)
-    existence = 0.0 if safest is None else safest.excess(level)
+    existence = 0.0 if safest is None else safest.excess_where_passing(level)
     stability = rule.stability([sweep], [level])[0]
     added = 0.0 if stability is None or sweep.monotone else stability.term
     if (room := safest_room(sweep)) is not None and not rule.envelope:

@@ -47,6 +47,12 @@ def select_by_group(
     A group of fewer than `minimum_group_size` items joins the pool of all small groups, which gets
     one threshold and whose promise is an average over them. By default a group is small when
     bound / (n + 1) > alpha: then no threshold could pass, whatever its losses.
+
+    The threshold of the pool is chosen on the items of all groups of up to `minimum_group_size`
+    items. With the next item of a small group its group has one item more, so among these items and
+    the next one the groups of at most `minimum_group_size` items are the same ones whichever item
+    comes last, and they are exchangeable. Those of the small groups alone are not: a group that is
+    usually larger is small exactly where it has fewer items than its share.
     """
     found = _select_by_group(rule, request, groups, minimum_group_size)
     losses = request.losses
@@ -113,7 +119,7 @@ def _select_by_group(
     small = sizes < minimum_group_size
     members = {names[i].item(): np.flatnonzero(group_of_item == i) for i in np.flatnonzero(~small)}
     if small.any():
-        members[POOL_NAME] = np.flatnonzero(small[group_of_item])
+        members[POOL_NAME] = np.flatnonzero((sizes <= minimum_group_size)[group_of_item])
     by_group = {name: _select_one(name, rule, request, items) for name, items in members.items()}
     return _combine(by_group, tuple(names[small].tolist()), minimum_group_size)
 
@@ -136,7 +142,7 @@ def _select_scanned(
     small = [name for name, size in sizes.items() if size < minimum]
     members: dict[str, Any] = {str(n): (n,) for n, size in sizes.items() if size >= minimum}
     if small:
-        members[POOL_NAME] = tuple(small)
+        members[POOL_NAME] = tuple(name for name, size in sizes.items() if size <= minimum)
     by_group = select_in_parts(rule, request, members)
     return _combine(by_group, tuple(str(name) for name in small), minimum)
 
@@ -161,7 +167,10 @@ def _checked_minimum(request: Request, minimum: int | None) -> int:
 def _combine(
     by_group: dict[str, Selection], pooled_groups: tuple[str, ...], minimum_group_size: int
 ) -> Selection:
-    """One record over the groups; its own threshold is the safest of theirs."""
+    """One record over the groups; its own threshold is the safest of theirs.
+
+    Its counts are sums over groups and pool, so items that are in both count twice.
+    """
     parts = by_group.values()
     # Of groups with the same threshold one that nothing passes in, whose losses say so too.
     sign = 1 if next(iter(parts)).safer == "larger" else -1
@@ -183,7 +192,7 @@ def _combine(
         monotone=all(part.monotone for part in parts),
         n_nonmonotone=sum(part.n_nonmonotone for part in parts),
         nonmonotone_items=tuple(
-            sorted(i for part in parts for i in part.nonmonotone_items)[:MAX_NAMED_ITEMS]
+            sorted({i for part in parts for i in part.nonmonotone_items})[:MAX_NAMED_ITEMS]
         ),
         warnings=tuple(
             f"{name}: {warning}" for name, part in by_group.items() for warning in part.warnings

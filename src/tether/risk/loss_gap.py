@@ -70,7 +70,7 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
     Several losses share the safest of their thresholds. None where it is not measurable: weighted
     items, a stream, a rate among the selected, or losses with different candidates.
     """
-    if all(sweep.monotone for sweep in sweeps):
+    if all(sweep.no_loss_falls for sweep in sweeps):
         return [0.0] * len(sweeps)  # leaving an item out never makes the threshold bolder
     first = sweeps[0]
     same = all(
@@ -78,7 +78,7 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
         for sweep in sweeps
     )
     if not same or not all(measurable(sweep) for sweep in sweeps):
-        return [0.0 if sweep.monotone else None for sweep in sweeps]
+        return [0.0 if sweep.no_loss_falls else None for sweep in sweeps]
     pairs = list(zip(sweeps, alphas, strict=True))
     gaps = np.zeros(len(sweeps))
     for limits in zip(*(_limits(*pair) for pair in pairs), strict=True):

@@ -31,7 +31,7 @@ def promised_level(rule: Rule, sweep: Sweep, target: float) -> float | None:
         return target
     safest = rule.safest(sweep)
     for level in _levels_to_try(rule.levels(sweep), target):
-        existence = 0.0 if safest is None else safest.excess(level)
+        existence = 0.0 if safest is None else safest.excess_where_passing(level)
         _require_resolved(rule, sweep, level)
         if not within_limit(level + existence, target):
             continue  # before the stability, which takes longer, is measured

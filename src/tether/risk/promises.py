@@ -88,6 +88,12 @@ def crc_warnings(sweep: Sweep) -> tuple[str, ...]:
             f"{sweep.loss} is a rate among the selected, which falls whenever a true item is "
             "selected: the promise of CRC does not hold; use gcrc or ltt, with thresholds",
         )
+    if not sweep.n_nonmonotone:
+        return (
+            f"the loss {sweep.loss!r} of an item with several claims can fall as the threshold "
+            "gets bolder, although it does for none of these items: the promise of CRC does not "
+            "hold; use gcrc or monotonized_crc",
+        )
     named = ", ".join(map(str, sweep.nonmonotone_items))
     if sweep.n_nonmonotone > MAX_NAMED_ITEMS:
         named += ", …"

@@ -109,12 +109,15 @@ class Sweep:
         The numbers that define the loss, where it has any.
     test_weight_assumed : bool, default False
         Whether the weight of the test item is only the largest weight that was seen.
+    can_fall : bool, default False
+        Whether losses of such items can fall as the threshold gets bolder, also where none of these
+        does: the share of false claims of an item with several claims can.
 
     Examples
     --------
     >>> import tether
     >>> tether.risk.sweep(tether.Claims([0.9, 0.4, 0.7], [1, 0, 1], offsets=[0, 2, 3]))
-    Sweep(loss='fdr', n_items=2, n_candidates=4, monotone=True)
+    Sweep(loss='fdr', n_items=2, n_candidates=4, monotone=False)
     """
 
     thresholds: Floats
@@ -143,6 +146,7 @@ class Sweep:
     safe_mean: SafeMean | None = None
     loss_settings: Mapping[str, float] = field(default_factory=dict)
     test_weight_assumed: bool = False
+    can_fall: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -177,7 +181,12 @@ class Sweep:
 
     @property
     def monotone(self) -> bool:
-        """Whether no item's loss falls as the threshold gets bolder; False among the selected."""
+        """Whether no item's loss falls as the threshold gets bolder, and none can."""
+        return self.no_loss_falls and not self.can_fall
+
+    @property
+    def no_loss_falls(self) -> bool:
+        """Whether the loss of none of these items falls; False among the selected."""
         return self.n_nonmonotone == 0 and not self.among_selected
 
     def risks(self, *, conservative: bool = True, where: slice | Integers = slice(None)) -> Floats:

@@ -172,6 +172,7 @@ def _sweep(
         resolved_from=reach.low if exact else None,
         safe_mean=_safe_mean(task, column, terms.bound),
         kept_counts=_kept_counts(task.tally, table, larger=larger, exact=exact),
+        can_fall=kind.can_fall and task.tally.squared_sizes > task.tally.n_claims,
     )
 
 

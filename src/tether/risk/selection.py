@@ -80,13 +80,14 @@ class Selection(records.Saved, Described):
     safer : str
         Which thresholds are safer: "larger" or "smaller" ones.
     n_items : int
-        The number of items.
+        The number of items; those of groups that are in the pool as well count twice.
     effective_sample_size : float
         How many equally weighted items the weighted ones are worth.
     n_candidates : int
         The number of candidate thresholds.
     monotone : bool
-        Whether no item's loss falls as the threshold gets bolder.
+        Whether no item's loss falls as the threshold gets bolder, and none can: the share of false
+        claims of an item with several claims can.
     n_nonmonotone : int
         The number of items whose loss does.
     nonmonotone_items : tuple of int
@@ -113,7 +114,8 @@ class Selection(records.Saved, Described):
         The part of the promise that pays for the dependence of the threshold on single items.
     existence_term : float, optional
         The part of the promise that pays for data on which no threshold passes and the safest is
-        served: an estimate of E[(m − alpha)₊], where m is the mean loss of the safest threshold.
+        served: an estimate of E[(m − alpha)₊], where m is the mean loss of the safest threshold,
+        as far as data on which something passes have to carry it.
     safe_loss : float, optional
         The mean loss of the safest threshold; NaN where it is not needed.
     safe_error : float, optional

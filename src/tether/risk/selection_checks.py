@@ -125,7 +125,7 @@ def _promise(found: Selection) -> Iterator[str]:
         yield f"promise is {found.promise!r}, but its terms give {possible[0]!r}"
     existence = 0.0
     if not math.isnan(found.safe_loss):
-        existence = SafeMean(found.safe_loss, found.safe_error).excess(found.alpha)
+        existence = SafeMean(found.safe_loss, found.safe_error).excess_where_passing(found.alpha)
     if not _same(found.existence_term, existence):
         yield f"existence_term is {found.existence_term!r}, but safe_loss gives {existence!r}"
     detail = found.stability_detail

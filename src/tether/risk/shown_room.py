@@ -27,7 +27,7 @@ from tether._core.safe_excess import NEAR_STANDARD_ERRORS, SafeMean
 from tether.risk.claim_losses import FALSE_AMONG_SHOWN, false_among_shown
 from tether.risk.risk_curve import Sweep
 
-ITEMS_FACTOR = 2.0
+ITEMS_FACTOR = 3.0
 """How many times `most_claims` / (room per item) items are usually enough."""
 
 
@@ -88,7 +88,7 @@ def items_for_room(share: float, safe_loss: float) -> float:
     """How many items are usually enough, by the mean loss of the safest threshold; may be inf.
 
     The room per item is most_claims · (share − mean loss). About most_claims / room items leave
-    room for the next item at its worst, and so many again for chance and the other terms
+    room for the next item at its worst, and twice so many more for chance and the other terms
     (`benchmarks.labels_for_shown_share`).
     """
     return math.inf if safe_loss >= share else math.ceil(ITEMS_FACTOR / (share - safe_loss))
