@@ -52,10 +52,14 @@ class Visited:
 
 @dataclass(frozen=True)
 class Visiting:
-    """A kernel that also notes which rows it was given, and in which pass."""
+    """A kernel that also notes which rows it was given, and in which pass.
+
+    With `paired` also which values stand beside each other: an engine keeps rows together.
+    """
 
     kernel: Kernel
     number: int = 0
+    paired: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -74,7 +78,7 @@ class Visiting:
         rows = max((len(values) for values in read.values()), default=0)
         numbers = {name: values for name, values in read.items() if values.dtype.kind in "biuf"}
         sums = {name: sum_bits(values) for name, values in numbers.items()}
-        flat = [name for name, values in numbers.items() if values.ndim == 1]
+        flat = [name for name, values in numbers.items() if self.paired and values.ndim == 1]
         for first, second in itertools.pairwise(flat):
             pair = f"{first}' beside '{second}"
             sums[pair] = sum_paired_bits(numbers[first], numbers[second])

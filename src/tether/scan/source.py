@@ -55,7 +55,7 @@ class FunctionSource:
         """Merge what the function returns; an error if it visits other rows than before."""
         self._passes += 1
         number = self._passes
-        summaries = self.function(Visiting(kernel, number))
+        summaries = self.function(Visiting(kernel, number, paired=True))
         if not isinstance(summaries, Iterable):
             raise TypeError(
                 f"{self!r} must return the summaries of kernel.partial(columns) for all "
