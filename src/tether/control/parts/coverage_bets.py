@@ -27,7 +27,7 @@ from tether.control.parts.in_parts import LogInParts
 from tether.control.parts.log_sum import LogSums
 from tether.control.parts.rows import LogPart
 
-HALVINGS_PER_PASS = 4
+HALVED_PER_PASS = 4
 """How often the interval that holds the limit is halved in one pass."""
 
 
@@ -87,4 +87,4 @@ def optimized_coverage_in_parts(
         capitals = read.each[0].logs.reshape(len(shares), len(LOG_STAKES))
         return [beyond_chance(each, COVERAGE_FALSE_ALARM) for each in capitals]
 
-    return refuted_coverage(float(np.exp(log_ratios - log_expected)), refuted, HALVINGS_PER_PASS)
+    return refuted_coverage(float(np.exp(log_ratios - log_expected)), refuted, HALVED_PER_PASS)
