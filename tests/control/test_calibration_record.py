@@ -177,3 +177,12 @@ def test_a_loss_may_have_the_name_of_an_entry(tmp_path, name, confidence):
     assert loaded.to_dict() == found.to_dict()
     assert tether.Calibration.from_dict(found.to_dict()).to_dict() == found.to_dict()
     assert verify_record(tmp_path / "found.json", log=log).ok
+
+
+@pytest.mark.parametrize("test_weight", ["empirical", "analytic"])
+def test_a_mix_with_a_stated_largest_ratio_is_loaded_again(test_weight, tmp_path):
+    log, _ = gaussian(max_ratio=50.0)
+    found = tether.calibrate(log, alpha=0.2, family="mix", test_weight=test_weight)
+    assert found.test_weight == "max_ratio"
+    path = found.save(tmp_path / "found.json") or tmp_path / "found.json"
+    assert tether.Calibration.load(path).log_beta == found.log_beta

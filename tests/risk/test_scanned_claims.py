@@ -7,6 +7,9 @@ import tether
 from tests.risk import parts as in_parts
 from tether.risk import item_blocks, item_names
 
+pytestmark = pytest.mark.filterwarnings("ignore:these claims have groups")
+"""Rows of all tests have groups, also where they are not used."""
+
 
 def part(item, **others):
     size = len(item)

@@ -10,6 +10,9 @@ from tests.risk import parts as in_parts
 from tests.scale import scaled
 from tether.risk import item_blocks, item_names, scanned_sweep
 
+pytestmark = pytest.mark.filterwarnings("ignore:these claims have groups")
+"""Rows of all tests have groups, also where they are not used."""
+
 METHODS = {
     "gcrc": tether.gcrc,
     "crc": tether.crc,

@@ -265,3 +265,33 @@ def test_a_condition_is_applied_by_one_scanner_at_a_time(tmp_path):
     write_log(tmp_path, n_files=6)
     source = open_source(tmp_path, where=pc.field("loss") < 2)
     assert source.reduce(_Threads()) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("where", [None, pc.field("log_safe") < 1e9])
+def test_pages_that_do_not_fit_their_checksums_are_an_error_that_names_the_file(tmp_path, where):
+    whole = columns(np.random.default_rng(0), 400)
+    for number, part in enumerate(cut(whole, [200, 200])):
+        table = pa.table(part)
+        path = tmp_path / f"{number}.parquet"
+        parquet.write_table(
+            table, path, compression="none", use_dictionary=False, write_page_checksum=True
+        )
+    value = part["log_safe"][7]
+    damaged = path.read_bytes().replace(value.tobytes(), np.nextafter(value, 0.0).tobytes())
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+    log = tether.Log.scan(tmp_path, context=None, where=where)
+    with pytest.raises(ValueError, match=r"1\.parquet: .*(?i:checksum|crc)"):
+        tether.calibrate(log, alpha=0.2)
+
+
+def test_columns_whose_names_begin_with_that_of_another_one_are_not_read(tmp_path):
+    whole = columns(np.random.default_rng(1), 300)
+    del whole["unused"]
+    expected = tether.calibrate(tether.Log(**whole), alpha=0.3)
+    notes = {"loss.note": [None, "late"] * 150, "log_safe": [{"model": "a"}] * 300}
+    dotted = {"policy.safe": whole["log_safe"], "policy": [{"safe": "a"}] * 300}
+    table = {"loss": whole["loss"], "log_optimized": whole["log_optimized"], **notes, **dotted}
+    parquet.write_table(pa.table(table), tmp_path / "log.parquet")
+    log = tether.Log.scan(tmp_path, context=None, log_safe="policy.safe")
+    assert abs(tether.calibrate(log, alpha=0.3).log_beta - expected.log_beta) < 1e-10

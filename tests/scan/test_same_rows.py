@@ -36,6 +36,10 @@ def found(change):
     return calibration
 
 
+def paired_otherwise(parts):
+    return [{**part, "loss": part["loss"][::-1].copy()} for part in parts]
+
+
 def doubled(parts):
     return [{**parts[0], "loss": 1 - parts[0]["loss"]}, *parts[1:]]
 
@@ -47,6 +51,7 @@ def doubled(parts):
         (lambda parts: [*parts, parts[0]], "4,000 rows and then 5,000"),
         (lambda parts: [], "4,000 rows and then 0"),
         (doubled, "other values of 'loss'"),
+        (paired_otherwise, "other values of 'loss' beside 'log_safe'"),
     ],
 )
 def test_other_rows_in_a_later_pass_are_an_error(change, message):
@@ -62,3 +67,21 @@ def test_the_same_rows_in_other_parts_and_another_order_are_the_same():
         return [{name: values[k::7] for name, values in joined.items()} for k in range(7)]
 
     assert found(regrouped).log_beta == found(None).log_beta
+
+
+def test_summaries_of_an_earlier_pass_are_an_error():
+    kept = {}
+
+    def cached(kernel):
+        if not kept:
+            kept["summary"] = kernel.partial(COLUMNS)
+        return [kept["summary"]]
+
+    with pytest.raises(ValueError, match="a summary of an earlier pass: every pass has a kernel"):
+        tether.calibrate(tether.Log.scan(cached, context=None), alpha=0.1)
+
+
+def test_anything_but_summaries_is_an_error():
+    log = tether.Log.scan(lambda kernel: [kernel.partial(COLUMNS), 3], context=None)
+    with pytest.raises(TypeError, match=r"must return the summaries .*, got 3 among them"):
+        tether.calibrate(log, alpha=0.1)

@@ -26,6 +26,7 @@ from tether.control.log import Log
 from tether.control.parts.high_probability import certified_beta_in_parts
 from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.parts.problem import ProblemInParts, pose_in_parts
+from tether.control.parts.shared_error import shared_error_in_parts
 from tether.control.problem import Problem, pose
 from tether.control.promise_target import reach_promise
 from tether.control.proposals import Proposals
@@ -196,11 +197,13 @@ def _solve(problem: Problem | ProblemInParts, constraints: tuple[Constraint, ...
     found, and beta is found again.
     """
     stated, log_betas = constraints, _largest(problem, constraints)
-    shares = isinstance(problem, Problem) and bool(count_sharing(problem))
+    shares = problem.sharing if isinstance(problem, ProblemInParts) else count_sharing(problem)
     for _ in range(SHARING_STEPS if shares else 0):
-        assert isinstance(problem, Problem)
         log_beta = min(log_betas.values())
-        shared = max(shared_ratio_error(problem, each, log_beta) for each in stated)
+        if isinstance(problem, ProblemInParts):
+            shared = shared_error_in_parts(problem, stated, log_beta)
+        else:
+            shared = max(shared_ratio_error(problem, each, log_beta) for each in stated)
         if stated[0].ratio_error * shared <= constraints[0].ratio_error:  # all have the same
             break
         constraints = tuple(replace(each, ratio_error=each.ratio_error * shared) for each in stated)

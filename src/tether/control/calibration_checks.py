@@ -263,7 +263,9 @@ def _origin(saved: Mapping[str, Any]) -> Iterator[str]:
         yield f"provenance.settings has blend = {settings['blend']!r}, not {saved['blend']!r}"
     asked, used = settings["test_weight"], saved["test_weight"]
     without_draws = asked == "empirical" and origin["proposals"] is None
-    if asked != used and not (without_draws and used in ("analytic", "max_ratio")):
+    by_analytic = used == "analytic" and without_draws
+    by_ratio = used == "max_ratio" and (without_draws or asked == "analytic")
+    if asked != used and not (by_analytic or by_ratio):
         yield f"provenance.settings has test_weight = {asked!r}, not {used!r}"
 
 

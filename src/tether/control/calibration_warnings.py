@@ -9,20 +9,19 @@ import numpy as np
 
 from tether._core.safe_excess import NEAR_STANDARD_ERRORS
 from tether._core.shown import few
+from tether._core.ties import within_limit
 from tether.control.constraint import Constraint
 from tether.control.coverage import RESTRICTED_WORDS
 from tether.control.path_weight import PathWeight
 from tether.control.problem import Problem
 from tether.control.promise import foreseeing_draws, unforeseen_term
-from tether.control.score_checks import HIGH_RATIO_WORDS
-from tether.control.scored_by import PICKER
+from tether.control.score_checks import HIGH_RATIO_WORDS, SAME_SCORE_TOLERANCE
 from tether.control.solvers import search
 from tether.control.solvers.weight_bounds import certified
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration
     from tether.control.diagnostics import Diagnostics
-    from tether.control.log import Log
     from tether.control.parts.problem import ProblemInParts
 
 MIN_DRAWS_PER_LEVEL = 16
@@ -31,8 +30,6 @@ SHARPEST_SOFT_PICK = 0.99
 """The mean probability of the likeliest candidate beyond which a pick is that of the best."""
 SAFE_ABOVE_WORDS = "serving the safe policy does not keep it either"
 """What is said of a safe policy that is itself above what is asked for."""
-UNIFORM_TOLERANCE = 1e-9
-"""How far, in logs, the safe policy of a shortlist may be from uniform."""
 HARDLY_CHANGED = 1e-3
 """A smaller share of decisions that change is worth a warning: hardly anything is gained."""
 HARDLY_CHANGED_WORDS = "in practice the safe policy"
@@ -47,7 +44,8 @@ def rows_beyond_draws(problem: Problem) -> int:
     """How many rows have a larger ratio than any draw: the test weight may then be too small."""
     if not problem.has_draws:
         return 0
-    return int(np.sum(problem.log_ratio > problem.draws.scores.highest_ratio))
+    highest = problem.draws.scores.highest_ratio + SAME_SCORE_TOLERANCE
+    return int(np.sum(problem.log_ratio > highest))
 
 
 def find_warnings(
@@ -121,7 +119,7 @@ def find_warnings(
             f"policy's decisions are actions that the safe policy never takes{_outside(problem)}, "
             f"and no tethered policy takes them either, not even at an infinite beta"
         )
-    if np.isinf(found.log_beta) and found.exists and (soft := _soft_pick(problem)) is not None:
+    if np.isinf(found.log_beta) and found.exists and (soft := _soft_pick(measured)) is not None:
         yield soft
     if isinstance(problem, Problem) and problem.solver is search and not certified(problem):
         yield (
@@ -183,7 +181,7 @@ def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
     for each in found.constraints:
         safe = measured.safe_mean(each)
         asked = each.alpha if found.asked_promise is None else found.asked_promise[each.name]
-        if safe.mean <= asked:
+        if within_limit(safe.mean, asked):
             continue
         clearly = safe.mean - NEAR_STANDARD_ERRORS * safe.standard_error > asked
         text = (
@@ -197,7 +195,7 @@ def _safe_above(found: Calibration, measured: Diagnostics) -> str | None:
             f"or ask for more than its own loss. Were missing outcomes counted as the worst case? "
             f"Then they are part of this mean: find those outcomes"
         )
-        if safe.mean > each.bound / 2:
+        if not within_limit(safe.mean, each.bound / 2):
             text += f". Is {each.bound:g} the harm, and 0 the good outcome?"
         return text
     return None
@@ -241,22 +239,12 @@ def _outside(problem: Problem | ProblemInParts) -> str:
     return f" ({few(names[never])})" if never.any() else ""
 
 
-def _may_be_picked(log: Log) -> bool:
-    """Whether the actions of a log may be positions of candidates."""
-    return log.scored_by is None or PICKER in log.scored_by.fingerprints
-
-
-def _soft_pick(problem: Problem | ProblemInParts) -> str | None:
+def _soft_pick(measured: Diagnostics) -> str | None:
     """What an infinite beta picks of a shortlist: by its temperature, not the best candidate."""
-    log = problem.given_log if isinstance(problem, Problem) else None
-    if log is None or not _may_be_picked(log) or log.log_safe_all is None:
+    found = measured.likeliest_pick()
+    if found is None or found[1] > SHARPEST_SOFT_PICK:
         return None
-    assert log.log_optimized_all is not None
-    size = log.log_safe_all.shape[1]
-    best = float(np.exp(log.log_optimized_all.max(axis=1)).mean())
-    is_uniform = np.abs(log.log_safe_all + np.log(size)).max() < UNIFORM_TOLERANCE
-    if not is_uniform or size < 2 or best > SHARPEST_SOFT_PICK:
-        return None
+    size, best = found
     return (
         f"beta = inf is the soft pick at the temperature of this shortlist, not the best of "
         f"{size}: its likeliest candidate is picked with probability {best:.2g} on average "

@@ -32,7 +32,7 @@ from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats, Integers
 from tether.control.acting import acting_in
 from tether.control.refuted_log import Refutation, refute
-from tether.control.score_checks import HIGH_RATIO_WORDS
+from tether.control.score_checks import HIGH_RATIO_WORDS, deviation_of_sums
 
 if TYPE_CHECKING:
     from tether.control.log import Log
@@ -123,14 +123,14 @@ def summed_ratio_contradiction(
     for each stake. It is called only where the sum settles nothing.
     """
     room = ROUNDING_ROOM * allowed
-    with np.errstate(over="ignore"):
-        total, squares = np.exp([log_sum, log_squares]).tolist()
+    total = float(np.exp(min(log_sum, LARGEST_BET_LOG_RATIO)))
     if _settled(total / room - rows, CONTRADICTION_FALSE_ALARM):
         return None
     if not beyond_chance(log_capital(room), CONTRADICTION_FALSE_ALARM):
         return None
-    mean = total / rows
-    return _ratios_in_words(mean, max(squares / rows - mean**2, 0.0) ** 0.5, rows)
+    with np.errstate(over="ignore"):
+        mean_square = float(np.exp(log_squares - np.log(rows)))
+    return _ratios_in_words(total / rows, deviation_of_sums(total / rows, mean_square), rows)
 
 
 def ratio_gains(log_ratios: Floats, room: float) -> Floats:

@@ -36,8 +36,9 @@ nothing is said of logs that state the mixture alone.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -110,19 +111,36 @@ def is_covered(limit: float | None, ratio_error: float) -> bool:
     return limit is None or limit * ratio_error >= 1 - COVERAGE_MARGIN
 
 
-def optimized_coverage(log: Log) -> Coverage | None:
-    """The optimized policy's coverage where it is too small to be chance; None where it is not.
+class ActedRatios(NamedTuple):
+    """The ratios optimized/acting of rows, what each is expected to be, and what it is at most."""
 
-    None as well where the ratios have no known bound, or where several policies took the actions
-    and the log does not say which of them took which.
+    ratio: Floats
+    expected: Floats
+    largest: Floats
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every ratio has a limit."""
+        return bool(np.isfinite(self.largest).all())
+
+    def bets(self, share: float) -> Iterator[Floats]:
+        """What each stake gains in each row, if only `share` of each expectation is there."""
+        gain, limit = share * self.expected - self.ratio, LARGEST_STAKE / self.largest
+        return (np.minimum(stake, limit) * gain for stake in np.exp(LOG_STAKES))
+
+
+def acted_ratios(log: Log, largest_seen: float | None = None) -> ActedRatios | None:
+    """The ratios of the rows; None if they have no known bound, or who acted is not known.
+
+    `largest_seen` is the largest ratio of all rows, where these are some of them.
     """
     acting = acting_in(log)
     if acting is None:
         return None
-    with np.errstate(over="ignore"):  # an infinite ratio has no bound, and ends below
+    with np.errstate(over="ignore"):  # an infinite ratio has no bound
         ratios = np.exp(log.log_optimized - acting.log_logged)
     expected: Floats | float = 1.0
-    largest: Floats | float
+    largest: Floats
     if acting.log_logged_all is not None and log.log_optimized_all is not None:
         possible = acting.log_logged_all > -np.inf
         expected = np.exp(log.log_optimized_all).sum(axis=1, where=possible)
@@ -130,37 +148,65 @@ def optimized_coverage(log: Log) -> Coverage | None:
             rest = np.where(possible, log.log_optimized_all - acting.log_logged_all, -np.inf)
             largest = np.maximum(np.exp(rest.max(axis=1)), 1.0)
     elif log.max_ratio is not None and acting.log_base_limit is not None:
+        seen = ratios.max() if largest_seen is None else largest_seen
         with np.errstate(over="ignore"):
-            largest = np.maximum(log.max_ratio * np.exp(acting.log_base_limit), ratios.max())
+            largest = np.maximum(log.max_ratio * np.exp(acting.log_base_limit), seen)
     else:
         return None
-    most = 1 - COVERAGE_MARGIN
-    total = float(np.broadcast_to(expected, ratios.shape).mean())
-    if not (total > 0 and np.isfinite(largest).all()) or not _refuted(
-        ratios, expected, largest, most
-    ):
+    return ActedRatios(ratios, np.broadcast_to(expected, ratios.shape), largest)
+
+
+def optimized_coverage(log: Log) -> Coverage | None:
+    """The optimized policy's coverage where it is too small to be chance; None where it is not.
+
+    None as well where the ratios have no known bound, or where several policies took the actions
+    and the log does not say which of them took which.
+    """
+    found = acted_ratios(log)
+    if found is None or not found.bounded or not found.expected.mean() > 0:
         return None
-    low = 0.0
-    for _ in range(LIMIT_STEPS):
-        middle = (low + most) / 2
-        if _refuted(ratios, expected, largest, middle):
-            most = middle
-        else:
-            low = middle
-    mean = float(ratios.mean()) / total
+
+    def refuted(shares: Sequence[float]) -> list[bool]:
+        return [_refuted(found, share) for share in shares]
+
+    mean = float(found.ratio.mean()) / float(found.expected.mean())
+    return refuted_coverage(mean, refuted)
+
+
+def refuted_coverage(
+    mean: float, refuted: Callable[[Sequence[float]], Sequence[bool]], halvings: int = 1
+) -> Coverage | None:
+    """The coverage whose limit is the largest share that bets do not refute; None if all may be.
+
+    `refuted` is asked about so many shares at once that the interval can be halved several times.
+    """
+    low, most = 0.0, 1 - COVERAGE_MARGIN
+    if not refuted([most])[0]:
+        return None
+    for _ in range(LIMIT_STEPS // halvings):
+        points = [low, most]
+        for _ in range(halvings):
+            middles = [(left + right) / 2 for left, right in itertools.pairwise(points)]
+            points = sorted(points + middles)
+        inside = points[1:-1]
+        fails = dict(zip(inside, refuted(inside), strict=True))
+        for _ in range(halvings):
+            middle = (low + most) / 2
+            low, most = (low, middle) if fails[middle] else (middle, most)
     return Coverage(mean, max(mean, most), COVERED_OPTIMIZED)
 
 
-def _refuted(
-    ratios: Floats, expected: Floats | float, largest: Floats | float, share: float
-) -> bool:
+def settled_by_sums(sums: Iterable[float]) -> bool:
+    """Whether the sums of bets are too small for any capital to be beyond chance.
+
+    log(1 + x) ≤ x: plain sums, which take far less time, settle most logs.
+    """
+    return max(sums) <= -math.log(COVERAGE_FALSE_ALARM)
+
+
+def _refuted(found: ActedRatios, share: float) -> bool:
     """Whether ratios this small are no chance, if only `share` of each expectation is there."""
-    gain, limit = share * expected - ratios, LARGEST_STAKE / largest
-
-    def bets() -> Iterator[Floats]:
-        return (np.minimum(stake, limit) * gain for stake in np.exp(LOG_STAKES))
-
-    # log(1 + x) ≤ x: plain sums, which take far less time, settle most logs.
-    if max(bet.sum() for bet in bets()) <= -np.log(COVERAGE_FALSE_ALARM):
+    if settled_by_sums(float(bet.sum()) for bet in found.bets(share)):
         return False
-    return beyond_chance([np.log1p(bet).sum() for bet in bets()], COVERAGE_FALSE_ALARM)
+    capitals = [np.log1p(bet).sum() for bet in found.bets(share)]
+    return beyond_chance(capitals, COVERAGE_FALSE_ALARM)

@@ -27,6 +27,7 @@ from tether.control.provenance import Provenance, make_provenance
 from tether.control.refuted_log import Refutation
 from tether.control.robustness import largest_ratio_error
 from tether.control.score_checks import score_warnings
+from tether.control.scored_by import PICKER
 from tether.control.stability import (
     measured_instability,
     searched_instability,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from tether.control.calibration import Calibration
     from tether.control.gains import Gain
 
+UNIFORM_TOLERANCE = 1e-9
+"""How far, in logs, the safe policy of a shortlist may be from uniform."""
 RISK_TOLERANCE = 1e-6
 """How far rounding may carry the calibrated risk past alpha, relatively."""
 LEAST_SHARE = 1e-100
@@ -122,9 +125,19 @@ class Diagnostics(Protocol):
         """The share of decisions that change; None where it is not known without more passes."""
         ...
 
+    def likeliest_pick(self) -> tuple[int, float] | None:
+        """Of a shortlist, its size and the likeliest candidate's mean probability; else None."""
+        ...
+
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk along beta."""
         ...
+
+
+def is_shortlist(size: int, lowest: float, highest: float) -> bool:
+    """Whether tables with these log-probabilities of the safe policy are those of a shortlist."""
+    uniform = -float(np.log(size))
+    return size > 1 and max(uniform - lowest, highest - uniform) < UNIFORM_TOLERANCE
 
 
 class DiagnosticsInMemory:
@@ -279,6 +292,17 @@ class DiagnosticsInMemory:
         exists = self.log_beta > -np.inf
         tethered = problem.log_weights(self.log_beta)[0] if exists else safe
         return changed_share(problem, self.log_beta, safe, tethered).mean
+
+    def likeliest_pick(self) -> tuple[int, float] | None:
+        """Of a shortlist, its size and the likeliest candidate's mean probability; else None."""
+        log = self.problem.given_log
+        picked = log.scored_by is None or PICKER in log.scored_by.fingerprints
+        if not picked or log.log_safe_all is None or log.log_optimized_all is None:
+            return None
+        size, safe = log.log_safe_all.shape[1], log.log_safe_all
+        if not is_shortlist(size, float(safe.min()), float(safe.max())):
+            return None
+        return size, float(np.exp(log.log_optimized_all.max(axis=1)).mean())
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk along beta."""

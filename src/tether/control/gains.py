@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+SHARED_DRAWS_NOTE = (
+    "rows share draws, and no interval allows for the noise that they have in common"
+)
+"""What is said where rows share draws."""
 DEFAULT_INTERVAL = 0.95
 """The probability of the intervals."""
 
@@ -263,4 +267,4 @@ def _notes(problem: Problem, log: Log) -> Iterator[str]:
     if isinstance(problem.densities, BudgetedDensities):
         yield "weights come from draws: the share of decisions that change is a little too large"
     if count_sharing(problem):
-        yield "rows share draws, and no interval allows for the noise that they have in common"
+        yield SHARED_DRAWS_NOTE

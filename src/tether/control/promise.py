@@ -187,10 +187,14 @@ def _draws(problem: Problem | ProblemInParts) -> tuple[float, float] | None:
     if problem.test_weight.label != "empirical":
         return None
     if not isinstance(problem, Problem):
-        if problem.proposals is None:  # tables, or draws of its own beside every row
+        if problem.proposals is not None:
+            survey = problem.proposals.survey
+            return float(survey.safe_rows), float(survey.rows - survey.safe_rows)
+        stored = problem.log.survey
+        if stored.draws is None or stored.shared is None:  # tables
             return None
-        survey = problem.proposals.survey
-        return float(survey.safe_rows), float(survey.rows - survey.safe_rows)
+        per_draw = stored.rows / stored.shared.largest
+        return stored.draws[0] * per_draw, stored.draws[1] * per_draw
     draws = problem.draws
     if draws.from_safe is None:  # tables
         return None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether._core.ties import SUM_ROUNDING
 from tether._core.types import Floats
 from tether.control.repeated_rows import hash_rows
 from tether.control.scored_by import PICKER
@@ -175,6 +176,15 @@ def _mean_ratio(log: Log) -> Iterator[str]:
         ratios = np.exp(log.log_optimized - mixture)
         mean, error = float(ratios.mean()), float(ratios.std() / np.sqrt(len(ratios)))
     yield from mean_ratio_warnings(mean, error, len(log), _possible_mass(log))
+
+
+def deviation_of_sums(mean: float, mean_square: float) -> float:
+    """The standard deviation, which is 0 where it is rounding, and inf where it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float(np.float64(mean_square) - np.float64(mean) * np.float64(mean))
+    if not np.isfinite(variance):
+        return float("inf")
+    return float(np.sqrt(variance)) if variance > SUM_ROUNDING * mean_square else 0.0
 
 
 def mean_ratio_warnings(mean: float, error: float, rows: int, possible: float) -> Iterator[str]:

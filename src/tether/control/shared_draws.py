@@ -14,7 +14,7 @@ many contexts, or many draws in each, make g close to one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,11 +33,39 @@ def count_sharing(problem: Problem) -> int:
     return len(problem.log) - int(np.count_nonzero(np.bincount(problem.densities.row)))
 
 
+class SharingTerms(NamedTuple):
+    """Of each row its expected weight, how it changes with p, and the variance of p."""
+
+    weight: Floats
+    slope: Floats
+    noise: Floats
+
+
 def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float) -> float:
     """The factor g at one beta; 1 where no rows share draws."""
-    densities = problem.densities
-    if not np.isfinite(log_beta) or not isinstance(densities, BudgetedDensities):
+    if not np.isfinite(log_beta) or not isinstance(problem.densities, BudgetedDensities):
         return 1.0
+    terms, group = sharing_terms(problem, log_beta), problem.densities.row
+    relative = 0.0
+    for side in sides_of(problem, constraint):
+        total = float((side * terms.weight).sum())
+        if total > 0:
+            moves = side * terms.slope * np.sqrt(terms.noise)
+            moved = np.bincount(group, moves) ** 2 - np.bincount(group, moves**2)
+            relative += float(np.maximum(moved, 0.0).sum()) / total**2
+    return float(np.sqrt(1 + relative))
+
+
+def sides_of(problem: Problem, constraint: Constraint) -> tuple[Floats, Floats]:
+    """The amounts of the rows above alpha, and of those below it, both without signs."""
+    signed = constraint.signed(problem.log.loss[constraint.name])
+    return np.maximum(signed, 0.0), np.maximum(-signed, 0.0)
+
+
+def sharing_terms(problem: Problem, log_beta: float, top: float | None = None) -> SharingTerms:
+    """What rows with draws weigh, with weights over e^top: by default the largest."""
+    densities = problem.densities
+    assert isinstance(densities, BudgetedDensities)
     mean, variance = _acceptance(densities, log_beta)
     row, group, blocks = problem.draws.row, densities.row, densities.blocks
     groups = len(blocks.group_start)
@@ -52,19 +80,12 @@ def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float
     )
     base = np.broadcast_to(problem.log_base, len(problem.log))
     log_proposed = np.minimum(problem.log_ratio, log_beta) - min(log_beta, 0.0) + base
-    top = max(float(log_proposed.max()), float(base.max()))  # cancels, and keeps squares finite
+    if top is None:  # it cancels, and keeps squares finite
+        top = max(float(log_proposed.max()), float(base.max()))
     proposed, base = np.exp(log_proposed - top), np.exp(base - top)
     weight = proposed * tries[row] + base * fallback[row]
     slope = proposed * tries_slope[row] + base * fallback_slope[row]
-    signed = constraint.signed(problem.log.loss[constraint.name])
-    relative = 0.0
-    for side in (np.maximum(signed, 0.0), np.maximum(-signed, 0.0)):
-        total = float((side * weight).sum())
-        if total > 0:
-            moved = np.bincount(group, side * slope, minlength=groups) ** 2
-            own = np.bincount(group, (side * slope) ** 2, minlength=groups)
-            relative += float((np.maximum(moved - own, 0.0) * noise).sum()) / total**2
-    return float(np.sqrt(1 + relative))
+    return SharingTerms(weight, slope, noise[group])
 
 
 def _acceptance(densities: BudgetedDensities, log_beta: float) -> tuple[Floats, Floats]:

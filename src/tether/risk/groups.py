@@ -87,6 +87,8 @@ def select_by_group(
 
 
 def _has_groups(losses: object) -> bool:
+    if isinstance(losses, ScannedClaims):
+        return losses.columns.groups is not None
     return isinstance(losses, Claims) and losses._groups is not None
 
 

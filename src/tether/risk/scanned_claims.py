@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tether._core.kernels import Parts, Several
 from tether.risk.claim_contents import Contents, ReadContents
 from tether.risk.claim_parts import ClaimColumns, ClaimKernel
+from tether.risk.claim_sample import SampleClaims, SampledClaims
 from tether.risk.claim_survey import ALL_ITEMS, Survey, SurveyResult
 from tether.risk.item_names import (
     ItemNames,
@@ -42,6 +43,7 @@ class ScannedClaims:
         self.parts, self.columns = parts, columns
         self._contents: Contents | None = None
         self._copies: CountedCopies
+        self._sample: SampledClaims
 
     def __repr__(self) -> str:
         return f"ScannedClaims({self.parts!r})"
@@ -82,7 +84,7 @@ class ScannedClaims:
     def survey(self) -> SurveyResult:
         """What a first pass finds, with each item in one part only."""
         found: SurveyResult
-        found, self._copies = self._pass([Survey(), CountCopies()])
+        found, self._copies, self._sample = self._pass([Survey(), CountCopies(), SampleClaims()])
         if not found.names.apart():
             self._refuse_repeated(found.names)
         return replace(found, names=replace(found.names, hashes=None))
@@ -92,6 +94,12 @@ class ScannedClaims:
         """What is said of items that are copies; None if none are, or all may be by chance."""
         _ = self.survey
         return self.run_together([copies_warning(self._copies)])[0]
+
+    @property
+    def sample(self) -> SampledClaims:
+        """Some of the items, with all of their claims."""
+        _ = self.survey
+        return self._sample
 
     def _refuse_repeated(self, names: ItemNames) -> None:
         """Compare the hashes of all names, in one or more passes over them where they are many."""

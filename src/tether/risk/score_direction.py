@@ -11,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from tether._core.types import Booleans, Floats, Integers
+from tether.risk.claim_sample import MOST_CLAIMS_SAMPLED
 from tether.risk.claims import Claims
+from tether.risk.scanned_claims import ScannedClaims
 from tether.risk.scored_labels import ScoredLabels
 
-MAX_CLAIMS_COMPARED = 200_000
+MAX_CLAIMS_COMPARED = MOST_CLAIMS_SAMPLED
 """Of more claims than this, those of evenly spaced items are compared."""
 MIN_COMPARED = 30
 """How many supported ones, unsupported ones and items it takes at least."""
@@ -35,8 +37,14 @@ ONE_LABEL = "are these the labels?"
 """How the warning of labels of one class begins."""
 
 
+def looked_at(losses: object) -> object:
+    """What is looked at: of claims in parts, a sample."""
+    return losses.sample.claims if isinstance(losses, ScannedClaims) else losses
+
+
 def labels_as_scores_warning(losses: object) -> str | None:
     """Say that the scores are the labels; None if they are not."""
+    losses = looked_at(losses)
     if not isinstance(losses, (Claims, ScoredLabels)):
         return None
     labels = losses.supported if isinstance(losses, Claims) else losses.labels
@@ -50,13 +58,17 @@ def labels_as_scores_warning(losses: object) -> str | None:
 
 def one_label_warning(losses: object) -> str | None:
     """Say that all labels are the same; None if they are not, or there are few."""
-    if not isinstance(losses, (Claims, ScoredLabels)):
+    if isinstance(losses, ScannedClaims):
+        count, ones = losses.sample.n_claims, losses.sample.n_supported
+    elif isinstance(losses, (Claims, ScoredLabels)):
+        labels = losses.supported if isinstance(losses, Claims) else losses.labels
+        count, ones = len(labels), int(labels.sum())
+    else:
         return None
-    labels = losses.supported if isinstance(losses, Claims) else losses.labels
-    if len(labels) < MIN_LABELS_OF_ONE_KIND or 0 < labels.sum() < len(labels):
+    if count < MIN_LABELS_OF_ONE_KIND or 0 < ones < count:
         return None
     return (
-        f"{ONE_LABEL} All {len(labels):,} are {'1, true' if labels[0] else '0, false'}, as where "
+        f"{ONE_LABEL} All {count:,} are {'1, true' if ones else '0, false'}, as where "
         "a column of words was compared with a word that it does not hold (check the spelling and "
         "capital letters). Nothing can be learned of scores from labels of one kind"
     )
@@ -69,7 +81,7 @@ def inverted_warning(losses: object, measured: tuple[float, float] | None) -> st
     area, error = measured
     if area > INVERTED_AREA or area + INVERTED_STANDARD_ERRORS * error >= 0.5:
         return None
-    one = "supported" if isinstance(losses, Claims) else "a positive label"
+    one = "supported" if isinstance(losses, (Claims, ScannedClaims)) else "a positive label"
     return (
         f"{INVERTED} What is labelled 1 scores lower than what is labelled 0 "
         f"(area under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). Labels: 1 "
@@ -93,6 +105,7 @@ def uninformative_note(measured: tuple[float, float] | None) -> str | None:
 
 def measured_area(losses: object) -> tuple[float, float] | None:
     """The area under the ROC curve and its standard error; None where there is too little."""
+    losses = looked_at(losses)
     if not isinstance(losses, (Claims, ScoredLabels)):
         return None
     scores, labels, item = _compared(losses)

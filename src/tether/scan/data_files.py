@@ -62,7 +62,8 @@ class DataFile:
     def open(self, metadata: parquet.FileMetaData | None = None) -> parquet.ParquetFile:
         """The file as Parquet; a ValueError names it where it is none.
 
-        With its metadata, the end of the file is not read again. In object storage, the columns of
+        Pages are compared with their checksums, in files that have them. With its metadata, the
+        end of the file is not read again. In object storage, the columns of
         a group of rows are fetched with few requests at the same time.
         """
         try:
@@ -70,6 +71,7 @@ class DataFile:
                 self.path,
                 metadata=metadata,
                 pre_buffer=not self.is_local,
+                page_checksum_verification=True,
                 filesystem=None if self.is_local else self.filesystem,
             )
         except (pa.ArrowException, OSError) as error:

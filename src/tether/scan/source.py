@@ -49,20 +49,40 @@ class FunctionSource:
         self.function = function
         self.names: list[str] | None = None
         self._visited: Visited | None = None
+        self._passes = 0
 
     def reduce(self, kernel: Kernel) -> Any:
         """Merge what the function returns; an error if it visits other rows than before."""
-        summaries = self.function(Visiting(kernel))
+        self._passes += 1
+        number = self._passes
+        summaries = self.function(Visiting(kernel, number, paired=True))
         if not isinstance(summaries, Iterable):
             raise TypeError(
                 f"{self!r} must return the summaries of kernel.partial(columns) for all "
                 f"partitions, got {shown(summaries)}"
             )
-        found = merge_all(summaries) or Visited(None, 0, {})
+        found = merge_all(self._checked(each, number) for each in summaries)
+        found = found or Visited(None, 0, {})
         if self._visited is not None and (other := found.difference(self._visited)):
             raise ValueError(f"{self!r} visited other rows than in an earlier pass: {other}")
         self._visited = found.joined(self._visited or found)
         return found.summary
+
+    def _checked(self, summary: Any, number: int) -> Visited | None:
+        """One of the summaries, which must be of the kernel of this pass."""
+        if summary is None:
+            return None
+        if not isinstance(summary, Visited):
+            raise TypeError(
+                f"{self!r} must return the summaries of kernel.partial(columns) for all "
+                f"partitions, got {shown(summary)} among them"
+            )
+        if summary.number != number:
+            raise ValueError(
+                f"{self!r} returned a summary of an earlier pass: every pass has a kernel of its "
+                f"own, so call kernel.partial(columns) anew each time, without a cache"
+            )
+        return summary
 
     def __repr__(self) -> str:
         return f"FunctionSource({getattr(self.function, '__name__', self.function)!s})"

@@ -23,7 +23,7 @@ class Part:
     """The rows of a part, of which only the ratios are read."""
 
     def __init__(self, log_ratio):
-        self.log_ratio = log_ratio
+        self.log_ratio, self.acting = log_ratio, None
 
 
 def in_parts(log_ratios, allowed, cuts=()):
@@ -122,3 +122,53 @@ def test_a_scanned_log_is_refuted_where_only_the_rows_refute_it():
     scanned = tether.calibrate(log, alpha=0.2, family="mix")
     assert scanned.refuted_by
     assert scanned.refuted_by == in_memory.refuted_by
+
+
+@pytest.mark.parametrize("largest", [150.0, 360.0, 690.0, 900.0])
+def test_ratios_whose_squares_overflow_contradict_a_log_in_words(largest):
+    log_ratios = np.append(np.zeros(40), largest)
+    (expected, _), found = in_parts(log_ratios, 1.0), ratio_contradiction(log_ratios, 1.0)
+    assert expected == found
+    assert "nan" not in str(found)
+
+
+def test_everything_is_known_of_a_scanned_log_with_an_overflowing_ratio():
+    columns = {
+        "loss": np.zeros(41),
+        "log_safe": np.append(-np.ones(40), -900.0),
+        "log_optimized": -np.ones(41),
+        "reward": np.arange(41.0),
+    }
+    memory = tether.calibrate(tether.Log(**columns), alpha=0.2, test_weight="analytic")
+    log = tether.Log.scan(lambda kernel: [kernel.partial(columns)], context=None, reward="reward")
+    found = tether.calibrate(log, alpha=0.2, test_weight="analytic")
+    assert found.refuted_by == memory.refuted_by
+    assert found.warnings == memory.warnings
+    assert found.summary() == memory.summary()
+
+
+def test_a_log_contradicts_the_policy_that_acted_in_each_row():
+    rng = np.random.default_rng(0)
+    safe, logged = -np.ones(500), np.full(500, -3.0)
+    columns = {
+        "loss": rng.random(500) * 0.1,
+        "log_safe": safe,
+        "log_optimized": safe + rng.normal(size=500) * 0.1,
+        "log_mix": np.full(500, -1.0),
+        "log_logged": logged,
+    }
+    plain = {name: values for name, values in columns.items() if name != "log_logged"}
+    acting = tether.control.Acting(logged)
+    memory = tether.calibrate(
+        tether.Log(**plain, acting=acting, safe_share=0.5), alpha=0.3, test_weight="analytic"
+    )
+    log = tether.Log.scan(
+        lambda kernel: [kernel.partial(columns)],
+        context=None,
+        log_mix="log_mix",
+        log_logged="log_logged",
+        safe_share=0.5,
+    )
+    found = tether.calibrate(log, alpha=0.3, test_weight="analytic")
+    assert memory.refuted_by
+    assert found.refuted_by == memory.refuted_by

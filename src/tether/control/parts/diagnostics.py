@@ -14,13 +14,15 @@ from tether._core.types import Floats
 from tether._core.validate import frozen
 from tether.control.constraint import Constraint
 from tether.control.contradictions import summed_ratio_contradiction
-from tether.control.coverage import COVERED_OPTIMIZED, Coverage, coverage_of
+from tether.control.coverage import Coverage, coverage_of
 from tether.control.curve import Curve
-from tether.control.diagnostics import RISK_TOLERANCE
+from tether.control.diagnostics import RISK_TOLERANCE, is_shortlist
 from tether.control.families import Mix
 from tether.control.parts.capital import Capitals
+from tether.control.parts.coverage_bets import coverage_bets, optimized_coverage_in_parts
 from tether.control.parts.curve_points import curve_grid
 from tether.control.parts.curve_sums import find_test_weights
+from tether.control.parts.gain import changed_in_parts
 from tether.control.parts.left_out import MixMoves, SmoothMoves
 from tether.control.parts.order_statistics import quantiles
 from tether.control.parts.ratio_bets import BetOnRatios
@@ -31,8 +33,9 @@ from tether.control.parts.row_sums import (
     SummedRows,
     SumRows,
 )
-from tether.control.parts.score_sums import ScoreSums
+from tether.control.parts.score_sums import LIKELIEST_SUM, ScoreSums
 from tether.control.parts.score_warnings import (
+    ReadScores,
     copies_in_parts,
     possible_outside,
     provenance_in_parts,
@@ -51,6 +54,10 @@ if TYPE_CHECKING:
 
 SUMS_BEFORE, SUMS_PER_CONSTRAINT = 4, 5
 """How many sums of `SumRows` come first, and how many belong to each constraint."""
+
+
+CLEARLY_CHANGED = 0.01
+"""A share of decisions that change that is not small."""
 
 
 class DiagnosticsInParts:
@@ -249,8 +256,13 @@ class DiagnosticsInParts:
         return self.problem.robustness(self)
 
     @cached_property
+    def _read(self) -> ReadScores:
+        bets = coverage_bets(self.problem.log)
+        return read_scores(self.problem, *([] if bets is None else [bets]))
+
+    @property
     def _scores(self) -> tuple[ScoreSums, ScoreSums | None]:
-        return read_scores(self.problem)
+        return self._read.log, self._read.drawn
 
     def score_warnings(self) -> Iterator[str]:
         """What is suspicious about the scores, in words."""
@@ -271,20 +283,27 @@ class DiagnosticsInParts:
         problem = self.problem
         weight, square = (float(each) for each in self.sums.sums.logs[:2])
         largest, draws = max(self.sums.largest, self.log_test_weight(self.at)), None
-        if problem.test_weight.label == "empirical" and problem.proposals is not None:
-            survey = problem.proposals.survey
-            counts = (survey.safe_rows, survey.rows - survey.safe_rows)
+        if problem.test_weight.label == "empirical" and (counts := self._drawn) is not None:
             draws = min(count for count in counts if count)
         return coverage_of(len(problem.log), weight, square, largest, draws)
 
+    @property
+    def _drawn(self) -> tuple[int, int] | None:
+        """How many draws of each policy there are; None without any."""
+        log, proposals = self.problem.log.survey, self.problem.proposals
+        if proposals is not None:
+            safe = proposals.survey.safe_rows
+            return safe, proposals.survey.rows - safe
+        if log.draws is None or log.shared is None:
+            return None
+        return log.draws[0] * log.shared.different, log.draws[1] * log.shared.different
+
     def optimized_coverage(self) -> Coverage | None:
         """The same of the optimized policy, where it is too small to be chance."""
-        log, sums = self.problem.log, self._scores[0]
-        if log.max_ratio is None or log.has_tables or log.columns.log_mix is not None:
+        bets = coverage_bets(self.problem.log)
+        if bets is None:
             return None
-        ratio, square = (float(each) for each in sums.sums.logs[:2])
-        found = coverage_of(sums.rows, ratio, square, math.log(log.max_ratio))
-        return None if found is None else found._replace(policy=COVERED_OPTIMIZED)
+        return optimized_coverage_in_parts(self.problem.log, bets, self._read.others[0])
 
     def log_warnings(self) -> tuple[str, ...]:
         """What looks wrong about the rows: so many copies."""
@@ -293,10 +312,11 @@ class DiagnosticsInParts:
 
     def ratio_contradiction(self, allowed: float) -> Refutation | None:
         """How ratios that may be wrong by a factor contradict the log, in words."""
-        if self.problem.log.columns.log_mix is not None:
+        columns, sums = self.problem.log.columns, self._read.log
+        if columns.log_mix is not None and columns.log_logged is None:
             return None
-        sums = self._scores[0]
-        ratio, square = (float(each) for each in sums.sums.logs[:2])
+        first = slice(0, 2) if columns.log_logged is None else slice(-2, None)
+        ratio, square = sums.sums.logs[first].tolist()
 
         def log_capital(room: float) -> Floats:
             found: Capitals = self.problem.log.reduce(BetOnRatios(room))[0]
@@ -309,17 +329,33 @@ class DiagnosticsInParts:
         return provenance_in_parts(self.problem, *self._scores)
 
     def gain(self, found: Calibration) -> Gain | None:
-        """What the calibration buys; None if the log has no rewards."""
-        if self.problem.log.columns.reward is None:
+        """What the calibration buys; None if the log has neither rewards nor tables."""
+        if self.problem.log.columns.reward is None and not self.problem.log.has_tables:
             return None
         from tether.control.gains import gain  # which needs calibrations
 
         return gain(found)
 
     def changed(self, found: Calibration) -> float | None:
-        """The share of decisions that change; None where it is not known without more passes."""
-        gain = found.saved_gain
-        return found.optimized_share if gain is None else gain.changed.mean
+        """The share of decisions that change; None where it is unknown, or clearly not small."""
+        if found.saved_gain is not None:
+            return found.saved_gain.changed.mean
+        if not self.problem.log.has_mixture:
+            # With relative weights b of at most W, half of Σ|1 − b| is at least Σ(1 − b)² / 2W.
+            rows, logs = len(self.problem.log), self.sums.sums.logs
+            spread = math.exp(min(logs[1] - 2 * logs[0] + math.log(rows), 700.0)) - 1
+            largest = math.exp(min(self.sums.largest - logs[0] + math.log(rows), 700.0))
+            if spread / (2 * max(largest - 1, 1.0)) > CLEARLY_CHANGED:
+                return None
+        return changed_in_parts(self.problem, self.weights, self.at, self.sums.sums.logs)
+
+    def likeliest_pick(self) -> tuple[int, float] | None:
+        """Of a shortlist, its size and the likeliest candidate's mean probability; else None."""
+        survey = self.problem.log.survey
+        if survey.actions is None or not is_shortlist(survey.actions, *survey.listed_safe):
+            return None
+        likeliest = float(self._read.log.sums.logs[LIKELIEST_SUM])
+        return survey.actions, math.exp(likeliest - math.log(survey.rows))
 
     def curve(self, constraint: Constraint, points: int) -> Curve:
         """The calibrated risk at the breakpoints, thinned to equal steps of their rank."""

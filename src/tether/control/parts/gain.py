@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.gains import Gain, PolicyMeans
+from tether.control.gains import DEFAULT_INTERVAL, SHARED_DRAWS_NOTE, Gain, PolicyMeans
 from tether.control.parts.gain_sums import PolicyWeights, SumChanges, SumGains, SumMoves
 from tether.control.parts.weights import WeightsOfPart
 from tether.control.weighted_means import (
@@ -25,6 +25,55 @@ if TYPE_CHECKING:
 def gain_in_parts(found: Calibration, problem: ProblemInParts, confidence: float) -> Gain:
     """Estimate rewards, losses and the share of decisions that change."""
     return _Estimates(found, problem, confidence).gain()
+
+
+def changed_in_parts(
+    problem: ProblemInParts, weights: WeightsOfPart, log_beta: float, sums: Floats
+) -> float | None:
+    """The share of decisions that change, from the sums of `SumRows` at a beta; None if unknown."""
+    rows, policies = len(problem.log), PolicyWeights(weights, log_beta)
+    totals = (float(sums[2]), float(sums[0]), 0.0)
+    none: tuple[tuple[float, ...], ...] = ((), (), ())
+    (second,) = problem.log.reduce(SumMoves(policies, (), totals, none, none))
+    mean, square = linearized(problem, policies, totals[:2], second.logs)
+    return changed_mean(rows, mean, square, DEFAULT_INTERVAL).mean
+
+
+def linearized(
+    problem: ProblemInParts, policies: PolicyWeights, log_totals: tuple[float, ...], less: Floats
+) -> tuple[float, float]:
+    """The mean and the mean square of the linearized share of decisions that change."""
+    log_rows = np.log(len(problem.log))
+    safe, tethered = (float(total - log_rows) for total in log_totals)
+    parts: Floats = np.exp(less)
+    kernel = SumChanges(policies, (safe, tethered), (float(parts[0]), float(parts[1])))
+    (found,) = problem.log.reduce(kernel)
+    positive, negative, square = np.exp(found.logs - log_rows).tolist()
+    return positive - negative, square
+
+
+def changed_mean(rows: int, mean: float, square: float, confidence: float) -> WeightedMean:
+    """The share of decisions that change, with its interval."""
+    if rows < LEAST_EFFECTIVE_ROWS:
+        why = f"the log is worth {rows:.3g} rows of this policy, too few to tell"
+        return WeightedMean(None, None, None, float(rows), why)
+    added = student_quantile(confidence, np.inf) ** 2
+    center = (rows * mean + added / 2) / (rows + added)
+    squares = max(square - 2 * center * mean + center**2, 0.0) / rows
+    low, high = bounded_interval(rows, center, squares, 1.0, confidence)
+    return WeightedMean(min(max(mean, low), high), low, high, float(rows))
+
+
+def bounded_interval(
+    effective: float, center: float, squares: float, bound: float, confidence: float
+) -> tuple[float, float]:
+    """Agresti and Coull's interval, as in `weighted_means`; `squares` is Σ s²·(v − center)²."""
+    added = student_quantile(confidence, np.inf) ** 2
+    total = effective + added
+    seen = effective * effective * squares
+    variance = (seen + added / 2 * (center**2 + (bound - center) ** 2)) / total
+    half = float(np.sqrt(added * variance / total))
+    return float(max(center - half, 0.0)), float(min(center + half, bound))
 
 
 class _Estimates:
@@ -83,7 +132,12 @@ class _Estimates:
     def _notes(self) -> list[str]:
         if not self.problem.log.has_draws or self.problem.family.normalized:
             return []
-        return ["weights come from draws: the share of decisions that change is a little too large"]
+        notes = [
+            "weights come from draws: the share of decisions that change is a little too large"
+        ]
+        if self.problem.sharing:
+            notes.append(SHARED_DRAWS_NOTE)
+        return notes
 
     def _means(self, q: int) -> PolicyMeans:
         exact = self.problem.family.normalized or self.problem.log.has_tables
@@ -103,7 +157,7 @@ class _Estimates:
                 half = student_quantile(self.confidence, effective - 1) * self._error(q, p)
             return WeightedMean(mean, mean - half, mean + half, effective)
         squares = float(np.exp(self.moves[q, 12 + p]))
-        low, high = self._bounded(effective, self.centers[p, q], squares, bound)
+        low, high = bounded_interval(effective, self.centers[p, q], squares, bound, self.confidence)
         return WeightedMean(min(max(mean, low), high), low, high, effective)
 
     def _difference(self, q: int) -> WeightedMean:
@@ -134,17 +188,6 @@ class _Estimates:
         center = (effective * self.mean[p, q] + added * bound / 2) / (effective + added)
         return float(center)
 
-    def _bounded(
-        self, effective: float, center: float, squares: float, bound: float
-    ) -> tuple[float, float]:
-        """Agresti and Coull's interval, as in `weighted_means`; `squares` is Σ s²·(v − center)²."""
-        added = student_quantile(self.confidence, np.inf) ** 2
-        total = effective + added
-        seen = effective * effective * squares
-        variance = (seen + added / 2 * (center**2 + (bound - center) ** 2)) / total
-        half = float(np.sqrt(added * variance / total))
-        return max(center - half, 0.0), min(center + half, bound)
-
     def _why_unknown(self, p: int, effective: float, normalized: bool) -> str | None:
         if effective < LEAST_EFFECTIVE_ROWS:
             return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
@@ -159,26 +202,14 @@ class _Estimates:
         return None
 
     def _changed(self) -> WeightedMean:
-        rows = float(self.rows)
+        rows = self.rows
         if self.found.log_beta == -np.inf:
-            return WeightedMean(0.0, 0.0, 0.0, rows)
+            return WeightedMean(0.0, 0.0, 0.0, float(rows))
         if rows < LEAST_EFFECTIVE_ROWS:
-            why = f"the log is worth {rows:.3g} rows of this policy, too few to tell"
-            return WeightedMean(None, None, None, rows, why)
+            return changed_mean(rows, 0.0, 0.0, self.confidence)
         if self.changed_logs is not None:
             mean, square = np.exp(self.changed_logs - np.log(rows)).tolist()
         else:
-            mean, square = self._linearized()
-        added = student_quantile(self.confidence, np.inf) ** 2
-        center = (rows * mean + added / 2) / (rows + added)
-        squares = max(square - 2 * center * mean + center**2, 0.0) / rows
-        low, high = self._bounded(rows, center, squares, 1.0)
-        return WeightedMean(min(max(mean, low), high), low, high, rows)
-
-    def _linearized(self) -> tuple[float, float]:
-        log_means = tuple(float(total - np.log(self.rows)) for total in self.log_total[:2])
-        parts: Floats = np.exp(self.less)
-        kernel = SumChanges(self.policies, log_means, (float(parts[0]), float(parts[1])))  # type: ignore[arg-type]
-        (found,) = self.problem.log.reduce(kernel)
-        positive, negative, square = np.exp(found.logs - np.log(self.rows)).tolist()
-        return positive - negative, square
+            totals = tuple(self.log_total[:2].tolist())
+            mean, square = linearized(self.problem, self.policies, totals, self.less)
+        return changed_mean(rows, mean, square, self.confidence)

@@ -18,6 +18,8 @@ from tether.control.parts.rows import LogPart
 from tether.control.parts.weights import WeightsOfPart
 
 THREE_POLICIES = ("safe", "tethered", "optimized")
+LEAST_REST = 0.5
+"""A row with more than the rest of the weights leaves too few rows to state anything."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,10 @@ class SumMoves:
         shares = [np.exp(w - total) for w, total in zip(weights, self.log_totals, strict=True)]
         terms: list[Floats] = []
         for q, value in enumerate(values):
+            # Nothing is stated of a policy of which one row is nearly all that the log has.
             moves = [
-                share * (value - self.means[p][q]) / (1 - share) for p, share in enumerate(shares)
+                share * (value - self.means[p][q]) / np.maximum(1 - share, LEAST_REST)
+                for p, share in enumerate(shares)
             ]
             moves.append(moves[1] - moves[0])
             for each in moves:

@@ -47,6 +47,13 @@ class CertificationInParts:
                 "log_logged in tether.Log.scan; if every action was drawn from the mixture itself, "
                 "log_logged is the column of log_mix"
             )
+        if problem.sharing:
+            raise ValueError(
+                f"confidence needs draws of its own for every row, but {problem.sharing} of "
+                f"{len(problem.log)} rows have the same stored draws as another row: give "
+                f"{problem.family.max_draws} fresh draws of each policy for every row, or tables "
+                f"of all actions"
+            )
         problem.check_rows()
         direct = problem.family.normalized or not problem.log.contextual
         self.weights = WeightsOfPart(problem.family, problem.test_weight, problem.blend, direct)

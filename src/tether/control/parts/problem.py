@@ -63,6 +63,12 @@ class ProblemInParts:
         return not (self.family.normalized or self.log.contextual)
 
     @property
+    def sharing(self) -> int:
+        """How many rows have the same draws as another one, where weights average over draws."""
+        shared = None if self.family.normalized else self.log.survey.shared
+        return 0 if shared is None else shared.shared
+
+    @property
     def actions(self) -> int | None:
         """How many actions the tables of the log list."""
         return self.log.survey.actions

@@ -23,7 +23,10 @@ class BetOnRatios:
 
     def of(self, part: LogPart) -> Capitals:
         """The capitals after the rows of a part; no stake can lose everything."""
-        gains = ratio_gains(part.log_ratio, self.room)
+        ratio = part.log_ratio
+        if part.acting is not None:
+            ratio = part.log_optimized - part.acting.log_logged
+        gains = ratio_gains(ratio, self.room)
         digits = [sum_digits(np.log1p(stake * gains)) for stake in STAKES]
         upper, lower = np.array(digits).T
         return Capitals(upper, lower, np.zeros(len(STAKES), dtype=bool))

@@ -14,6 +14,7 @@ from tether.control.parts.ratio_bins import Bins
 from tether.control.parts.rows import LogPart, ProposalsPart
 from tether.control.parts.term_kernels import BinDraws, candidates, row_base, row_ratio
 from tether.control.parts.weights import WeightsOfPart
+from tether.control.score_checks import SAME_SCORE_TOLERANCE
 
 HEAVIER_MARGIN = 1e-9
 """By how much, in logs, a row must be heavier than the test point to be counted."""
@@ -62,7 +63,7 @@ class SumRows:
         return SummedRows(
             LogSums.of(self._terms(part, rows, base, ratio)),
             float(rows.max()),
-            int((ratio > self.highest_drawn).sum()),
+            int((ratio > self.highest_drawn + SAME_SCORE_TOLERANCE).sum()),
             int((rows > self.log_test + HEAVIER_MARGIN).sum()),
         )
 

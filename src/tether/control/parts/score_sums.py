@@ -13,22 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tether._core.counted_rows import CountedRows
 from tether._core.types import Floats
 from tether.control.parts.log_sum import LogSums
 from tether.control.parts.ratio_bins import union
+from tether.control.parts.row_hashes import FIRST_SEED, SECOND_SEED, Hashes, row_hashes
 from tether.control.parts.rows import TABLE_NAMES, LogPart, ProposalsPart
 from tether.control.score_checks import SAME_SCORE_TOLERANCE
 
-Hashes = NDArray[np.uint64]
+LIKELIEST_SUM = 5
+"""The place of the sum of the likeliest action, of tables."""
 KEPT_HASHES = 4096
 """How many of the smallest hashes are kept: so many distinct rows are counted exactly."""
-FIRST_SEED, SECOND_SEED = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,11 @@ class ScoreSums:
 
 @dataclass(frozen=True)
 class SumScores:
-    """The sums of a log: ratio and its square, overlap, and both of tables."""
+    """The sums of a log: ratio and its square, overlap, and both of tables.
+
+    Of tables also the likeliest action, and the last two are ratio to the policy that acted and its
+    square, where it is stated.
+    """
 
     def of(self, part: LogPart) -> ScoreSums:
         """Those of a part."""
@@ -83,6 +86,10 @@ class SumScores:
             safe, optimized = part.log_safe_all, part.log_optimized_all
             listed = safe if part.log_mix_all is None else part.log_mix_all
             terms += [np.minimum(safe, optimized).ravel(), optimized[listed > -np.inf]]
+            terms.append(optimized.max(axis=1))
+        if part.acting is not None:
+            acted = part.log_optimized - part.acting.log_logged
+            terms += [acted, 2 * acted]
         columns = [part.log_safe, part.log_optimized, part.log_mix, part.reward]
         columns += list(part.loss.values())
         of_context = [getattr(part, name) for name in TABLE_NAMES]
@@ -118,10 +125,10 @@ def _summed(
 ) -> ScoreSums:
     with np.errstate(invalid="ignore"):
         same = (safe == optimized) | (np.abs(safe - optimized) < SAME_SCORE_TOLERANCE)
-    scores = _hashes([safe, optimized], FIRST_SEED)
-    whole = [_hashes(columns, seed) for seed in (FIRST_SEED, SECOND_SEED)]
+    scores = row_hashes([safe, optimized], FIRST_SEED)
+    whole = [row_hashes(columns, seed) for seed in (FIRST_SEED, SECOND_SEED)]
     listed = [column for column in of_context if column is not None]
-    contexts = _hashes(listed, FIRST_SEED) if listed else None
+    contexts = row_hashes(listed, FIRST_SEED) if listed else None
     return ScoreSums(
         rows=len(safe),
         sums=LogSums.of(terms),
@@ -145,28 +152,3 @@ def _smallest(hashes: Hashes) -> Hashes:
         if len(distinct) >= KEPT_HASHES:
             return distinct[:KEPT_HASHES]
     return np.unique(hashes)[:KEPT_HASHES]
-
-
-def _hashes(columns: Sequence[Floats | None], seed: int) -> Hashes:
-    """One hash per row of all columns that there are."""
-
-    def add(state: Hashes, column: Floats) -> Hashes:
-        return _mixed(state ^ (column + 0.0).view(np.uint64))
-
-    with np.errstate(over="ignore"):
-        given = [column for column in columns if column is not None]
-        rows = len(given[0])
-        flat = [
-            np.ascontiguousarray(part)
-            for column in given
-            for part in ([column] if column.ndim == 1 else column.T)
-        ]
-        return reduce(add, flat, np.full(rows, seed, dtype=np.uint64))
-
-
-def _mixed(values: Hashes) -> Hashes:
-    """A bijection of 64-bit integers that spreads every bit (the finalizer of SplitMix64)."""
-    values = values + np.uint64(FIRST_SEED)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether._core import records
 from tether._core.digests import content_digest
 from tether._version import __version__
+from tether.control.parts.in_parts import LogKernel
 from tether.control.parts.problem import ProblemInParts
 from tether.control.parts.rows import Range
 from tether.control.parts.score_sums import ScoreSums, SumDrawnScores, SumScores
@@ -17,16 +20,26 @@ from tether.control.repeated_rows import copies_in_words, implausible_rows
 from tether.control.score_checks import (
     SAME_SCORE_TOLERANCE,
     compare_overlaps,
+    deviation_of_sums,
     mean_ratio_warnings,
 )
 
 
-def read_scores(problem: ProblemInParts) -> tuple[ScoreSums, ScoreSums | None]:
+class ReadScores(NamedTuple):
+    """The sums of the log and of the proposals, and what else was read in the same pass."""
+
+    log: ScoreSums
+    drawn: ScoreSums | None
+    others: tuple[Any, ...]
+
+
+def read_scores(problem: ProblemInParts, *others: LogKernel) -> ReadScores:
     """The sums of the log and of the proposals; one pass over each."""
-    (log,) = problem.log.reduce(SumScores(), reward=True)
-    if problem.proposals is None:
-        return log, None
-    return log, problem.proposals.reduce(SumDrawnScores())[0]
+    log, *read = problem.log.reduce(SumScores(), *others, reward=True)
+    drawn = None
+    if problem.proposals is not None:
+        (drawn,) = problem.proposals.reduce(SumDrawnScores())
+    return ReadScores(log, drawn, tuple(read))
 
 
 def score_warnings_in_parts(
@@ -86,11 +99,11 @@ def _identical_or_constant(
 
 def _mean_ratio(problem: ProblemInParts, log: ScoreSums) -> Iterator[str]:
     logs = log.sums.logs - np.log(log.rows)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, square = np.exp(logs[:2])
-        error = float(np.sqrt(max(square - mean**2, 0.0) / log.rows))
+    with np.errstate(over="ignore"):
+        mean, square = np.exp(logs[:2]).tolist()
+    error = deviation_of_sums(mean, square) / math.sqrt(log.rows)
     possible = float(np.exp(logs[4])) if problem.log.has_tables else 1.0
-    yield from mean_ratio_warnings(float(mean), error, log.rows, possible)
+    yield from mean_ratio_warnings(mean, error, log.rows, possible)
 
 
 def copies_in_parts(problem: ProblemInParts, log: ScoreSums) -> str | None:

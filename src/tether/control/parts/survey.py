@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tether._core.kernels import merge_all
 from tether._core.types import Floats
+from tether.control.parts.row_hashes import FIRST_SEED, row_hashes
 from tether.control.parts.rows import LogPart, ProposalsPart, Range, value_range
+from tether.control.parts.shared_draws import SharedDraws
 from tether.control.score_checks import MIN_ROWS_OF_PROBABILITIES, refuse_probabilities
 
 NO_RANGE: Range = (np.inf, -np.inf)
@@ -28,6 +31,8 @@ class LogSurvey:
     ratio: Range
     """The range of finite log ratios of the rows."""
     log_base: Range
+    acted_ratio: float = -np.inf
+    """The largest log ratio of a row to the policy that acted, where it is known."""
     drawn_ratio: Range = NO_RANGE
     """The range of finite log ratios in tables, or of stored draws."""
     zeros: bool = False
@@ -37,8 +42,12 @@ class LogSurvey:
     common: bool = True
     """Whether some action of tables or draws is possible under both policies."""
     actions: int | None = None
+    listed_safe: Range = NO_RANGE
+    """The range of log_safe in tables."""
     draws: tuple[int, int] | None = None
     """How many stored draws of the safe and of the optimized policy each row has."""
+    shared: SharedDraws | None = None
+    """How many rows have the same stored draws."""
 
     @classmethod
     def of(cls, part: LogPart) -> LogSurvey:
@@ -52,6 +61,7 @@ class LogSurvey:
             "scores": scores,
             "ratio": finite_range(part.log_ratio, part.ratio_range),
             "log_base": value_range(base),
+            "acted_ratio": _acted_ratio(part),
             "zeros": zeros,
         }
         listed = listed_scores(part)
@@ -67,10 +77,13 @@ class LogSurvey:
             }
         if part.log_safe_all is not None:
             found["actions"] = part.log_safe_all.shape[1]
+            found["listed_safe"] = value_range(part.log_safe_all)
         if part.draws:
             found["draws"] = tuple(
                 part.draws[f"{policy}_draws.log_safe"].shape[1] for policy in ("safe", "optimized")
             )
+            drawn_columns = [part.draws[name] for name in sorted(part.draws)]
+            found["shared"] = SharedDraws.of(row_hashes(drawn_columns, FIRST_SEED))
         return cls(**found)  # type: ignore[arg-type]
 
     def merge(self, other: LogSurvey) -> LogSurvey:
@@ -88,12 +101,15 @@ class LogSurvey:
             scores=(join(self.scores[0], other.scores[0]), join(self.scores[1], other.scores[1])),
             ratio=join(self.ratio, other.ratio),
             log_base=join(self.log_base, other.log_base),
+            acted_ratio=max(self.acted_ratio, other.acted_ratio),
             drawn_ratio=join(self.drawn_ratio, other.drawn_ratio),
             zeros=self.zeros or other.zeros,
             outside=self.outside or other.outside,
             common=self.common or other.common,
             actions=self.actions,
+            listed_safe=join(self.listed_safe, other.listed_safe),
             draws=self.draws,
+            shared=merge_all((self.shared, other.shared)),
         )
 
     def check(self) -> None:
@@ -180,6 +196,12 @@ def finite_range(values: Floats, all_values: Range | None = None) -> Range:
         float(values.min(initial=np.inf, where=finite)),
         float(values.max(initial=-np.inf, where=finite)),
     )
+
+
+def _acted_ratio(part: LogPart) -> float:
+    if part.acting is not None:
+        return float((part.log_optimized - part.acting.log_logged).max())
+    return part.ratio_range[1] if part.log_mix is None else -np.inf
 
 
 def listed_scores(part: LogPart) -> tuple[Floats, Floats] | None:
