@@ -18,7 +18,7 @@ import numpy as np
 from tether._core.types import Floats
 from tether.control.densities import BudgetedDensities
 from tether.control.problem import Problem
-from tether.control.weighted_means import mean_clearly_below_one
+from tether.control.weighted_means import mean_clearly_below_one, why_not_shown
 
 LOG_UNSEEN = math.log(math.log(20))
 """Log of n times the probability of actions that are in none of n rows with a chance of 5 %."""
@@ -32,17 +32,24 @@ def why_missing(problem: Problem, log_beta: float, log_tethered: Floats) -> str 
         return None
     budgeted = isinstance(problem.densities, BudgetedDensities)
     if problem.family.normalized or problem.log.log_safe_all is not None or budgeted:
-        mean = mean_clearly_below_one(log_tethered)
-        return None if mean is None else f"the log shows about {mean:.0%} of what this policy does"
+        return why_not_shown(mean_clearly_below_one(log_tethered))
     if not problem.family.clips or not problem.normalizer_cancels:
         return None
-    shown = mean_clearly_below_one(problem.log.log_optimized - problem.log_mix)
+    shown = mean_clearly_below_one(problem.given_log.log_optimized - problem.log_mix)
     if shown is None:
         return None
+    kernel = np.minimum(problem.log_ratio, log_beta) + problem.log_base
     with np.errstate(over="ignore"):
-        kernel = np.minimum(problem.log_ratio, log_beta) + problem.log_base
-        seen = float(np.exp(kernel).mean())
-        missing = min(1 - shown, float(np.exp(log_beta + LOG_UNSEEN - np.log(len(kernel)))))
+        return why_not_seen(shown, float(np.exp(kernel).mean()), log_beta, len(kernel))
+
+
+def why_not_seen(shown: float, seen: float, log_beta: float, rows: int) -> str | None:
+    """What the rows may lack of clip without contexts, if that is not negligible.
+
+    `shown` is the share of the optimized policy that they show, `seen` the mean of the kernel.
+    """
+    with np.errstate(over="ignore"):
+        missing = min(1 - shown, float(np.exp(log_beta + LOG_UNSEEN - np.log(rows))))
     share = missing / (seen + missing)
     if share <= NEGLIGIBLE_MISSING:
         return None

@@ -185,10 +185,21 @@ def _shares(log_weights: Floats) -> tuple[Floats, float]:
     return shares, float(1 / (shares**2).sum())
 
 
+def why_too_few(effective: float) -> str | None:
+    """Why rows tell too little of a policy, in words; None where they are enough."""
+    if effective >= LEAST_EFFECTIVE_ROWS:
+        return None
+    return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
+
+
 def _why_unknown(log_weights: Floats, effective: float, normalized: bool) -> str | None:
-    if effective < LEAST_EFFECTIVE_ROWS:
-        return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
-    mean = mean_clearly_below_one(log_weights) if normalized else None
+    if few := why_too_few(effective):
+        return few
+    return why_not_shown(mean_clearly_below_one(log_weights)) if normalized else None
+
+
+def why_not_shown(mean: float | None) -> str | None:
+    """What a mean of weights that is clearly below one says; None without one."""
     return None if mean is None else f"the log shows about {mean:.0%} of what this policy does"
 
 

@@ -63,8 +63,8 @@ class DataFile:
         """The file as Parquet; a ValueError names it where it is none.
 
         Pages are compared with their checksums, in files that have them. With its metadata, the
-        end of the file is not read again. In object storage, the columns of
-        a group of rows are fetched with few requests at the same time.
+        end of the file is not read again. In object storage, the columns of a group of rows are
+        fetched with few requests at the same time.
         """
         try:
             return parquet.ParquetFile(

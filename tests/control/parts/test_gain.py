@@ -5,6 +5,7 @@ import pytest
 
 import tether
 from tests.control.parts.worlds import in_pieces, table_columns
+from tests.control.test_missing_actions import world as world_with_a_rare_action
 
 TABLES = {"log_safe_all": "log_safe_all", "log_optimized_all": "log_optimized_all"}
 
@@ -88,3 +89,29 @@ def test_a_soft_pick_of_a_shortlist_is_said():
     assert np.isposinf(memory.log_beta)
     assert any("soft pick" in each for each in memory.warnings)
     assert found.warnings == memory.warnings
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+@pytest.mark.parametrize("seed", range(6))
+def test_actions_that_are_in_no_row_are_told_as_in_memory(family, seed):
+    rng = np.random.default_rng(seed)
+    made, _ = world_with_a_rare_action(rng, 500, draws=False)
+    columns = {
+        "loss": made.loss["loss"],
+        "log_safe": made.log_safe,
+        "log_optimized": made.log_optimized,
+        "reward": made.reward,
+    }
+    settings = {"alpha": 0.3, "family": family, "test_weight": 30.0}
+    memory = tether.gain(tether.calibrate(made, **settings))
+    log = tether.Log.scan(in_pieces(columns, rng), context=None, reward="reward")
+    found = tether.gain(tether.calibrate(log, **settings))
+    assert str(found) == str(memory)
+    for stated, expected in (
+        (found.reward.tethered, memory.reward.tethered),
+        (found.reward.optimized, memory.reward.optimized),
+        (found.reward.difference, memory.reward.difference),
+        (found.changed, memory.changed),
+    ):
+        assert stated.unknown == expected.unknown
+        assert stated.mean == pytest.approx(expected.mean)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core.types import Floats
 from tether.control.gains import DEFAULT_INTERVAL, SHARED_DRAWS_NOTE, Gain, PolicyMeans
+from tether.control.missing_actions import why_not_seen
 from tether.control.parts.gain_sums import PolicyWeights, SumChanges, SumGains, SumMoves
 from tether.control.parts.weights import WeightsOfPart
 from tether.control.weighted_means import (
@@ -15,6 +17,8 @@ from tether.control.weighted_means import (
     MISSING_STANDARD_ERRORS,
     WeightedMean,
     student_quantile,
+    why_not_shown,
+    why_too_few,
 )
 
 if TYPE_CHECKING:
@@ -54,9 +58,8 @@ def linearized(
 
 def changed_mean(rows: int, mean: float, square: float, confidence: float) -> WeightedMean:
     """The share of decisions that change, with its interval."""
-    if rows < LEAST_EFFECTIVE_ROWS:
-        why = f"the log is worth {rows:.3g} rows of this policy, too few to tell"
-        return WeightedMean(None, None, None, float(rows), why)
+    if few := why_too_few(rows):
+        return WeightedMean(None, None, None, float(rows), few)
     added = student_quantile(confidence, np.inf) ** 2
     center = (rows * mean + added / 2) / (rows + added)
     squares = max(square - 2 * center * mean + center**2, 0.0) / rows
@@ -140,16 +143,14 @@ class _Estimates:
         return notes
 
     def _means(self, q: int) -> PolicyMeans:
-        exact = self.problem.family.normalized or self.problem.log.has_tables
-        policies = [
-            self._mean(p, q, normalized) for p, normalized in enumerate((False, exact, True))
-        ]
+        lacking = (None, self._missing, why_not_shown(self._clearly_below_one(2)))
+        policies = [self._mean(p, q, missing) for p, missing in enumerate(lacking)]
         unknown = next((each for each in (policies[1], policies[0]) if not each.known), None)
         return PolicyMeans(policies[0], policies[1], policies[2], unknown or self._difference(q))
 
-    def _mean(self, p: int, q: int, normalized: bool) -> WeightedMean:
+    def _mean(self, p: int, q: int, missing: str | None) -> WeightedMean:
         effective, mean, bound = float(self.effective[p]), float(self.mean[p, q]), self.bounds[q]
-        if unknown := self._why_unknown(p, effective, normalized):
+        if unknown := why_too_few(effective) or missing:
             return WeightedMean(None, None, None, effective, unknown)
         if bound is None:
             half = np.inf
@@ -188,18 +189,31 @@ class _Estimates:
         center = (effective * self.mean[p, q] + added * bound / 2) / (effective + added)
         return float(center)
 
-    def _why_unknown(self, p: int, effective: float, normalized: bool) -> str | None:
-        if effective < LEAST_EFFECTIVE_ROWS:
-            return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
-        if normalized:
-            with np.errstate(over="ignore"):
-                mean, square = np.exp(
-                    np.array([self.log_total[p], self.log_square[p]]) - np.log(self.rows)
-                )
-            error = np.sqrt(max(square - mean**2, 0.0) / self.rows)
-            if mean + MISSING_STANDARD_ERRORS * error < 1:
-                return f"the log shows about {mean:.0%} of what this policy does"
-        return None
+    @cached_property
+    def _missing(self) -> str | None:
+        """Why the log does not tell what the tethered policy does, as in `missing_actions`."""
+        problem, log_beta = self.problem, self.found.log_beta
+        if log_beta == -np.inf:
+            return None
+        log = problem.log
+        if problem.family.normalized or log.has_tables or log.has_draws:
+            return why_not_shown(self._clearly_below_one(1))
+        if not problem.family.clips or not problem.normalizer_cancels:
+            return None
+        shown = self._clearly_below_one(2)
+        if shown is None:
+            return None
+        with np.errstate(over="ignore"):
+            seen = float(np.exp(self.log_total[1] - np.log(self.rows)))
+        return why_not_seen(shown, seen, log_beta, self.rows)
+
+    def _clearly_below_one(self, p: int) -> float | None:
+        """The mean of a policy's weights where it is below one by more than chance explains."""
+        logs = np.array([self.log_total[p], self.log_square[p]]) - np.log(self.rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, square = np.exp(logs).tolist()
+            error = float(np.sqrt(np.maximum(square - mean**2, 0.0) / self.rows))
+        return mean if mean + MISSING_STANDARD_ERRORS * error < 1 else None
 
     def _changed(self) -> WeightedMean:
         rows = self.rows
@@ -207,6 +221,8 @@ class _Estimates:
             return WeightedMean(0.0, 0.0, 0.0, float(rows))
         if rows < LEAST_EFFECTIVE_ROWS:
             return changed_mean(rows, 0.0, 0.0, self.confidence)
+        if self.changed_logs is None and self._missing:
+            return WeightedMean(None, None, None, float(rows), self._missing)
         if self.changed_logs is not None:
             mean, square = np.exp(self.changed_logs - np.log(rows)).tolist()
         else:
