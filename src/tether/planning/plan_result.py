@@ -99,7 +99,7 @@ class Plan(Described):
 
     Examples
     --------
-    >>> from tether.control import plan
+    >>> from tether.planning import plan
     >>> made = plan(alpha=0.1, safe_risk=0.05, optimized_risk=0.2, rows=1000)
     >>> [(rows, round(beta, 2)) for rows, beta in made.betas]
     [(1000, 1.63)]
