@@ -58,7 +58,7 @@ def test_rows_are_those_after_the_last_with_which_too_few_logs_pass(
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("probability", [0.5, 0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
-    assert_logs_pass_as_planned(world(), probability, scaled(60))
+    assert_logs_pass_as_planned(world(), probability, scaled(30))
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -79,7 +79,7 @@ def test_with_the_rows_as_the_truth_beta_and_stability_are_near_those_of_the_log
 )
 @pytest.mark.parametrize("probability", [0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
-    assert_logs_pass_as_planned(world(), probability, scaled(30))
+    assert_logs_pass_as_planned(world(), probability, scaled(16))
 
 
 def test_contexts_that_differ_are_not_planned_as_if_they_were_alike():

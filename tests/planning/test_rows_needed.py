@@ -25,7 +25,7 @@ WORLDS = [
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("probability", [0.5, 0.9])
 def test_logs_of_the_planned_size_pass_as_often_as_planned(world, probability):
-    assert_logs_pass_as_planned(world(), probability, scaled(60))
+    assert_logs_pass_as_planned(world(), probability, scaled(30))
 
 
 def test_the_alpha_inside_a_promise_grows_with_the_rows():
