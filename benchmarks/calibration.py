@@ -26,7 +26,7 @@ LIMITS = {
     "mix": 3.0,
     "build tables": 1.8,
     "tables": 12.0,
-    "draws": 26.0,
+    "draws": 36.0,
     "print": 11.0,
 }
 """The most passes of processor time: about 1.3 times the most that was measured, with AVX-512 and
