@@ -179,3 +179,30 @@ def test_the_command_line_takes_addresses(log, tmp_path):
     lost = run("calibrate", f"s3://company/nothing{options}", *call)
     assert lost.exit_code == 2
     assert "there are no Parquet files at 's3://company/nothing'" in one_line(lost)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("nothing", (), "there are no Parquet files at 's3://company/nothing'"),
+        ("log", ("--loss", "harm"), "has no column 'harm'"),
+        ("log", ("--where", "hour = 3"), "there is no column 'hour'"),
+        ("log", ("--log-safe", "loss"), "log_safe must hold log-probabilities"),
+    ],
+)
+def test_errors_of_the_command_line_show_no_secret(log, path, options, message):
+    address = f"s3://{KEY}:{SECRET}@company/{path}{log[2]}"
+    done = run("calibrate", address, "--alpha", "0.25", "--no-context", *options)
+    assert done.exit_code == 2, done.output
+    assert message in one_line(done)
+    assert SECRET not in done.output
+
+
+def test_filtering_reads_files_of_this_machine(log, tmp_path):
+    _, address, options = log
+    found = tether.gcrc(tether.Claims(np.arange(40) / 40, [0, 1] * 20, range(0, 41, 2)), alpha=0.9)
+    found.save(tmp_path / "found.json")
+    threshold = ("--threshold", tmp_path / "found.json", "--score", "log_safe")
+    done = run("filter", f"{address}{options}", *threshold, "--out", tmp_path / "kept.parquet")
+    assert done.exit_code == 2
+    assert "is in object storage, and tether filter reads files of this machine" in one_line(done)

@@ -28,6 +28,7 @@ from tether.cli.probability_columns import DoubtfulColumnsError, ProbabilityColu
 from tether.cli.scanned_paths import (
     column_types,
     is_in_parts,
+    is_in_storage,
     location,
     require_parquet,
     row_condition,
@@ -245,7 +246,8 @@ def _read(
 
 @contextmanager
 def _naming_the_file(path: Path, stated: ProbabilityColumns | None = None) -> Iterator[None]:
-    """Say in which file an error is."""
+    """Say in which file an error is; errors of files in object storage do so themselves."""
+    name = location(path)
     try:
         yield
     except ContextsNotStatedError:
@@ -254,12 +256,13 @@ def _naming_the_file(path: Path, stated: ProbabilityColumns | None = None) -> It
         made = {"log_safe", "log_optimized"} if stated is not None and stated.names else set()
         known = [name for name in error.known if name not in made]
         told = NoSuchColumnError(error.argument, error.name, known)
-        raise ValueError(f"{path}: {told}{_naming_options(error.argument, stated)}") from error
+        raise ValueError(f"{name}: {told}{_naming_options(error.argument, stated)}") from error
     except (TooManyRowsError, DoubtfulColumnsError):  # the first is no error if read in parts
         raise
     except (ValueError, TypeError) as error:
         message = with_option(str(error))
-        raise ValueError(message if str(path) in message else f"{path}: {message}") from error
+        named = name in message or (is_in_storage(path) and "://" in message)
+        raise ValueError(message if named else f"{name}: {message}") from error
 
 
 @contextmanager
