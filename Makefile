@@ -7,8 +7,6 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_optimization routing \
   logged_bandit peers
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-# One more than there are processors: many tests wait for processes that they start.
-WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 # Packages are compiled to bytecode when they are first imported. Images of containers often forbid
 # it, and then every process that a test starts would compile all of its packages anew.
@@ -39,17 +37,17 @@ types: $(VENV)/test
 	$(BIN)/mypy
 
 unit: $(VENV)/test
-	$(ALONE) $(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal
 
 # A live vLLM on the processor, in an environment of its own (2 GB).
 test-vllm: $(VENV)/test .venv-vllm/ready
 	TETHER_VLLM=$(CURDIR)/.venv-vllm/bin/vllm $(ALONE) $(BIN)/pytest tests/llm/live
 
 coverage: $(VENV)/test
-	$(ALONE) $(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report term
+	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report term
 
 endurance: $(VENV)/test
-	TETHER_TEST_SCALE=10 $(ALONE) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow
+	TETHER_TEST_SCALE=10 $(ALONE) $(BIN)/pytest -n 2 --dist worksteal -m slow
 	$(ALONE) $(BIN)/python -m benchmarks.bad_inputs
 
 bench: $(VENV)/bench
