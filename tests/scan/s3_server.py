@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, Queue
 
 RCLONE = Path(sys.executable).parent / "rclone"
-KEY, SECRET = "reader", "a-secret-of-the-tests"
+KEY, SECRET = "reader", "a/secret+of/the=tests"
 STARTS_WITHIN = 60.0
 """How many seconds the server may take to say its port."""
 

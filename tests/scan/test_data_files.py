@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyarrow import parquet
+from pyarrow import fs, parquet
 
 import tether
 from tests.cli.command_line import one_line, run
@@ -92,6 +93,58 @@ def test_globs_of_addresses_find_what_globs_of_paths_find(log):
         assert {file.name.removeprefix(f"{address}/") for file in there} == here
 
 
+@pytest.mark.parametrize(
+    "pattern", ["*", "**", "**/*.parquet", "*/*.parquet", "*/", "**/", ".*", "**/.*", "[.]*"]
+)
+def test_globs_of_addresses_find_hidden_files_as_globs_of_paths_do(log, pattern):
+    folder, address, options = log
+    for name in ("top.parquet", ".part.parquet", ".trash/part.parquet", "day=1/.old/part.parquet"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(folder / "day=1" / "part.parquet", folder / name)
+
+    def names(root, query=""):
+        try:
+            found = find_files(f"{root}/{pattern}{query}")
+        except FileNotFoundError:
+            return set()
+        return {file.name.removeprefix(f"{root}/") for file in found}
+
+    assert names(address, options) == names(folder)
+
+
+@pytest.mark.parametrize("name", ["late [1].parquet", "run[1]/part.parquet", "100%.parquet"])
+def test_signs_in_a_name_are_read_as_they_are_if_there_is_such_a_file(log, name):
+    folder, address, options = log
+    for each in (name, name.replace("[1]", "1")):
+        (folder / each).parent.mkdir(exist_ok=True)
+        shutil.copy(folder / "day=1" / "part.parquet", folder / each)
+    for path in (f"{folder}/{name}", f"{address}/{name}{options}", f"file://{folder}/{name}"):
+        (found,) = find_files(path)
+        assert found.path.endswith(f"/log/{name}")
+
+
+def test_signs_of_a_glob_that_are_written_as_numbers_stand_for_themselves(log):
+    folder, address, options = log
+    for name in ("a[1] b?.parquet", "a1 bc.parquet"):
+        shutil.copy(folder / "day=1" / "part.parquet", folder / name)
+    (found,) = find_files(f"{address}/*%5B1%5D%20b%3F.parquet{options}")
+    assert found.name == f"{address}/a[1] b?.parquet"
+
+
+def test_the_port_of_a_server_is_part_of_its_address(monkeypatch, tmp_path):
+    asked = []
+    parquet.write_table(pa.table(columns(5)), tmp_path / "p.parquet")
+
+    def from_uri(uri):
+        asked.append(uri)
+        return fs.LocalFileSystem(), str(tmp_path)
+
+    monkeypatch.setattr("tether.scan.data_files.fs.FileSystem", SimpleNamespace(from_uri=from_uri))
+    find_files("hdfs://namenode:8020/log@home")
+    find_files("hdfs://me@namenode:8020/log")
+    assert asked == ["hdfs://namenode:8020/log%40home", "hdfs://me@namenode:8020/log"]
+
+
 def test_spaces_and_signs_in_names_of_folders_are_read_as_they_are(storage):
     root, options = storage
     folder = root / "company" / "my log@home" / "a b=c"
@@ -132,6 +185,8 @@ def test_an_address_that_cannot_be_read_is_an_error_without_its_secret(storage, 
         find_files(address.format(options=storage[1]))
     assert "secret" not in str(told.value)
     assert "//company/log' cannot be read" in str(told.value)
+    assert told.value.__cause__ is None  # which may show all of the address
+    assert told.value.__suppress_context__
 
 
 def test_a_file_that_is_written_again_between_passes_is_an_error(log):
@@ -141,6 +196,37 @@ def test_a_file_that_is_written_again_between_passes_is_an_error(log):
     parquet.write_table(pa.table(columns(401, seed=2)), folder / "day=2" / "part.parquet")
     with pytest.raises(ValueError, match=r"day=2/part\.parquet: the file has changed"):
         found.stability  # noqa: B018
+
+
+def test_a_file_of_the_same_size_and_second_is_another_one(log):
+    folder, address, options = log
+    file = folder / "day=2" / "part.parquet"
+    content, plain = columns(400, seed=2), {"compression": "none", "use_dictionary": False}
+    parquet.write_table(pa.table(content), file, **plain)
+    size, second = file.stat().st_size, 1_700_000_000 * 10**9
+    os.utime(file, ns=(second, second))
+    scanned = tether.Log.scan(f"{address}{options}", context=None)
+    found = tether.calibrate(scanned, alpha=0.25)
+    content["loss"] = np.roll(content["loss"], 1)
+    parquet.write_table(pa.table(content), file, **plain)
+    assert file.stat().st_size == size
+    os.utime(file, ns=(second, second + 1))
+    with pytest.raises(ValueError, match=r"day=2/part\.parquet: the file has changed"):
+        found.stability  # noqa: B018
+
+
+def test_a_server_that_is_gone_has_not_removed_the_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    (tmp_path / "company").mkdir()
+    parquet.write_table(pa.table(columns(5)), tmp_path / "company" / "p.parquet")
+    with s3_server(tmp_path) as options:
+        (file,) = find_files(f"s3://company/p.parquet{options}")
+        assert file.state()
+        (tmp_path / "company" / "p.parquet").unlink()
+        assert file.state() is None
+    with pytest.raises(ValueError, match=r"^s3://company/p\.parquet: cannot be read: .*connect"):
+        file.state()
 
 
 def test_copies_in_object_storage_are_told(log):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from pyarrow import fs, parquet
@@ -23,12 +23,19 @@ from pyarrow import fs, parquet
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 """The names of files that are read from a folder end with one of these."""
 ADDRESS = re.compile(
-    r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+)://(?P<credentials>[^/?@]*@)?(?P<path>[^?]*)"
-    r"(?P<options>\?.*)?"
+    r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+)://"
+    r"(?P<credentials>[^/?@]*@|[^/?@:]*:(?!\d{1,5}/)[^?@]*@)?(?P<path>[^?]*)(?P<options>\?.*)?"
 )
-"""A file system, a path in it, and options such as ?region=eu-west-1."""
+"""A file system, a path in it, and options such as ?region=eu-west-1.
+
+Keys of Amazon and Azure may contain slashes; after the port of a server, one begins the path.
+"""
 MAGIC = re.compile(r"[*?[]")
 """What a glob contains, and a path does not."""
+ENCODED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
+"""Characters of an address that are written as numbers."""
+LONE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
+"""A % that stands for itself."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +55,26 @@ class DataFile:
     def __str__(self) -> str:
         return self.name
 
-    def state(self) -> tuple[int, int] | None:
-        """The size and the time of the last change, which both change when it is written again.
+    def state(self) -> tuple[Any, ...] | None:
+        """What changes when the file is written again; None where there is no file any more.
 
-        None where there is no file any more.
+        The size and the time of the last change. Object storage counts whole seconds, but most
+        of it has a tag of the content.
         """
         try:
+            if not self.is_local and (tag := self._tag()):
+                return tag
             found = self.filesystem.get_file_info(self.path)
-        except OSError:
+        except FileNotFoundError:
             return None
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{self}: cannot be read: {one_line(error)}") from error
         return (found.size, found.mtime_ns) if found.is_file else None
+
+    def _tag(self) -> tuple[bytes, ...]:
+        with self.stream() as stream:
+            said = stream.metadata() or {}
+        return tuple(value for name, value in said.items() if name.lower() == "etag")
 
     def open(self, metadata: parquet.FileMetaData | None = None) -> parquet.ParquetFile:
         """The file as Parquet; a ValueError names it where it is none.
@@ -124,12 +141,17 @@ def _stored_files(address: re.Match[str]) -> list[DataFile]:
     """The files of an address: of a folder if it ends in none, or of those that fit a glob."""
     scheme, path = address["scheme"].lower(), address["path"].rstrip("/")
     credentials = address["credentials"] or ""
+    secret = f"{_quoted(credentials[:-1], safe='')}@" if credentials else ""
     magic = MAGIC.search(path)
     above = path if magic is None else path[: magic.start()].rpartition("/")[0]
     try:
         filesystem, root = fs.FileSystem.from_uri(
-            f"{scheme}://{credentials}{quote(above, safe='/%')}{address['options'] or ''}"
+            f"{scheme}://{secret}{_quoted(above)}{address['options'] or ''}"
         )
+        if above and magic is not None:  # which may be a name, as on a disk
+            named = root + unquote(path[len(above) :])
+            if filesystem.get_file_info(named).type is not fs.FileType.NotFound:
+                root, magic = named, None
         found = filesystem.get_file_info(root)
         single = found.is_file and magic is None
         inside = [found] if single else []
@@ -137,10 +159,15 @@ def _stored_files(address: re.Match[str]) -> list[DataFile]:
             selected = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
             inside = [each for each in selected if each.is_file]
     except (pa.ArrowException, OSError) as error:
-        reason = one_line(error).replace(credentials, "") if credentials else one_line(error)
-        raise ValueError(f"source: {_shown(address[0])!r} cannot be read: {reason}") from error
+        reason = one_line(error)
+        if credentials:
+            reason = reason.replace(secret, "").replace(credentials, "")
+        raise ValueError(f"source: {_shown(address[0])!r} cannot be read: {reason}") from (
+            None if credentials else error
+        )
     if magic is not None:
-        pattern = path[len(above) :].strip("/").split("/")
+        below = address["path"][len(above) :].lstrip("/")
+        pattern = ENCODED.sub(lambda found: glob.escape(unquote(found[0])), below).split("/")
         inside = [each for each in inside if _fits(_below(each.path, root), pattern)]
     elif not single:
         inside = [each for each in inside if _is_data(_below(each.path, root))]
@@ -151,17 +178,30 @@ def _stored_files(address: re.Match[str]) -> list[DataFile]:
     ]
 
 
+def _quoted(text: str, safe: str = "/") -> str:
+    """A part of an address with its special characters as numbers, which some may be already."""
+    return quote(LONE_PERCENT.sub("%25", text), safe=f"{safe}%:")
+
+
 def _below(path: str, root: str) -> tuple[str, ...]:
     """The folders and the name of a file below a root."""
     return tuple(path.removeprefix(root).strip("/").split("/"))
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path fits a glob; ** stands for any number of folders."""
+    """Whether a path fits a glob; ** stands for any number of folders.
+
+    What is hidden is found, as on a disk, only by a pattern that begins with a dot too.
+    """
     if not pattern or not parts:
         return not pattern and not parts
+    hidden = parts[0].startswith(".")
     if pattern[0] == "**":
-        return len(pattern) == 1 or _fits(parts, pattern[1:]) or _fits(parts[1:], pattern)
+        if len(pattern) == 1:
+            return not any(part.startswith(".") for part in parts)
+        return _fits(parts, pattern[1:]) or (not hidden and _fits(parts[1:], pattern))
+    if hidden and not pattern[0].startswith("."):
+        return False
     return fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
 
 

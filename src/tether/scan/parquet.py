@@ -59,7 +59,7 @@ class Parquet:
         self.files = find_files(path)
         self.where, self.threads = where, threads
         self._folders = {} if where is None else folder_types(each.path for each in self.files)
-        self._states: dict[str, tuple[int, int] | None] = {}
+        self._states: dict[str, tuple[Any, ...] | None] = {}
         self._kinds: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self.names: list[str] = list(self.files[0].open().schema_arrow.names)
