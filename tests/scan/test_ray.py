@@ -116,6 +116,18 @@ def test_an_error_in_a_worker_names_the_file(cluster, tmp_path):
         tether.gcrc(claims, alpha=0.2)
 
 
+def test_a_file_that_is_written_again_between_passes_is_an_error(cluster, tmp_path):
+    from tether.scan import ray as on_ray
+
+    write_claims(tmp_path, n_files=3)
+    source = on_ray.source(str(tmp_path))
+    kernel = DiesOnce(tmp_path / "never")
+    assert source.reduce(kernel).rows == 2400
+    parquet.write_table(pa.table({"score": np.full(7, 0.5)}), tmp_path / "1.parquet")
+    with pytest.raises(ValueError, match=r"1\.parquet: the file has changed"):
+        source.reduce(kernel)
+
+
 def make_policies():
     return tether.Gaussian(0.0), tether.Gaussian(1.0)
 

@@ -113,7 +113,7 @@ class Parquet:
     def _pieces(self, kernel: Kernel) -> Iterator[Piece]:
         """All groups of rows of all files, or whole files for a kernel that needs them."""
         for file in self.files:
-            self._require_unchanged(file)
+            self.require_unchanged(file)
             start, metadata = 0, file.open().metadata
             if needs_whole_parts(kernel):
                 yield Piece(file, metadata, None, 0)
@@ -122,8 +122,8 @@ class Parquet:
                 yield Piece(file, metadata, group, start)
                 start += metadata.row_group(group).num_rows
 
-    def _require_unchanged(self, file: DataFile) -> None:
-        """Raise if a file was written again, or removed, since the first pass."""
+    def require_unchanged(self, file: DataFile) -> DataFile:
+        """The file; raises if it was written again, or removed, since the first pass."""
         now = file.state()
         if self._states.setdefault(file.name, now) != now:
             change = "was removed" if now is None else "has changed"
@@ -131,6 +131,7 @@ class Parquet:
                 f"{file}: the file {change} since the source was opened, and what was computed "
                 f"from its rows no longer holds: open the source again"
             )
+        return file
 
     def _summary(self, kernel: Kernel, piece: Piece, step: progress.Step) -> Any:
         """The summary of one group of rows."""

@@ -36,8 +36,8 @@ class RayFiles:
     """
 
     def __init__(self, path: Any, *, where: Any = None) -> None:
-        opened = Parquet(path, where=where)
-        self.files, self.where, self.names = opened.files, where, opened.names
+        self._opened = Parquet(path, where=where)
+        self.files, self.where, self.names = self._opened.files, where, self._opened.names
 
     def __repr__(self) -> str:
         return f"RayFiles({len(self.files)} file(s), first {self.files[0]})"
@@ -48,7 +48,8 @@ class RayFiles:
 
         known = ray.put(kernel)
         task = ray.remote(max_retries=RESTARTS)(_summary_of_file)
-        calls = ((task, (known, file, self.where)) for file in self.files)
+        unchanged = map(self._opened.require_unchanged, self.files)
+        calls = ((task, (known, file, self.where)) for file in unchanged)
         with progress.step("reading files", len(self.files)) as step:
             return merge_all(_finished(calls, step))
 
