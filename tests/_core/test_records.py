@@ -1,11 +1,183 @@
 """Records as plain values and JSON files, and back."""
 
+import contextlib
 import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 from tether._core import records, signing
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    risk: float
+    curve: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FoundResult(records.Saved):
+    rows: int
+    beta: float | None
+    rule: Literal["alpha", "promise"]
+    weight: str | float
+    parts: dict[str, Part]
+    by_rows: dict[int, float]
+    means: Mapping[str, tuple[float, float]]
+    table: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    chosen: NDArray[np.bool_]
+    labels: NDArray[np.str_]
+    free: np.ndarray
+    words: tuple[str, ...]
+    contexts: list[Any]
+    best: Part | None = None
+    alive: bool = field(default=True)
+
+
+floats = st.floats(allow_nan=True, allow_infinity=True)
+words = st.text(max_size=8) | st.sampled_from(["inf", "-inf", "nan"])
+
+
+def arrays(kind, elements=None):
+    shapes = hnp.array_shapes(min_dims=1, max_dims=2, min_side=1, max_side=4)
+    return hnp.arrays(kind, shapes | st.just((0,)) | st.just((2, 0)), elements=elements)
+
+
+parts = st.builds(Part, words, floats, arrays(np.float64))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=5,
+)
+results = st.builds(
+    FoundResult,
+    rows=st.integers(),
+    beta=st.none() | floats,
+    rule=st.sampled_from(["alpha", "promise"]),
+    weight=st.sampled_from(["empirical", "analytic"]) | floats,
+    parts=st.dictionaries(words, parts, max_size=3),
+    by_rows=st.dictionaries(st.integers(), floats, max_size=3),
+    means=st.dictionaries(words, st.tuples(floats, floats), max_size=2),
+    table=arrays(np.float64),
+    counts=arrays(np.int64),
+    chosen=arrays(np.bool_),
+    labels=hnp.arrays("U8", 3, elements=words.filter(lambda text: not text.endswith(chr(0)))),
+    free=arrays(np.float64),
+    words=st.lists(words, max_size=3).map(tuple),
+    contexts=st.lists(json_values | words, max_size=3),
+    best=st.none() | parts,
+    alive=st.booleans(),
+)
+
+
+def same(one, other):
+    """Equal in value and in type, NaN to NaN."""
+    if isinstance(one, np.ndarray):
+        kind = isinstance(other, np.ndarray) and one.dtype.kind == other.dtype.kind
+        equal_nan = one.dtype.kind == "f"
+        return kind and np.array_equal(one, other, equal_nan=equal_nan) and one.shape == other.shape
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, (Part, FoundResult)):
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    return one == other or (isinstance(one, float) and math.isnan(one) and math.isnan(other))
+
+
+@given(results)
+def test_a_record_survives_json(found):
+    text = json.dumps(records.encode(found), allow_nan=False)
+    again = records.decode(FoundResult, json.loads(text))
+    assert same(found, again)
+    assert not again.table.flags.writeable
+    assert again.to_dict().keys() == {f.name for f in fields(found)}
+
+
+def example(**changes):
+    curve = np.array([0.5, np.inf, -0.0])
+    values = {
+        **{"rows": 3, "beta": np.inf, "rule": "alpha", "weight": "empirical", "free": curve},
+        **{"parts": {"harm": Part("harm", 0.1, curve)}, "by_rows": {10: 0.5}, "means": {}},
+        **{"table": np.eye(2), "counts": np.arange(2), "chosen": np.array([True])},
+        **{"labels": np.array(["a"]), "words": ("inf",), "contexts": [{"a": 1}]},
+    }
+    return FoundResult(**{**values, **changes})
+
+
+def test_a_result_is_saved_and_loaded(tmp_path):
+    path, found = tmp_path / "found.json", example()
+    found.save(path)
+    assert same(FoundResult.load(path), found)
+    assert json.loads(path.read_text())["kind"] == "found result"
+    with pytest.raises(FileExistsError):
+        found.save(path)
+    found.save(path, overwrite=True)
+
+
+def test_every_changed_byte_is_refused_or_means_the_same(tmp_path):
+    path, found = tmp_path / "found.json", example()
+    found.save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(3)
+    for place in rng.integers(0, len(content), 300):
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(rng.integers(0, 7))
+        path.write_bytes(bytes(changed))
+        with contextlib.suppress(ValueError):
+            assert same(FoundResult.load(path), found), bytes(changed)  # such as a space
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("rows", 3.0),
+        ("rows", True),
+        ("beta", "infinite"),
+        ("rule", "other"),
+        ("parts", {"harm": {"name": "harm", "risk": 0.1}}),
+        ("parts", []),
+        ("means", {"harm": [0.1]}),
+        ("table", [[1.0], [1.0, 2.0]]),
+        ("table", ["a"]),
+        ("counts", [0.5]),
+        ("words", "inf"),
+        ("alive", None),
+    ],
+)
+def test_an_entry_of_another_type_is_named(entry, value):
+    content = {**records.encode(example()), entry: value}
+    with pytest.raises(ValueError, match=rf"record\.{entry}"):
+        records.decode(FoundResult, content)
+
+
+def test_missing_and_unknown_entries_are_named():
+    content = records.encode(example())
+    content["gamma"] = content.pop("beta")
+    with pytest.raises(ValueError, match=r"missing \['beta'\], unknown \['gamma'\]"):
+        records.decode(FoundResult, content)
+
+
+def test_a_signed_result_needs_the_right_key(tmp_path):
+    path, key, other = (tmp_path / name for name in ("found.json", "ops", "other"))
+    signing.generate_keys(key)
+    signing.generate_keys(other)
+    example().save(path, key=f"{key}.key")
+    assert same(FoundResult.load(path, key=f"{key}.pub"), example())
+    with pytest.raises(ValueError, match="signature"):
+        FoundResult.load(path, key=f"{other}.pub")
 
 
 def test_encode_gives_plain_json():
@@ -26,7 +198,7 @@ def test_decode_inverts_encode_except_for_text():
 def test_a_file_is_read_only_as_what_it_was_written_as(tmp_path):
     path = tmp_path / "record.json"
     records.write(path, "plan", {"rows": 3, "beta": np.inf})
-    assert records.read(path, "plan") == {"rows": 3, "beta": np.inf}
+    assert records.read(path, "plan") == {"rows": 3, "beta": "inf"}
     with pytest.raises(ValueError, match=r"record.json holds 'plan', expected a saved 'selection'"):
         records.read(path, "selection")
     path.write_text("[]")

@@ -1,13 +1,24 @@
-"""Saved results: a record becomes a dictionary, a JSON file, and a record again."""
+"""Saved results: a record becomes a dictionary, a JSON file, and a record again.
+
+A record is a frozen dataclass. Its type hints say how JSON becomes a record again; its constructor
+says whether it may be one. A file has the kind of record, its entries, a digest of both and, where
+it was saved with a key, a signature.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core import files, signing
 from tether._core.digests import content_digest
@@ -28,38 +39,180 @@ RECORD_PURPOSE = "tether record"
 """What a signature of a record is for."""
 
 
-def encode(value: Any) -> Any:
-    """Convert to plain JSON values; infinities and NaN, which JSON lacks, become strings."""
-    if isinstance(value, dict):
-        return {str(key): encode(item) for key, item in value.items()}
+def to_plain(value: Any) -> Any:
+    """Convert records, arrays and numbers of numpy to plain values, floats as they are."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_plain(getattr(value, each.name)) for each in _saved_fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [encode(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, np.ndarray):
-        return encode(value.tolist())
-    if isinstance(value, np.generic):
-        return encode(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        if 0 in value.shape[:-1]:
+            raise ValueError(f"an array of shape {value.shape} cannot be saved: it has no rows")
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def encode(value: Any) -> Any:
+    """Convert to values of JSON; infinities and NaN, which it lacks, become strings.
+
+    >>> encode({"beta": np.inf, "rows": np.arange(3)})
+    {'beta': 'inf', 'rows': [0, 1, 2]}
+    """
+    return _in_words(to_plain(value))
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_words(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_in_words(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_MISSING: Any = object()
+
+
+def decode(kind: Any, value: Any = _MISSING, name: str = "record") -> Any:
+    """Undo `encode` for a value of a known type; errors say which entry is wrong.
+
+    >>> decode(dict[str, float], {"low": 1, "high": "inf"})
+    {'low': 1.0, 'high': inf}
+    """
+    if value is _MISSING or isinstance(value, tuple):  # the callers of before, without types
+        return decode_plain(kind, TEXT_ENTRIES if value is _MISSING else value)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in (Any, object):
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _decode_record(kind, value, name)
+    if origin in (typing.Union, types.UnionType):
+        return _decode_union(arguments, value, name)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise ValueError(f"{name} must be one of {arguments}, got {_shown(value)}")
+        return value
+    if np.ndarray in (kind, origin):
+        return _decode_array(arguments, value, name)
+    container = origin if isinstance(origin, type) else kind
+    if container in (list, tuple, Sequence, Iterable):
+        return _decode_items(container, arguments, value, name)
+    if container in (dict, Mapping):
+        _require(isinstance(value, dict), name, "a mapping", value)
+        keys, items = arguments or (str, Any)
+        return {
+            int(key) if keys is int else key: decode(items, item, f"{name}[{key!r}]")
+            for key, item in value.items()
+        }
+    if kind is float:
+        return _decode_float(value, name)
+    wanted = type(None) if kind is None else kind
+    right = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
+    _require(right, name, f"a value of type {wanted.__name__}", value)
     return value
 
 
-def decode(value: Any, text_entries: tuple[str, ...] = TEXT_ENTRIES) -> Any:
-    """Undo `encode`; the values of `text_entries` are left alone unless they are dictionaries."""
+def _decode_record(kind: Any, value: Any, name: str) -> Any:
+    _require(isinstance(value, dict), name, f"the entries of a {kind.__name__}", value)
+    known = [each.name for each in _saved_fields(kind)]
+    if sorted(value) != sorted(known):
+        absent, unknown = sorted(set(known) - set(value)), sorted(set(value) - set(known))
+        raise ValueError(
+            f"{name} must have the entries of a {kind.__name__}: missing {absent}, unknown "
+            f"{unknown}"
+        )
+    hints = typing.get_type_hints(kind)
+    return kind(**{each: decode(hints[each], value[each], f"{name}.{each}") for each in known})
+
+
+def _saved_fields(record: Any) -> list[dataclasses.Field[Any]]:
+    return [each for each in dataclasses.fields(record) if each.init]
+
+
+def _decode_union(members: tuple[Any, ...], value: Any, name: str) -> Any:
+    """The first member that the value can be; None first of all."""
+    if value is None and type(None) in members:
+        return None
+    problems = []
+    for each in members:
+        if each is not type(None):
+            try:
+                return decode(each, value, name)
+            except (ValueError, TypeError) as error:
+                problems.append(error)
+    raise problems[0]
+
+
+def _decode_array(arguments: tuple[Any, ...], value: Any, name: str) -> NDArray[Any]:
+    """An array that cannot be written to; strings only where the hint says `NDArray[np.str_]`."""
+    _require(isinstance(value, list), name, "a list", value)
+    hinted = typing.get_args(arguments[1])[0] if len(arguments) > 1 else Any
+    stated = None if hinted is Any else np.dtype(hinted)
+    try:
+        array = np.array(value if stated is not None and stated.kind == "U" else _numbers(value))
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} must be an array, got {_shown(value)}") from error
+    if not array.size:
+        array = array.astype(np.float64 if stated is None else stated)
+    right = array.dtype.kind in "biuf" if stated is None else np.can_cast(array.dtype, stated)
+    wanted = "numbers" if stated is None else stated.name
+    _require(bool(right), name, f"an array of {wanted}", value)
+    array = array if stated is None or stated.kind == "U" else array.astype(stated)
+    array.flags.writeable = False
+    return array
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if value in WORDS_FOR_FLOATS else value
+
+
+def _decode_items(container: Any, arguments: tuple[Any, ...], value: Any, name: str) -> Any:
+    _require(isinstance(value, list), name, "a list", value)
+    kinds: Sequence[Any] = [arguments[0] if arguments else Any] * len(value)
+    if container is tuple and len(arguments) and arguments[-1] is not Ellipsis:
+        kinds = arguments
+        _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
+    made = [decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value)]
+    return made if container is list else tuple(made)
+
+
+WORDS_FOR_FLOATS = ("inf", "-inf", "nan")
+
+
+def _decode_float(value: Any, name: str) -> float:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    _require(number or value in WORDS_FOR_FLOATS, name, "a number", value)
+    return float(value)
+
+
+def _require(right: bool, name: str, wanted: str, value: Any) -> None:
+    if not right:
+        raise ValueError(f"{name} must be {wanted}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def decode_plain(value: Any, text_entries: tuple[str, ...] = TEXT_ENTRIES) -> Any:
+    """Undo `encode` without types; strings in `text_entries` stay even if they read "inf"."""
     if isinstance(value, dict):
         return {key: _decode_entry(key, item, text_entries) for key, item in value.items()}
     if isinstance(value, list):
-        return [decode(item, text_entries) for item in value]
-    if value in ("inf", "-inf", "nan"):
-        return float(value)
-    return value
+        return [decode_plain(item, text_entries) for item in value]
+    return float(value) if value in WORDS_FOR_FLOATS else value
 
 
 def _decode_entry(name: str, value: Any, text_entries: tuple[str, ...]) -> Any:
     if not isinstance(value, dict):
-        return value if name in text_entries else decode(value, text_entries)
+        return value if name in text_entries else decode_plain(value, text_entries)
     if name in NAMED_ENTRIES:
-        return {chosen: decode(item, text_entries) for chosen, item in value.items()}
-    return decode(value, text_entries)
+        return {chosen: decode_plain(item, text_entries) for chosen, item in value.items()}
+    return decode_plain(value, text_entries)
 
 
 def write(
@@ -87,13 +240,7 @@ def write(
     files.write_text(path, text + "\n", overwrite=overwrite)
 
 
-def read(
-    path: str | Path,
-    kind: str,
-    text_entries: tuple[str, ...] = TEXT_ENTRIES,
-    *,
-    key: PublicKey | None = None,
-) -> dict[str, Any]:
+def read(path: str | Path, kind: str, *, key: PublicKey | None = None) -> dict[str, Any]:
     """Read a record that `write` wrote, and refuse any other file; with a key, an unsigned one."""
     entries = parse(path)
     if entries.get("kind") != kind:
@@ -103,7 +250,8 @@ def read(
         problem = signature_problem(entries, key)
     if problem is not None:
         raise ValueError(f"{path}: {problem}")
-    return content_of(entries, text_entries)
+    outside = ("kind", *ENTRIES_ABOUT_THE_CONTENT)
+    return {name: value for name, value in entries.items() if name not in outside}
 
 
 def parse(path: str | Path) -> dict[str, Any]:
@@ -127,7 +275,7 @@ def content_of(
 ) -> dict[str, Any]:
     """What a record says, without its kind, digest and signature."""
     outside = ("kind", *ENTRIES_ABOUT_THE_CONTENT)
-    content: dict[str, Any] = decode(
+    content: dict[str, Any] = decode_plain(
         {name: value for name, value in entries.items() if name not in outside}, text_entries
     )
     return content
@@ -199,12 +347,18 @@ def _refuse_constant(name: str) -> Any:
 class Saved:
     """A result that is saved as a JSON file of its own kind and loaded again.
 
-    A class states its `_kind`, has a `to_dict`, and says in `_from_saved` how what `to_dict`
-    returned becomes an object again.
+    A frozen dataclass needs nothing else: its `_kind` is the name of the class in words, and its
+    type hints say how what was saved becomes an object again. Any other class has a `to_dict` and
+    a `_from_saved` of its own.
     """
 
     _kind: ClassVar[str]
     _text_entries: ClassVar[tuple[str, ...]] = TEXT_ENTRIES
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "_kind" not in cls.__dict__:
+            cls._kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that is saved as plain values.
@@ -214,11 +368,13 @@ class Saved:
         dict
             Names and values.
         """
-        raise NotImplementedError
+        content: dict[str, Any] = to_plain(self)
+        return content
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        raise NotImplementedError
+        made: Self = decode(cls, saved, cls._kind)
+        return made
 
     def save(
         self, path: str | Path, *, overwrite: bool = False, key: PrivateKey | None = None
@@ -268,9 +424,11 @@ class Saved:
             If the file cannot be read.
         ValueError
             If the file does not hold a complete saved object of this class, was changed after it
-            was saved, contradicts itself, or is not signed by `key`.
+            was saved, or is not signed by `key`.
         """
-        saved = read(path, cls._kind, cls._text_entries, key=key)
+        saved = read(path, cls._kind, key=key)
+        if cls._from_saved.__func__ is not Saved._from_saved.__func__:  # type: ignore[attr-defined]
+            saved = decode_plain(saved, cls._text_entries)
         try:
             return cls._from_saved(saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -1,0 +1,129 @@
+"""Rows in blocks: the only difference between a log in memory, in files and on other machines.
+
+A block is a mapping of names to arrays with equal numbers of rows; tables and stored draws have two
+dimensions. Everything that is computed from rows is a kernel, a function of one block, whose
+results are combined over blocks in their order. So a kernel never sees where the rows lie.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+T = TypeVar("T")
+Block = dict[str, NDArray[Any]]
+
+BLOCK = 1 << 15
+"""How many rows a block has at most: a few columns of this length fit into a core's cache."""
+BLOCKS_PER_THREAD = 4
+"""How many blocks make another thread worth starting."""
+THREADS_VARIABLE = "TETHER_THREADS"
+"""The environment variable with the most threads to use; two without it."""
+
+COMBINE: dict[str, Callable[..., Any]] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "logsum": np.logaddexp,
+}
+
+
+class Rows:
+    """Columns in memory. Rows that lie elsewhere are subclasses with `blocks` of their own.
+
+    >>> rows = Rows({"loss": [0.0, 1.0, 0.0]})
+    >>> len(rows), rows.names
+    (3, ('loss',))
+    >>> rows.reduce(lambda block: {"most": block["loss"].max()}, {"most": "max"})
+    {'most': np.float64(1.0)}
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, columns: Mapping[str, ArrayLike]) -> None:
+        self._columns: Block = {name: np.asarray(column) for name, column in columns.items()}
+        self.names = tuple(self._columns)
+        lengths = {name: len(column) for name, column in self._columns.items()}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"columns must have equal numbers of rows, got {lengths}")
+
+    def __len__(self) -> int:
+        return len(self._columns[self.names[0]])
+
+    @property
+    def columns(self) -> Block:
+        """All rows as one block; an error where they do not lie in memory."""
+        return self._columns
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """The rows in order, in blocks of at most `size`."""
+        yield from cut(self._columns, size)
+
+    def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
+        """What a kernel returns for each block, in the order of the blocks.
+
+        Blocks may be worked on at the same time: a kernel changes nothing outside itself.
+        """
+        threads = min(len(self) // (size * BLOCKS_PER_THREAD), thread_limit())
+        if threads < 2:
+            yield from map(kernel, self.blocks(size))
+            return
+        waiting: deque[Future[T]] = deque()
+        with ThreadPoolExecutor(threads, "tether-blocks") as pool:
+            try:
+                for block in self.blocks(size):
+                    context = contextvars.copy_context()  # numpy.errstate belongs to it
+                    waiting.append(pool.submit(context.run, kernel, block))
+                    if len(waiting) > 2 * threads:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for each in waiting:
+                    each.cancel()
+
+    def reduce(
+        self,
+        kernel: Callable[[Block], Mapping[str, Any]],
+        how: Mapping[str, str],
+        size: int = BLOCK,
+    ) -> dict[str, Any]:
+        """What a kernel returns by name, combined over blocks: "sum", "max", "logsum", "concat".
+
+        "logsum" is the log of a sum of exponentials; "concat" joins along the last axis.
+        """
+        total: dict[str, Any] = {}
+        joined: dict[str, list[Any]] = {}
+        for found in self.map(kernel, size):
+            for name, value in found.items():
+                if how[name] == "concat":
+                    joined.setdefault(name, []).append(value)
+                else:
+                    total[name] = COMBINE[how[name]](total[name], value) if name in total else value
+        return {**total, **{name: np.concatenate(parts, -1) for name, parts in joined.items()}}
+
+
+def cut(columns: Block, size: int) -> Iterator[Block]:
+    """A block in smaller ones of at most `size` rows, which share its memory."""
+    rows = len(next(iter(columns.values())))
+    for start in range(0, rows, size):
+        yield {name: column[start : start + size] for name, column in columns.items()}
+
+
+def thread_limit() -> int:
+    """The most threads to use: what `TETHER_THREADS` says, else two if there are two processors."""
+    stated = os.environ.get(THREADS_VARIABLE)
+    if stated is None:
+        return min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    if not (stated.isascii() and stated.isdigit() and int(stated) >= 1):
+        raise ValueError(
+            f"the environment variable {THREADS_VARIABLE} must be an integer of at least 1, got "
+            f"{stated!r}"
+        )
+    return int(stated)
