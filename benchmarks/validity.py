@@ -1,57 +1,329 @@
-"""The long Monte Carlo: the risk that is really deployed beside what was promised.
+"""Deployed risk against what was asked and what was stated, in worlds where it is known exactly.
 
-`make validity` prints one line for each world and procedure; `benchmarks.validity_table` says what
-the columns are and what must hold. True risks are sums or integrals, not estimates.
+Each case is a world, a number of rows and a procedure, repeated on fresh logs. A right procedure
+holds if the mean of what it serves is within three standard errors of what it promises; a wrong one
+has to break, by the same measure: a validity check that cannot fail shows nothing.
 
-    python -m benchmarks.validity --part draws --repeats 0.5
+    python -m benchmarks.validity                     # everything, at full length
+    python -m benchmarks.validity --runs 50 --only promise
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from benchmarks import (
-    validity_best_of_n,
-    validity_confidence,
-    validity_controller,
-    validity_draws,
-    validity_families,
-    validity_promises,
-    validity_shortlists,
-    validity_tokens,
+import numpy as np
+
+import tether
+from benchmarks.worlds import (
+    World,
+    gaussian,
+    many_prompts,
+    rare_harm,
+    rise_and_fall,
+    unequal_contexts,
 )
-from benchmarks.validity_table import run_table
 
-PARTS = {
-    "families": validity_families.cases,
-    "draws": validity_draws.cases,
-    "shortlists": validity_shortlists.cases,
-    "tokens": validity_tokens.cases,
-    "languages": validity_best_of_n.cases,
-    "promises": validity_promises.cases,
-    "confidence": validity_confidence.cases,
-    "controller": validity_controller.cases,
-}
+Array = np.ndarray
+GRID = np.linspace(-8, 8, 1025)
+"""Log betas among which wrong procedures look."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=PARTS, action="append", help="all of them by default")
-    parser.add_argument("--only", default="", help="worlds whose name contains this")
-    parser.add_argument("--repeats", type=float, default=1.0, help="a factor on the runs of a case")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--times", action="store_true", help="say how long each case takes")
-    arguments = parser.parse_args()
-    begun = time.perf_counter()
-    chosen = [case for part in arguments.part or PARTS for case in PARTS[part]()]
-    chosen = [case for case in chosen if arguments.only in case.world]
-    good = run_table(chosen, arguments.repeats, arguments.workers, times=arguments.times)
-    print(f"\n{time.perf_counter() - begun:.0f} s")
-    print("Every right procedure held, each wrong one failed." if good else "SOMETHING IS OFF.")
-    return 0 if good else 1
+@dataclass(frozen=True)
+class Outcome:
+    """One log: the risk that is served, what was stated of it, and the share of the gain kept."""
+
+    risk: float
+    stated: float
+    kept: float
+
+
+Procedure = Callable[[World, int, float, np.random.Generator], Outcome]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A procedure in a world, and whether it is wrong on purpose."""
+
+    world: World
+    rows: int
+    asked: float
+    rule: str
+    procedure: Procedure
+    wrong: bool = False
+    error: float | None = None  # with a confidence: how often the risk may exceed what was asked
+    runs: int = 400
+
+    def simulate(self, runs: int, seed: int = 0) -> Line:
+        """So many logs."""
+        rng = np.random.default_rng([seed, self.rows, len(self.rule)])
+        found = [self.procedure(self.world, self.rows, self.asked, rng) for _ in range(runs)]
+        return Line(self, *(np.array(each) for each in zip(*map(_numbers, found), strict=True)))
+
+
+def _numbers(outcome: Outcome) -> tuple[float, float, float]:
+    return outcome.risk, outcome.stated, outcome.kept
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the repeats of a case gave."""
+
+    case: Case
+    risk: Array
+    stated: Array
+    kept: Array
+
+    @property
+    def excess(self) -> float:
+        """By how many standard errors what was served exceeds what was promised."""
+        if self.case.error is not None:
+            above = self.risk > self.case.asked * (1 + 1e-9)
+            return _errors_above(above.mean(), self.case.error, above.std(), len(above))
+        promised = max(self.case.asked, float(self.stated.mean()))
+        return _errors_above(self.risk.mean(), promised, self.risk.std(), len(self.risk))
+
+    @property
+    def held(self) -> bool:
+        return self.excess <= 3
+
+    def __str__(self) -> str:
+        error = self.risk.std() / np.sqrt(len(self.risk))
+        verdict = (
+            ("breaks, as it must" if not self.held else "DOES NOT BREAK")
+            if self.case.wrong
+            else ("holds" if self.held else "BROKEN")
+        )
+        above = np.mean(self.risk > self.case.asked * (1 + 1e-9))
+        return (
+            f"{self.case.world.name:28s} n {self.case.rows:6d}  {self.case.rule:34s} asked "
+            f"{self.case.asked:.3f}  stated {self.stated.mean():.4f}  served {self.risk.mean():.4f} "
+            f"± {error:.4f}  above {above:4.0%}  gain {self.kept.mean():4.0%}  {verdict}"
+        )
+
+
+def _errors_above(mean: float, limit: float, deviation: float, runs: int) -> float:
+    return (mean - limit) / max(deviation / np.sqrt(runs), 1e-9)
+
+
+# ---- procedures -------------------------------------------------------------------------------
+
+
+def calibrated(family: str = "clip", **arguments: object) -> Procedure:
+    """The package: `alpha`, or `rule="promise"`, with anything else that `calibrate` takes."""
+    rule = arguments.pop("rule", "alpha")
+
+    def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+        log, proposals = world.log(rows, rng)
+        seed = {"seed": int(rng.integers(1 << 32))} if rule == "promise" else {}
+        found = tether.calibrate(
+            log, proposals, family=family, **{rule: asked}, **seed, **arguments
+        )
+        return _outcome(
+            world, found.family, found.log_beta, asked, found.promise if found.exists else asked
+        )
+
+    return run
+
+
+def _outcome(world: World, family: str, log_beta: float, asked: float, stated: float) -> Outcome:
+    name = "clip" if family.startswith("budgeted") else family
+    best = world.best_gain(name, asked)
+    kept = world.gain(family, log_beta) / best if best > 0 else np.nan
+    return Outcome(world.risk(family, log_beta), stated, kept)
+
+
+def _weights(world: World, context: Array, action: Array) -> Array:
+    """Exact weights of clip at all log betas of the grid (betas × rows)."""
+    tables = np.array([world.policy("clip", each) for each in GRID])
+    return tables[:, context, action] / world.safe[context, action]
+
+
+def looks_safe(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+    """Wrong: the largest beta whose weighted mean loss is at most alpha, without a test point."""
+    context, action, loss = world.rows(rows, rng)
+    weights = _weights(world, context, action)
+    passing = np.flatnonzero(weights @ loss <= asked * weights.sum(axis=1))
+    log_beta = GRID[passing[-1]] if len(passing) else -np.inf
+    return _outcome(world, "clip", log_beta, asked, asked)
+
+
+def last_root(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+    """Wrong: the last beta that passes, though some before it do not; chosen with hindsight."""
+    context, action, loss = world.rows(rows, rng)
+    weights = _weights(world, context, action)
+    top = np.array([(world.policy("clip", each) / world.safe).max() for each in GRID])
+    passing = np.flatnonzero(weights @ (loss - asked) + (1 - asked) * top <= 0)
+    log_beta = GRID[passing[-1]] if len(passing) else -np.inf
+    return _outcome(world, "clip", log_beta, asked, asked)
+
+
+def global_normalizer(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+    """Wrong with contexts: one normalizer for all of them."""
+    context, action, loss = world.rows(rows, rng)
+    log_safe, log_optimized = (
+        np.log(each[context, action]) for each in (world.safe, world.optimized)
+    )
+    found = tether.calibrate(tether.Log(loss, log_safe, log_optimized), alpha=asked)
+    return _outcome(world, "clip", found.log_beta, asked, asked)
+
+
+def estimated_normalizer(draws: int) -> Procedure:
+    """Wrong: each weight is divided by an estimate of its context's normalizer."""
+
+    def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+        context, action, loss = world.rows(rows, rng)
+        ratio = world.optimized / world.safe
+        drawn = ratio[np.repeat(context, draws), _draw(world, np.repeat(context, draws), rng)]
+        beta = np.exp(GRID[::8])[:, None]
+        psi = np.array([np.minimum(drawn, each).reshape(rows, draws).mean(axis=1) for each in beta])
+        weights = np.minimum(ratio[context, action], beta) / psi
+        fails = weights @ (loss - asked) > 0
+        first = int(fails.argmax()) if fails.any() else len(fails)
+        log_beta = GRID[::8][first - 1] if first else -np.inf
+        return _outcome(world, "clip", log_beta, asked, asked)
+
+    return run
+
+
+def _draw(world: World, context: Array, rng: np.random.Generator) -> Array:
+    from benchmarks.worlds import draw
+
+    return draw(world.safe[context], rng)
+
+
+def searched_promise(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+    """Wrong: the largest alpha whose stated promise fits is a choice made on the log."""
+    log, proposals = world.log(rows, rng)
+    best = None
+    for alpha in asked * np.linspace(0.5, 1.0, 21):
+        found = tether.calibrate(log, proposals, alpha=alpha)
+        if (
+            found.exists
+            and found.promise <= asked
+            and (best is None or found.log_beta > best.log_beta)
+        ):
+            best = found
+    log_beta = -np.inf if best is None else best.log_beta
+    return _outcome(world, "clip", log_beta, asked, asked)
+
+
+def boldest_look(looks: int = 10) -> Procedure:
+    """Wrong: the promise is asked for at several numbers of rows, and the boldest answer served."""
+
+    def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+        from dataclasses import replace
+
+        context, action, loss = world.rows(rows, rng)
+        log_tables = [np.log(each[context]) for each in (world.safe, world.optimized)]
+        found = -np.inf
+        for count in np.linspace(rows / looks, rows, looks).astype(int):
+            part = slice(0, count)
+            scores = [each[np.arange(rows), action][part] for each in log_tables]
+            tables = dict(
+                zip(
+                    ("log_safe_all", "log_optimized_all"),
+                    (t[part] for t in log_tables),
+                    strict=True,
+                )
+            )
+            log = tether.Log(loss[part], *scores, context=context[part], **tables)
+            seen = tether.calibrate(log, promise=asked, seed=int(rng.integers(1 << 32)))
+            found = max(found, seen.log_beta)
+        return _outcome(replace(world), "clip", found, asked, asked)
+
+    return run
+
+
+# ---- cases ------------------------------------------------------------------------------------
+
+
+def cases() -> Iterator[Case]:
+    """Every case, the wrong ones beside the right ones."""
+    yield from _alpha_cases()
+    yield from _promise_cases()
+    yield from _confidence_cases()
+
+
+def _alpha_cases() -> Iterator[Case]:
+    for rows in (50, 200, 1000):
+        for weight in ("empirical", "analytic"):
+            yield Case(gaussian(), rows, 0.1, f"alpha, {weight}", calibrated(test_weight=weight))
+        yield Case(gaussian(), rows, 0.1, "alpha, mix", calibrated("mix"))
+    yield Case(gaussian(), 20, 0.1, "no test point", looks_safe, wrong=True)
+    for rows in (200, 1000):
+        yield Case(rise_and_fall(), rows, 0.12, "alpha", calibrated())
+    yield Case(rise_and_fall(), 200, 0.075, "last root", last_root, wrong=True)
+    for rows in (1000, 5000):
+        yield Case(rare_harm(), rows, 0.1, "alpha", calibrated(), runs=300)
+    for rows in (100, 300, 1000):
+        yield Case(unequal_contexts(), rows, 0.12, "alpha", calibrated())
+        yield Case(unequal_contexts(), rows, 0.12, "alpha, mix", calibrated("mix"))
+        family = "budgeted_clip(4)"
+        yield Case(unequal_contexts("draws", 4), rows, 0.12, f"alpha, {family}", calibrated(family))
+    yield Case(
+        unequal_contexts(), 300, 0.12, "one normalizer for all", global_normalizer, wrong=True
+    )
+    yield Case(many_prompts(), 4000, 0.075, "alpha", calibrated("budgeted_clip(4)"), runs=60)
+    yield Case(
+        many_prompts(),
+        4000,
+        0.075,
+        "estimated normalizer",
+        estimated_normalizer(2),
+        wrong=True,
+        runs=30,
+    )
+
+
+def _promise_cases() -> Iterator[Case]:
+    promise = {"rule": "promise"}
+    for rows in (100, 300, 1000, 3000):
+        yield Case(gaussian(1.645), rows, 0.1, "promise", calibrated(**promise))
+        yield Case(unequal_contexts(), rows, 0.12, "promise", calibrated(**promise))
+        yield Case(unequal_contexts(), rows, 0.12, "promise, mix", calibrated("mix", **promise))
+    for rows in (1000, 5000, 20000):
+        yield Case(rare_harm(), rows, 0.1, "promise", calibrated(**promise), runs=200)
+    yield Case(
+        rare_harm(), 5000, 0.1, "alpha searched on the log", searched_promise, wrong=True, runs=200
+    )
+    yield Case(
+        many_prompts(), 1000, 0.09, "promise", calibrated("budgeted_clip(4)", **promise), runs=60
+    )
+    tables = unequal_contexts()
+    yield Case(tables, 1000, 0.12, "boldest of ten looks", boldest_look(), wrong=True, runs=300)
+
+
+def _confidence_cases() -> Iterator[Case]:
+    for confidence in (0.9, 0.5):
+        for rows in (300, 1000):
+            for world, asked in ((gaussian(), 0.1), (unequal_contexts(), 0.12)):
+                rule = f"alpha, confidence {confidence}"
+                sure = calibrated(confidence=confidence)
+                yield Case(world, rows, asked, rule, sure, error=1 - confidence)
+    held = calibrated()
+    yield Case(
+        unequal_contexts(), 300, 0.12, "alpha read as confidence 0.9", held, wrong=True, error=0.1
+    )
+
+
+def main() -> None:
+    """Print every case; exit with 1 if one does not do what it should."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.validity", description=__doc__)
+    parser.add_argument("--runs", type=int, help="logs for each case, instead of its own number")
+    parser.add_argument("--only", default="", help="cases whose world or rule contains this")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    wrong = 0
+    for case in cases():
+        if options.only in f"{case.world.name} {case.rule}":
+            line = case.simulate(options.runs or case.runs, options.seed)
+            print(line, flush=True)
+            wrong += line.held == case.wrong
+    raise SystemExit(1 if wrong else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
