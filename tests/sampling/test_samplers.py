@@ -1,65 +1,306 @@
-"""The samplers by name: which envelope each draws under, and when a mixture is better."""
+"""What samplers cost, record and refuse, and mistakes that are known from published code."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 import tether
-from tether.sampling import Envelope, PolicyPair
+from tests.fit import chi_square, cumulative, fits
+from tether.sampling import (
+    DrawLimitError,
+    Envelope,
+    PolicyPair,
+    accept_reject,
+    adaptive_envelope,
+    grid_envelope,
+    metropolis,
+    overlap_envelope,
+    sample_categorical,
+)
+from tether.sampling.discrete import log_softmax
+from tether.sampling.metropolis_hastings import Chains, diagnose
 from tether.sampling.samplers import SAMPLERS, find_envelope
 
+SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
+LOGS = st.floats(-20, 20)
 
-def split(share):
-    """Uniform on [0, 1) with probability share and on [1, 2) with the rest: ratios with a gap."""
-    density = np.log([share, 1 - share])
-    return tether.FunctionPolicy(
-        lambda n, rng: np.where(rng.random(n) < share, 0.0, 1.0) + rng.random(n),
-        lambda n, actions: density[np.clip(actions, 0, 1.999).astype(int)],
-    )
+
+class Counting:
+    """A policy that counts its calls and their sizes."""
+
+    def __init__(self, policy):
+        self.policy, self.drawn = policy, []
+
+    def sample(self, contexts, rng):
+        actions = self.policy.sample(contexts, rng)
+        self.drawn.append(len(actions))
+        return actions
+
+    def log_prob(self, contexts, actions):
+        return self.policy.log_prob(contexts, actions)
+
+
+@settings(deadline=None)
+@given(st.floats(0, 1), LOGS, st.lists(LOGS, min_size=1, max_size=20))
+def test_no_draw_exceeds_the_tight_envelope(weight, log_beta, log_ratios):
+    envelope = Envelope.tight(log_beta, weight)
+    assert envelope.always_valid
+    assert (envelope.log_accept_probability(np.array(log_ratios)) <= 1e-9).all()
+    assert envelope.log_accept_probability(np.array([log_beta]))[0] == pytest.approx(0, abs=1e-9)
+    assert Envelope.auto(log_beta).log_constant <= envelope.log_constant + 1e-9  # accepts the most
+
+
+@settings(deadline=None)
+@given(LOGS, st.lists(LOGS, min_size=1, max_size=30))
+def test_the_grid_finds_the_lowest_envelope_by_brute_force(log_beta, log_ratios):
+    ratios = np.array(log_ratios)
+    found = grid_envelope(ratios, log_beta, points=33)
+    constants = [
+        Envelope(log_beta, float(weight), 0.0).log_importance_weight(ratios).max()
+        for weight in np.linspace(0, 1, 33)
+    ]
+    assert found.log_constant == pytest.approx(min(constants), abs=1e-9)
+    assert found.log_accept_probability(ratios).max() <= 1e-9
+
+
+def test_overlap_and_adaptive_weights():
+    """At beta 1e-4 the target is the safe policy: overlaps are 1 and 2Φ(−1)."""
+    pair, rng = PolicyPair(tether.Gaussian(0.0), tether.Gaussian(2.0)), np.random.default_rng(2)
+    ratios = [pair.propose(weight, 20_000, rng).log_ratio for weight in (1.0, 0.0)]
+    weights = [overlap_envelope(*ratios, log_beta).safe_weight for log_beta in (-9.0, 0.0, 9.0)]
+    assert weights == pytest.approx([1 / (1 + 2 * stats.norm.cdf(-1)), 0.5, 0.24], abs=0.02)
+    for log_beta, side in ((-4.0, 1), (4.0, -1)):
+        _, info = accept_reject(pair, 60_000, rng, adaptive_envelope(log_beta))
+        assert side * (info.safe_weight - 0.5) > 0.2
+    envelope = adaptive_envelope(0.0)
+    assert envelope.adapted([10_000, 10_000], [10_000, 0]).safe_weight == 0.95
 
 
 @pytest.mark.parametrize("contexts", [500, np.zeros(500)])
-@pytest.mark.parametrize("log_beta", [-1.0, 1.0])
-def test_every_sampler_has_an_envelope_at_its_beta(contexts, log_beta):
-    pair = PolicyPair(tether.Gaussian(0.0), tether.Gaussian(1.0))
-    envelopes = {
-        sampler: find_envelope(sampler, pair, contexts, log_beta, np.random.default_rng(0))
-        for sampler in SAMPLERS
-    }
-    assert all(envelope.log_beta == log_beta for envelope in envelopes.values())
-    assert envelopes["auto"] == envelopes["metropolis"] == Envelope.auto(log_beta)
-    assert envelopes["safe"].safe_weight == 1
-    assert envelopes["optimized"].safe_weight == 0
-    assert envelopes["adaptive"].adaptive
-    # With contexts, no envelope constant is learned from draws.
-    always_valid = [sampler for sampler in SAMPLERS if envelopes[sampler].always_valid]
-    assert isinstance(contexts, int) or always_valid == list(SAMPLERS)
+def test_only_grid_learns_a_constant_and_only_without_contexts(contexts):
+    pair, rng = PolicyPair(SAFE, OPTIMIZED), np.random.default_rng(0)
+    for sampler in SAMPLERS:
+        envelope = find_envelope(sampler, pair, contexts, 1.0, rng)
+        assert envelope.always_valid or (sampler == "grid" and isinstance(contexts, int))
 
 
 def test_a_mixture_accepts_more_where_no_action_has_a_ratio_near_beta():
-    safe, optimized = split(0.8), split(0.4)  # ratios 1/2 and 3
-    options = {"rng": np.random.default_rng(0), "contexts": 40_000}
-    seen = {
-        name: tether.Tethered(safe, optimized, 1.0, sampler=name).sample_with_info(**options)[1]
-        for name in ("safe", "optimized", "grid")
-    }
-    # With edges 1/2 and 3 around beta 1, w = 2/3 has the lowest envelope, 0.6 instead of 1.
-    assert seen["grid"].safe_weight == pytest.approx(2 / 3, abs=0.01)
-    assert seen["safe"].acceptance == pytest.approx(0.6, abs=0.01)
-    assert seen["optimized"].acceptance == pytest.approx(0.6, abs=0.01)
-    assert seen["grid"].acceptance == pytest.approx(1.0, abs=0.01)
-
-
-@pytest.mark.parametrize("sampler", ["grid", "overlap"])
-def test_pilot_draws_without_overlap_are_not_an_error_in_contexts(sampler):
-    """Both policies can take one action in fifty, and one draw of each seldom is such a one."""
-
-    def box(low):
+    def split(share):
+        density = np.log([share, 1 - share])
         return tether.FunctionPolicy(
-            lambda x, rng: low + rng.random(len(x)),
-            lambda x, a: np.where((a >= low) & (a < low + 1), 0.0, -np.inf),
+            lambda n, rng: np.where(rng.random(n) < share, 0.0, 1.0) + rng.random(n),
+            lambda n, actions: density[np.clip(actions, 0, 1.999).astype(int)],
         )
 
-    policy = tether.Tethered(box(0.0), box(0.98), 1.0, sampler=sampler, outside="never")
-    rng = np.random.default_rng(0)
-    drawn = np.concatenate([policy.sample(np.zeros(1), rng) for _ in range(20)])
-    assert ((drawn >= 0.98) & (drawn < 1)).all()
+    for sampler, acceptance in (("safe", 0.6), ("optimized", 0.6), ("grid", 1.0)):
+        policy = tether.Tethered(split(0.8), split(0.4), 1.0, sampler=sampler)  # ratios 1/2 and 3
+        _, info = policy.sample_with_info(40_000, np.random.default_rng(0))
+        assert info.acceptance == pytest.approx(acceptance, abs=0.01)
+    assert info.safe_weight == pytest.approx(2 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize("contexts", [3000, np.zeros(3000)])
+def test_draws_under_a_broken_envelope_are_discarded(contexts):
+    """An envelope learned where ratios had a gap, used where they have none."""
+    gap = grid_envelope(np.array([-3.0, 3.0]), 0.0)
+    assert not gap.always_valid
+    policy = tether.Tethered(SAFE, OPTIMIZED, 1.0)
+    below, _ = cumulative(lambda x: policy.log_prob(None, x))
+    pair, rng = PolicyPair(SAFE, OPTIMIZED), np.random.default_rng(1)
+    actions, info = accept_reject(pair, contexts, rng, gap)
+    assert info.scored > info.draws
+    fits([stats.kstest(actions, below).pvalue])
+
+
+@pytest.mark.parametrize("beta", [0.02, 0.4, 1.0, 30.0])
+@pytest.mark.parametrize("weight", [None, 0.25, 0.75])
+def test_acceptance_is_the_predicted_one_and_linear_in_the_weight(beta, weight):
+    pair = PolicyPair(SAFE, OPTIMIZED)
+    policy = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=400_000)
+    envelope = Envelope.auto(np.log(beta))
+    predicted = policy.acceptance(1)[0]
+    if weight is not None:
+        envelope = Envelope.tight(np.log(beta), weight)
+        predicted = np.exp(policy.normalizer(1).log_psi[0]) * (weight / beta + 1 - weight)
+    for contexts in (40_000, np.zeros(40_000)):
+        _, info = accept_reject(pair, contexts, np.random.default_rng(4), envelope)
+        error = np.sqrt(predicted * (1 - predicted) / info.draws)
+        assert abs(info.acceptance - predicted) < 4.5 * error + 2e-3 * predicted
+        assert info.actions == 40_000
+        assert info.taken_safe + info.taken_optimized == 40_000
+
+
+@pytest.mark.parametrize("contexts", [1, 20_000, np.zeros(1), np.zeros(20), np.zeros(20_000)])
+def test_calls_grow_with_the_logarithm_of_draws(contexts):
+    safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(3.0))
+    _, info = tether.Tethered(safe, optimized, 0.9).sample_with_info(
+        contexts, np.random.default_rng(6)
+    )
+    assert info.scored == sum(safe.drawn) < 1.5 * info.draws + 100
+    assert len(safe.drawn) == info.calls < 30
+
+
+@pytest.mark.parametrize("contexts", [30_000, np.zeros(30_000)])
+@pytest.mark.parametrize("beta", [0.3, 2.0])
+def test_a_budget_falls_back_as_often_as_the_acceptance_says(contexts, beta):
+    pair = tether.Gaussian(0.0), tether.Gaussian(2.0)
+    _, info = tether.Tethered(*pair, beta, family="budgeted_clip(2)").sample_with_info(
+        contexts, np.random.default_rng(8)
+    )
+    expected = (1 - tether.Tethered(*pair, beta).acceptance(1)[0]) ** 2
+    assert info.fallbacks / info.actions == pytest.approx(expected, abs=0.02)
+    assert info.draws <= 2 * info.actions
+    assert info.taken_safe + info.taken_optimized + info.fallbacks == info.actions
+
+
+def test_the_limit_of_draws():
+    far = tether.Gaussian(lambda x: x)
+    for sampler in ("auto", "metropolis"):
+        policy = tether.Tethered(SAFE, far, 1.0, max_draws=300, sampler=sampler)
+        with pytest.raises(DrawLimitError, match="max_draws") as caught:
+            policy.sample(np.array([0.0, 60.0, 0.0, 60.0]), np.random.default_rng(7))
+        assert caught.value.missing.tolist() == [1, 3]
+    counting = Counting(tether.Gaussian(60.0))
+    for contexts in (10, np.zeros(20_000)):  # the limit in every context would be 2e9 draws
+        with pytest.raises(DrawLimitError, match="max_draws = 100,000"):
+            tether.Tethered(SAFE, counting, 1.0).sample(contexts, np.random.default_rng(7))
+    assert sum(counting.drawn) <= 1_200_000
+    with pytest.raises(ValueError, match="budget"):
+        accept_reject(
+            PolicyPair(SAFE, OPTIMIZED), 3, np.random.default_rng(0), Envelope.auto(0.0),
+            budget=20, max_draws=10,
+        )  # fmt: skip
+
+
+def test_text_actions_of_different_lengths():
+    """A later batch may hold longer strings than the first: none may be cut."""
+    words = np.array(["a", "bb", "a much longer answer"])
+    safe = tether.Categorical.from_probabilities([0.98, 0.01, 0.01], actions=words)
+    optimized = tether.Categorical.from_probabilities([0.01, 0.01, 0.98], actions=words)
+    policy = tether.Tethered(safe, optimized, 5.0, sampler="optimized")
+    assert set(policy.sample(np.zeros(500), np.random.default_rng(10))) <= set(words)
+
+
+def test_dropping_repeated_states_would_be_biased():
+    """Keeping only the states that a chain moved to, a published mistake, gives a wrong density."""
+    rng = np.random.default_rng(2)
+    pair, envelope = PolicyPair(SAFE, tether.Gaussian(2.5)), Envelope.tight(0.0, 1.0)
+    policy = tether.Tethered(pair.safe, pair.optimized, 1.0)
+    below, _ = cumulative(lambda x: policy.log_prob(None, x))
+    chains = Chains(pair, 4000, rng, envelope)
+    chains.advance(200)
+    assert stats.kstest(chains.actions, below).pvalue > 1e-3
+    moved = []
+    for _ in range(20):
+        before = chains.actions
+        chains.advance(1)
+        moved.append(chains.actions[chains.actions != before])
+    assert stats.kstest(np.concatenate(moved), below).pvalue < 1e-9
+
+
+def test_one_generator_gives_distinct_draws_and_the_same_seed_the_same_ones():
+    """Re-seeding inside a loop, another published mistake, repeats a few values."""
+    for sampler in SAMPLERS:
+        policy = tether.Tethered(SAFE, OPTIMIZED, 0.7, sampler=sampler)
+        drawn = policy.sample(40_000, np.random.default_rng(3))
+        assert len(np.unique(drawn)) == 40_000
+        assert np.array_equal(drawn, policy.sample(40_000, np.random.default_rng(3)))
+        with pytest.raises(TypeError, match="rng"):
+            policy.sample(3, 0)
+
+
+@pytest.mark.parametrize("contexts", [1500, np.zeros(1500)])
+@pytest.mark.parametrize("mean", [4.0, 6.0])
+def test_chains_of_policies_far_apart_take_longer_and_still_fit(mean, contexts):
+    policy = tether.Tethered(SAFE, tether.Gaussian(mean), 1.0, sampler="metropolis")
+    below, _ = cumulative(lambda x: -np.maximum(x**2, (x - mean) ** 2) / 2)
+    actions, info = policy.sample_with_info(contexts, np.random.default_rng([7, int(mean)]))
+    fits([stats.kstest(actions, below).pvalue])
+    assert (info.chain.unsettled > 0.7) == (mean == 6)
+    assert "chains moved" in str(info)
+
+
+def test_chains_return_no_impossible_action():
+    """The safe policy draws where the optimized one can act once in two thousand times."""
+
+    def uniform(high):
+        return tether.FunctionPolicy(
+            lambda n, rng: rng.random(n) * high,
+            lambda n, a: np.where((a >= 0) & (a < high), -np.log(high), -np.inf),
+        )
+
+    policy = tether.Tethered(uniform(1.0), uniform(5e-4), 0.5, sampler="metropolis")
+    actions = policy.sample(300, np.random.default_rng(8))
+    fits([stats.kstest(actions, "uniform", args=(0, 5e-4)).pvalue])
+
+
+def test_diagnostics_of_chains():
+    moved = np.array([[True, False], [False, False], [False, True], [True, False]])
+    chain = diagnose(moved, unsettled=0.0)  # runs of 3 and 1, and of 2 and 2
+    assert chain.acceptance == 3 / 8
+    assert chain.effective_draws == pytest.approx(64 / 18)
+    assert chain.autocorrelation == pytest.approx((1, 4 / 6, 1 / 4, 0))
+    rng = np.random.default_rng(3)
+    steps, chains, stay = 400, 3000, 0.8
+    moved = rng.random((steps, chains)) > stay
+    label = rng.integers(0, 2, size=(steps, chains)).astype(float)
+    for t in range(1, steps):
+        label[t] = np.where(moved[t], label[t], label[t - 1])
+    per_chain = diagnose(moved, 0.0).effective_draws / chains
+    assert 0.25 / label.mean(axis=0).var() == pytest.approx(per_chain, rel=0.1)
+    _, info = metropolis(PolicyPair(SAFE, SAFE), 100, rng, Envelope.auto(0.0), batch_size=32)
+    assert info.chain.acceptance == 1
+
+
+def test_draws_from_tables():
+    rng, found = np.random.default_rng(0), []
+    for size in (2, 7, 300):
+        table = log_softmax(rng.normal(size=(2, size)) * 3)
+        shifted = np.repeat(table + np.array([[0.0], [-3000.0]]), 5000, axis=0)
+        many = sample_categorical(shifted, 10_000, rng).reshape(2, 5000)
+        for row, drawn in zip(table, many, strict=True):
+            single = sample_categorical(row[None], 5000, rng)
+            found += [chi_square(drawn, np.exp(row)), chi_square(single, np.exp(row))]
+    fits(found)
+    row = np.array([-np.inf, 0.0, -np.inf, 1.0])
+    assert set(sample_categorical(np.tile(row, (50, 1)), 50, rng).tolist()) == {1, 3}
+    with pytest.raises(ValueError, match="row 1"):
+        sample_categorical(np.array([[0.0, 0.0], [-np.inf, -np.inf]]), 2, rng)
+
+
+def test_families_without_a_sampler_say_what_they_need():
+    class Bare(tether.Family):
+        name = "bare"
+        share = None
+
+        def log_kernel(self, log_safe, log_optimized, log_beta):
+            return log_safe
+
+        def optimized_share(self, log_beta):
+            return self.share
+
+    bare = Bare()
+    with pytest.raises(TypeError, match="optimized_share"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=bare).sample(3, np.random.default_rng(0))
+    bare.share = 0.5
+    with pytest.raises(NotImplementedError, match="log_accept"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=bare).sample(3, np.random.default_rng(0))
+
+
+def test_policies_that_share_weights_are_scored_in_one_call():
+    calls = []
+
+    class Sharing(tether.Gaussian):
+        def shares_weights(self, other):
+            return isinstance(other, Sharing)
+
+        def log_prob_both(self, other, contexts, actions):
+            calls.append(len(actions))
+            return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
+
+    drawn = tether.Tethered(Sharing(0.0), Sharing(1.0), 0.5).sample(200, np.random.default_rng(0))
+    same = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(1.0), 0.5)
+    assert np.array_equal(drawn, same.sample(200, np.random.default_rng(0)))
+    assert sum(calls) > 200

@@ -34,7 +34,7 @@ from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS
 from tether.sampling.sampling_info import SamplingInfo, direct_info, exact_info
-from tether.sampling.tethered_draws import draw_tethered
+from tether.sampling.samplers import draw_tethered
 
 NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""

@@ -1,13 +1,16 @@
 """Samplers: exact draws from tables, accept-reject, and Metropolis–Hastings chains."""
 
 from tether.sampling.discrete import sample_categorical
-from tether.sampling.envelope import Envelope
-from tether.sampling.errors import DrawLimitError
+from tether.sampling.envelope import (
+    Envelope,
+    adaptive_envelope,
+    grid_envelope,
+    overlap_envelope,
+)
 from tether.sampling.metropolis_hastings import metropolis
-from tether.sampling.mixture_envelopes import adaptive_envelope, grid_envelope, overlap_envelope
 from tether.sampling.policy_pair import PolicyPair, ScoredDraws
 from tether.sampling.rejection_sampling import accept_reject
-from tether.sampling.sampling_info import ChainDiagnostics, SamplingInfo
+from tether.sampling.sampling_info import ChainDiagnostics, DrawLimitError, SamplingInfo
 
 __all__ = [
     "ChainDiagnostics",

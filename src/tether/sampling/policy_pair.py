@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls, validate
+from tether._core import policy_calls
 from tether._core.contexts import length, take
 from tether._core.types import Booleans, Contexts, Floats
 
@@ -18,17 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoredDraws:
-    """Drawn actions with their log ratios.
-
-    Parameters
-    ----------
-    actions : ndarray
-        The drawn actions, one per row.
-    log_ratio : ndarray
-        Log ratio, log π_t − log π₀, of each action.
-    from_safe : ndarray of bool
-        Whether the safe policy drew the action; otherwise the optimized policy did.
-    """
+    """Drawn actions, their log ratios, and whether the safe policy drew them."""
 
     actions: NDArray[Any]
     log_ratio: Floats
@@ -39,22 +29,8 @@ class ScoredDraws:
 class PolicyPair:
     """A safe and an optimized policy that propose actions.
 
-    Parameters
-    ----------
-    safe : Policy
-        The safe policy.
-    optimized : Policy
-        The optimized policy.
-    strict : bool, default True
-        Whether an action of the optimized policy that has probability 0 under the safe policy is
-        an error. If False, such actions are only scored, and clip never accepts them.
-
-    Examples
-    --------
-    >>> from tether import Gaussian
-    >>> pair = PolicyPair(Gaussian(0.0), Gaussian(1.0))
-    >>> pair.propose(0.5, 4, np.random.default_rng(0)).from_safe
-    array([False,  True,  True,  True])
+    If it is `strict`, an action of the optimized policy that has probability 0 under the safe one
+    is an error. Otherwise such actions are only scored, and clip never accepts them.
     """
 
     safe: Policy
@@ -64,34 +40,10 @@ class PolicyPair:
     def propose(
         self, safe_weight: float, contexts: Contexts, rng: np.random.Generator
     ) -> ScoredDraws:
-        """Draw one action per context from w·safe + (1 − w)·optimized and score it under both.
-
-        Parameters
-        ----------
-        safe_weight : float
-            The weight w of the safe policy, in [0, 1].
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ScoredDraws
-            The actions, their log ratios, and which policy drew them.
-
-        Raises
-        ------
-        ValueError
-            If a policy returns invalid actions or scores, or if the pair is strict and the safe
-            policy cannot take an action of the optimized policy.
-        """
-        validate.generator("rng", rng)
+        """Draw one action per context from w·safe + (1 − w)·optimized and score it under both."""
         count = length(contexts)
-        if safe_weight == 1.0:
-            from_safe = np.ones(count, dtype=np.bool_)
-        elif safe_weight == 0.0:
-            from_safe = np.zeros(count, dtype=np.bool_)
+        if safe_weight in (0.0, 1.0):
+            from_safe = np.full(count, safe_weight == 1.0)
         else:
             from_safe = rng.random(count) < safe_weight
         actions = self.draw(from_safe, contexts, rng)
@@ -110,33 +62,15 @@ class PolicyPair:
     def draw(
         self, from_safe: Booleans, contexts: Contexts, rng: np.random.Generator
     ) -> NDArray[Any]:
-        """Draw one action per context from the policy chosen for it.
-
-        Parameters
-        ----------
-        from_safe : ndarray of bool
-            Whether the safe policy draws in each context; otherwise the optimized policy does.
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
-        """
-        if from_safe.all():
-            return policy_calls.draw("safe", self.safe, contexts, rng)
-        if not from_safe.any():
-            return policy_calls.draw("optimized", self.optimized, contexts, rng)
-        safe_rows, optimized_rows = np.flatnonzero(from_safe), np.flatnonzero(~from_safe)
+        """Draw one action per context from the policy chosen for it."""
+        rows = {"safe": np.flatnonzero(from_safe), "optimized": np.flatnonzero(~from_safe)}
         drawn = policy_calls.concatenate_actions(
             [
-                policy_calls.draw("safe", self.safe, take(contexts, safe_rows), rng),
-                policy_calls.draw("optimized", self.optimized, take(contexts, optimized_rows), rng),
+                policy_calls.draw(name, getattr(self, name), take(contexts, each), rng)
+                for name, each in rows.items()
+                if len(each)
             ]
         )
         actions = np.empty_like(drawn)
-        actions[np.concatenate([safe_rows, optimized_rows])] = drawn
+        actions[np.concatenate(list(rows.values()))] = drawn
         return actions

@@ -1,15 +1,13 @@
 """Accept-reject: proposals are accepted in proportion to the clip kernel over their density.
 
-There are two loops, both in batches. Without contexts, the actions are the first accepted draws.
-With contexts, or with a draw budget per action, every pass proposes only in the contexts that still
-lack an action, and proposes more draws per context as fewer contexts remain. So the number of calls
-grows with the logarithm of the draws while a pass fits in one batch, and is one per batch beyond.
+Every pass proposes only where an action is still missing, and proposes more draws per action as
+fewer of them are. So the number of calls grows with the logarithm of the draws while a pass fits in
+one batch, and is one per batch beyond. Without contexts and without a budget per action every
+accepted draw will do for any action that is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,49 +17,13 @@ from tether._core import policy_calls
 from tether._core.contexts import length, take
 from tether._core.types import Booleans, Contexts, Integers
 from tether.sampling.envelope import LOG_ACCEPT_TOLERANCE, Envelope
-from tether.sampling.errors import DrawLimitError
-from tether.sampling.policy_pair import PolicyPair, ScoredDraws
-from tether.sampling.sampling_info import SamplingInfo
+from tether.sampling.policy_pair import PolicyPair
+from tether.sampling.sampling_info import DrawLimitError, SamplingInfo
 
 PROPOSALS_PER_CALL = 1 << 15
 """The largest number of proposals requested from a policy in one call."""
 MAX_DRAWS = 100_000
 """Draws for one action after which a sampler gives up."""
-
-
-@dataclass
-class DrawCounts:
-    """Counts so far: the safe policy's first, the optimized policy's second."""
-
-    drawn: list[int] = field(default_factory=lambda: [0, 0])
-    accepted: list[int] = field(default_factory=lambda: [0, 0])
-    scored: int = 0
-    calls: int = 0
-
-    def add(self, used: Booleans, accepted: Booleans, draws: ScoredDraws) -> None:
-        """Count one batch: which of its draws were used at all, and which were accepted."""
-        for counts, selected in ((self.drawn, used), (self.accepted, accepted)):
-            safe = int(np.count_nonzero(selected & draws.from_safe))
-            counts[0] += safe
-            counts[1] += int(np.count_nonzero(selected)) - safe
-        self.scored += len(used)
-        self.calls += 1
-
-    def info(self, method: str, actions: int, fallbacks: int, envelope: Envelope) -> SamplingInfo:
-        """The record for the user."""
-        mixed = envelope.adaptive or 0 < envelope.safe_weight < 1
-        return SamplingInfo(
-            method=method,
-            actions=actions,
-            draws=sum(self.drawn),
-            scored=self.scored,
-            calls=self.calls,
-            draws_safe=self.drawn[0],
-            taken_safe=self.accepted[0],
-            taken_optimized=self.accepted[1],
-            fallbacks=fallbacks,
-            safe_weight=envelope.safe_weight if mixed else None,
-        )
 
 
 class _BrokenEnvelopeError(Exception):
@@ -96,11 +58,10 @@ def accept_reject(
     envelope : Envelope
         The proposal and its envelope constant.
     budget : int, optional
-        Draws per action after which the safe policy acts instead (budgeted clip). None rejects
-        without a budget.
+        Draws per action after which the safe policy acts instead (budgeted clip).
     max_draws : int, default 100_000
-        Without a budget: the limit of draws for one action. The draws in all may not exceed
-        `max_draws` times one more than the number of accepted actions either.
+        Without a budget: the limit of draws for one action, and of all draws divided by one more
+        than the number of accepted actions. Beyond it a `DrawLimitError` is raised.
     batch_size : int, default 32_768
         The largest number of proposals requested in one call.
     method : str, default "accept-reject"
@@ -108,90 +69,46 @@ def accept_reject(
 
     Returns
     -------
-    actions : ndarray
-        One action per context.
-    info : SamplingInfo
-        Where the actions came from and how many draws they took.
-
-    Raises
-    ------
-    DrawLimitError
-        If an action takes more than `max_draws` draws.
-    ValueError
-        If `budget` is above `max_draws`, or a policy returns invalid actions or scores.
+    ndarray and SamplingInfo
+        One action per context, and how many draws they took.
 
     Examples
     --------
     >>> from tether import Gaussian
     >>> pair = PolicyPair(Gaussian(0.0), Gaussian(1.0))
-    >>> actions, info = accept_reject(pair, 3, np.random.default_rng(0), Envelope.auto(0.0))
-    >>> info.actions, info.draws
-    (3, 5)
+    >>> actions, info = accept_reject(pair, 300, np.random.default_rng(0), Envelope.auto(0.0))
+    >>> info.actions, round(info.acceptance, 1)
+    (300, 0.6)
     """
     if budget is not None and budget > max_draws:
         raise ValueError(
             f"the budget of {budget:,} draws per action is above max_draws, {max_draws:,}"
         )
-    counts = DrawCounts()
-    while True:
-        try:
-            if isinstance(contexts, int) and budget is None:
-                actions, envelope = _sample_without_contexts(
-                    pair, contexts, rng, envelope, max_draws, batch_size, counts
-                )
-                return actions, counts.info(method, contexts, 0, envelope)
-            sampler = _ContextSampler(pair, contexts, rng, envelope, counts, batch_size)
-            actions = sampler.run(budget, max_draws)
-            info = counts.info(method, len(actions), sampler.fallbacks, sampler.envelope)
-            return actions, info
-        except _BrokenEnvelopeError:  # discard what was accepted under too low an envelope
-            counts = DrawCounts(scored=counts.scored, calls=counts.calls)
-            envelope = Envelope.tight(envelope.log_beta, envelope.safe_weight)
+    sampler = _Sampler(pair, contexts, rng, envelope, budget, max_draws, batch_size)
+    try:
+        actions = sampler.run()
+    except _BrokenEnvelopeError:  # discard what was accepted under too low an envelope
+        tight, before = Envelope.tight(envelope.log_beta, envelope.safe_weight), sampler
+        sampler = _Sampler(pair, contexts, rng, tight, budget, max_draws, batch_size)
+        sampler.scored, sampler.calls = before.scored, before.calls
+        actions = sampler.run()
+    weight = sampler.envelope.safe_weight
+    return actions, SamplingInfo(
+        method=method,
+        actions=len(actions),
+        draws=sum(sampler.drawn),
+        scored=sampler.scored,
+        calls=sampler.calls,
+        draws_safe=sampler.drawn[0],
+        taken_safe=sampler.accepted[0],
+        taken_optimized=sampler.accepted[1],
+        fallbacks=sampler.fallbacks,
+        safe_weight=weight if sampler.envelope.adaptive or 0 < weight < 1 else None,
+    )
 
 
-def _accept(draws: ScoredDraws, envelope: Envelope, rng: np.random.Generator) -> Booleans:
-    """Which draws are accepted; raises if one lies above the envelope."""
-    log_accept = envelope.log_accept_probability(draws.log_ratio)
-    if not envelope.always_valid and log_accept.max() > LOG_ACCEPT_TOLERANCE:
-        raise _BrokenEnvelopeError
-    log_accept += rng.standard_exponential(len(log_accept))  # −log of a uniform is exponential
-    return np.asarray(log_accept >= 0)
-
-
-def _sample_without_contexts(
-    pair: PolicyPair,
-    count: int,
-    rng: np.random.Generator,
-    envelope: Envelope,
-    max_draws: int,
-    batch_size: int,
-    counts: DrawCounts,
-) -> tuple[NDArray[Any], Envelope]:
-    """The first `count` accepted draws, and the envelope that was adapted to them."""
-    pieces: list[NDArray[Any]] = []
-    found = 0
-    while found < count:
-        rate = (found + 1) / (sum(counts.drawn) + 1)
-        wanted = int(1.1 * (count - found) / rate) + 16
-        draws = pair.propose(envelope.safe_weight, min(wanted, batch_size), rng)
-        accepted = _accept(draws, envelope, rng)
-        rows = np.flatnonzero(accepted)[: count - found]
-        used = np.ones(len(accepted), dtype=np.bool_)
-        if found + len(rows) == count:
-            used[rows[-1] + 1 :] = False
-            accepted &= used
-        counts.add(used, accepted, draws)
-        pieces.append(draws.actions[rows])
-        found += len(rows)
-        if found < count and sum(counts.drawn) > max_draws * (found + 1):
-            message = _draw_limit_message(sum(counts.drawn), found, max_draws, f"{count} action(s)")
-            raise DrawLimitError(message)
-        envelope = envelope.adapted(counts.drawn, counts.accepted)
-    return policy_calls.concatenate_actions(pieces), envelope
-
-
-class _ContextSampler:
-    """Passes of proposals over the contexts that still lack an action."""
+class _Sampler:
+    """Passes of proposals over the rows that still lack an action."""
 
     def __init__(
         self,
@@ -199,90 +116,95 @@ class _ContextSampler:
         contexts: Contexts,
         rng: np.random.Generator,
         envelope: Envelope,
-        counts: DrawCounts,
+        budget: int | None,
+        max_draws: int,
         batch_size: int,
     ) -> None:
         self.pair, self.contexts, self.rng, self.envelope = pair, contexts, rng, envelope
-        self.counts, self.batch_size = counts, batch_size
-        self.fallbacks = 0
+        self.budget, self.max_draws, self.batch_size = budget, max_draws, batch_size
+        self.shared = isinstance(contexts, int) and budget is None
+        self.drawn, self.accepted = [0, 0], [0, 0]  # of the safe, then of the optimized policy
+        self.scored = self.calls = self.fallbacks = 0
         self.rows: list[Integers] = []
         self.pieces: list[NDArray[Any]] = []
 
-    def run(self, budget: int | None, max_draws: int) -> NDArray[Any]:
+    def run(self) -> NDArray[Any]:
         """All the actions, in the order of the contexts."""
         count = length(self.contexts)
-        missing = np.arange(count)
-        draws_so_far, repeats = 0, 1
-        limit = max_draws if budget is None else budget
-        while len(missing) and draws_so_far < limit:
+        missing, per_action, repeats = np.arange(count), 0, 1
+        limit = self.max_draws if self.budget is None else self.budget
+        while len(missing) and per_action < limit:
             chunks = self._chunks(missing, repeats)
-            accepted = np.concatenate([self._propose_in(chunk, repeats) for chunk in chunks])
-            draws_so_far += repeats
-            # Half as many draws as are expected to be needed, so that few of them are wasted.
-            expected = len(accepted) * repeats + draws_so_far + 1
-            half = expected // (2 * (int(np.count_nonzero(accepted)) + 1))
-            missing = missing[~accepted]
-            repeats_in_batch = self.batch_size // max(1, len(missing))
-            repeats = max(1, min(half, repeats_in_batch, limit - draws_so_far))
-            found = count - len(missing)
-            drawn = sum(self.counts.drawn)
-            if budget is None and len(missing) and drawn > max_draws * (found + 1):
+            found = np.concatenate([self._propose_in(chunk, repeats) for chunk in chunks])
+            per_action += repeats
+            needed = (len(found) * repeats + per_action + 1) // (int(found.sum()) + 1)
+            # Draws of a context serve no other: half of what is needed, so that few are wasted.
+            wanted = int(1.1 * needed) + 1 if self.shared else needed // 2
+            missing = missing[~found]
+            fits = self.batch_size // max(1, len(missing))
+            repeats = max(1, min(wanted, fits, limit - per_action))
+            taken = count - len(missing)
+            if self.budget is None and sum(self.drawn) > self.max_draws * (taken + 1):
                 break
-        if len(missing) and budget is None:
-            where = f"{len(missing)} of {count} context(s), context {missing[0]} first"
-            found = count - len(missing)
-            message = _draw_limit_message(sum(self.counts.drawn), found, max_draws, where)
-            raise DrawLimitError(message, missing)
-        if len(missing):
-            self._fall_back(missing)
+        if len(missing) and self.budget is None:
+            where = f"{len(missing)} of {count} "
+            where += "action(s)" if self.shared else f"context(s), context {missing[0]} first"
+            taken, drawn = count - len(missing), sum(self.drawn)
+            raise DrawLimitError(
+                f"accept-reject accepted {taken} of {drawn:,} draws (acceptance "
+                f"{taken / drawn:.3g}) and gave up on {where} at max_draws = {self.max_draws:,} "
+                f"per action",
+                None if self.shared else missing,
+            )
+        self.fallbacks = len(missing)
+        for chunk in self._chunks(missing, 1):
+            actions = policy_calls.draw("safe", self.pair.safe, self._at(chunk, 1), self.rng)
+            self._store(chunk, actions)
+            self.calls += 1
         drawn_actions = policy_calls.concatenate_actions(self.pieces)
         actions = np.empty_like(drawn_actions)
         actions[np.concatenate(self.rows)] = drawn_actions
         return actions
 
     def _propose_in(self, rows: Integers, repeats: int) -> Booleans:
-        """Propose `repeats` times in each of these contexts; says in which one was accepted."""
-        if repeats == 1:
-            contexts = self._contexts_at(rows)
+        """Propose `repeats` times for each of these rows; says which of them have an action now."""
+        draws = self.pair.propose(self.envelope.safe_weight, self._at(rows, repeats), self.rng)
+        log_accept = self.envelope.log_accept_probability(draws.log_ratio)
+        self.scored += len(log_accept)
+        self.calls += 1
+        if not self.envelope.always_valid and log_accept.max() > LOG_ACCEPT_TOLERANCE:
+            raise _BrokenEnvelopeError
+        # −log of a uniform number is exponential.
+        accepted = log_accept + self.rng.standard_exponential(len(log_accept)) >= 0
+        if self.shared:
+            chosen = np.flatnonzero(accepted)[: len(rows)]
+            found = np.asarray(np.arange(len(rows)) < len(chosen))
+            last = chosen[-1] if found.all() else len(accepted)
+            used = np.arange(len(accepted)) <= last
         else:
-            contexts = take(self.contexts, np.repeat(rows, repeats))
-        draws = self.pair.propose(self.envelope.safe_weight, contexts, self.rng)
-        accepted = _accept(draws, self.envelope, self.rng).reshape(len(rows), repeats)
-        any_accepted, first = accepted.any(axis=1), accepted.argmax(axis=1)
-        chosen = first[any_accepted] + repeats * np.flatnonzero(any_accepted)
-        self._store(rows[any_accepted], draws.actions[chosen])
-        used = np.arange(repeats) <= np.where(any_accepted, first, repeats)[:, None]
-        first_accepted = np.zeros(accepted.size, dtype=np.bool_)
-        first_accepted[chosen] = True
-        self.counts.add(used.ravel(), first_accepted, draws)
-        self.envelope = self.envelope.adapted(self.counts.drawn, self.counts.accepted)
-        return np.asarray(any_accepted)
+            table = accepted.reshape(len(rows), repeats)
+            found, first = np.asarray(table.any(axis=1)), table.argmax(axis=1)
+            chosen = first[found] + repeats * np.flatnonzero(found)
+            used = (np.arange(repeats) <= np.where(found, first, repeats)[:, None]).ravel()
+        self._store(rows[found], draws.actions[chosen])
+        for counts, safe in (
+            (self.drawn, draws.from_safe[used]),
+            (self.accepted, draws.from_safe[chosen]),
+        ):
+            counts[0] += int(np.count_nonzero(safe))
+            counts[1] += int(np.count_nonzero(~safe))
+        self.envelope = self.envelope.adapted(self.drawn, self.accepted)
+        return found
 
-    def _fall_back(self, missing: Integers) -> None:
-        """Let the safe policy act where the budget is exhausted."""
-        self.fallbacks = len(missing)
-        for chunk in self._chunks(missing, 1):
-            contexts = self._contexts_at(chunk)
-            self._store(chunk, policy_calls.draw("safe", self.pair.safe, contexts, self.rng))
-            self.counts.calls += 1
-
-    def _chunks(self, missing: Integers, repeats: int) -> Iterator[Integers]:
+    def _chunks(self, rows: Integers, repeats: int) -> list[Integers]:
         size = max(1, self.batch_size // repeats)
-        return (missing[start : start + size] for start in range(0, len(missing), size))
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
-    def _contexts_at(self, rows: Integers) -> Any:
-        every_context = len(rows) == length(self.contexts)  # each once: no need to copy
-        return self.contexts if every_context else take(self.contexts, rows)
+    def _at(self, rows: Integers, repeats: int) -> Any:
+        if repeats == 1 and len(rows) == length(self.contexts):  # each once: no need to copy
+            return self.contexts
+        return take(self.contexts, np.repeat(rows, repeats))
 
     def _store(self, rows: Integers, actions: NDArray[Any]) -> None:
         self.rows.append(rows)
         self.pieces.append(actions)
-
-
-def _draw_limit_message(drawn: int, accepted: int, max_draws: int, where: str) -> str:
-    return (
-        f"accept-reject accepted {accepted} of {drawn:,} draws (acceptance "
-        f"{accepted / drawn:.3g}) and gave up on {where} at max_draws = {max_draws:,} per action. "
-        f"The policies hardly overlap at this beta: use family 'mix' or a budgeted clip, or raise "
-        f"max_draws"
-    )

@@ -1,18 +1,62 @@
-"""The samplers by name, and the envelope that each of them draws under."""
+"""Draws from a tethered policy whose actions cannot be listed, by the sampler that is named."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from tether._core.contexts import part
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core.contexts import length, part
 from tether._core.types import Contexts
-from tether.sampling.envelope import Envelope
-from tether.sampling.mixture_envelopes import adaptive_envelope, grid_envelope, overlap_envelope
+from tether.control.families import Family
+from tether.sampling.envelope import (
+    Envelope,
+    adaptive_envelope,
+    grid_envelope,
+    overlap_envelope,
+)
+from tether.sampling.metropolis_hastings import metropolis
 from tether.sampling.policy_pair import PolicyPair
+from tether.sampling.rejection_sampling import accept_reject
+from tether.sampling.sampling_info import SamplingInfo, direct_info
 
 SAMPLERS = ("auto", "safe", "optimized", "grid", "overlap", "adaptive", "metropolis")
 PILOT_DRAWS = 1 << 12
 """Draws from each policy by which the weight of a mixture proposal is chosen."""
+
+
+def draw_tethered(
+    pair: PolicyPair,
+    family: Family,
+    log_beta: float,
+    contexts: Any,
+    rng: np.random.Generator,
+    *,
+    sampler: str,
+    max_draws: int,
+) -> tuple[NDArray[Any], SamplingInfo]:
+    """One action per context at a finite beta, and what the draws cost.
+
+    A family with `single_draw` chooses one of the two policies by chance. Clip proposes as the
+    `sampler` says; any other family proposes and accepts as it states itself.
+    """
+    if family.single_draw:
+        from_safe = rng.random(length(contexts)) >= optimized_share_of(family, log_beta)
+        actions = pair.draw(from_safe, contexts, rng)
+        return actions, direct_info(family.name, len(actions), int(np.count_nonzero(from_safe)))
+    if family.clips:
+        envelope = find_envelope(sampler, pair, contexts, log_beta, rng)
+    else:
+        share = optimized_share_of(family, log_beta)
+        envelope = Envelope(log_beta, 1.0 - share, 0.0, family=family)
+    if sampler == "metropolis":
+        return metropolis(pair, contexts, rng, envelope, max_draws=max_draws)
+    how = f"accept-reject ({sampler})"
+    budget = family.max_draws
+    return accept_reject(
+        pair, contexts, rng, envelope, budget=budget, max_draws=max_draws, method=how
+    )
 
 
 def find_envelope(
@@ -42,3 +86,19 @@ def find_envelope(
         envelope = grid_envelope(log_ratio, log_beta)
         return envelope if marginal else Envelope.tight(log_beta, envelope.safe_weight)
     return overlap_envelope(from_safe, from_optimized, log_beta)
+
+
+def optimized_share_of(family: Family, log_beta: float) -> float:
+    """The share of proposals from the optimized policy; an error where it is none."""
+    share = family.optimized_share(log_beta)
+    if share is None:
+        raise TypeError(
+            f"family {family.name!r} has no sampler beyond finitely many actions: it needs the "
+            f"members optimized_share and log_accept (see tether.Family)"
+        )
+    if not 0 <= share <= 1:
+        raise ValueError(
+            f"family {family.name!r} has an optimized_share of {share!r}, expected a number from 0 "
+            f"to 1"
+        )
+    return share

@@ -1,11 +1,28 @@
-"""What a batch of draws cost: the record that every sampler returns beside its actions."""
+"""What a batch of draws cost, and the error where it would cost too much."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any
 
-from tether._core import records
+from tether._core.types import Integers
+
+
+class DrawLimitError(RuntimeError):
+    """An action would take more than `max_draws` draws, because the policies hardly overlap.
+
+    The actions accepted elsewhere are still valid: what is accepted does not depend on how many
+    draws it took.
+
+    `missing` are the contexts left without an action; None where there are no contexts.
+    """
+
+    def __init__(self, message: str, missing: Integers | None = None) -> None:
+        super().__init__(
+            f"{message}. The policies hardly overlap at this beta: use family 'mix' or a budgeted "
+            f"clip, or raise max_draws"
+        )
+        self.missing = missing
 
 
 @dataclass(frozen=True)
@@ -16,64 +33,28 @@ class ChainDiagnostics:
     after which the chain stays for k more: the autocorrelation of a random label attached to every
     proposal. Runs of equal states of lengths L give `effective_draws` = (ΣL)²/ΣL².
 
-    Parameters
-    ----------
-    acceptance : float
-        The share of steps at which a chain moved.
-    autocorrelation : tuple of float
-        Autocorrelation at lags 0, 1, 2, ….
-    effective_draws : float
-        Effective sample size of all steps together.
-    steps : int
-        Steps of all chains together, over which the diagnostics above are computed.
-    thinning : int
-        Steps between two states that are kept; 1 where each chain gives one action.
-    unsettled : float
-        The share of chains that had not settled after the burn-in and were continued. A chain
-        settles at its first proposal that accept-reject would have accepted: there it forgets its
-        initial state. No state of an unsettled chain is returned.
+    A chain settles at its first proposal that accept-reject would have accepted: there it forgets
+    its initial state. No state of an unsettled chain is returned.
     """
 
     acceptance: float
+    """The share of steps at which a chain moved."""
     autocorrelation: tuple[float, ...]
+    """At lags 0, 1, 2, …."""
     effective_draws: float
+    """Effective sample size of all steps together."""
     steps: int
-    thinning: int
+    """Steps of all chains together."""
     unsettled: float
+    """The share of chains that had not settled after the burn-in and were continued."""
 
 
 @dataclass(frozen=True)
-class SamplingInfo(records.Saved):
+class SamplingInfo:
     """Which policy the actions came from, and how many draws they took.
 
     Draws are counted up to the accepted one. `scored` counts everything drawn and scored, including
     the surplus of the last batch and of discarded attempts.
-
-    Parameters
-    ----------
-    method : str
-        Name of the sampling method.
-    actions : int
-        Number of actions returned.
-    draws : int
-        Proposals drawn until each action was accepted or its budget was exhausted.
-    scored : int
-        All proposals that were drawn and scored.
-    calls : int
-        Number of batches requested from the policies.
-    draws_safe : int
-        Draws proposed by the safe policy; the optimized policy proposed the others.
-    taken_safe : int
-        Actions that are accepted proposals of the safe policy.
-    taken_optimized : int
-        Actions that are accepted proposals of the optimized policy.
-    fallbacks : int, default 0
-        Actions of the safe policy taken because the draw budget was exhausted.
-    safe_weight : float, optional
-        The weight w of the safe policy in a mixture proposal; None for other proposals. For an
-        adaptive mixture it is the last weight, and draws_safe / draws is their average.
-    chain : ChainDiagnostics, optional
-        Diagnostics of Metropolis–Hastings chains; None for other methods.
 
     Examples
     --------
@@ -82,21 +63,25 @@ class SamplingInfo(records.Saved):
     >>> policy = Tethered(Gaussian(0.0), Gaussian(1.0), 0.5)
     >>> actions, info = policy.sample_with_info(100, np.random.default_rng(0))
     >>> print(info)
-    100 actions by accept-reject (auto): 119 draws in 1 call(s), acceptance 0.84
+    100 actions by accept-reject (auto): 115 draws in 2 call(s), acceptance 0.87
     """
-
-    _kind: ClassVar[str] = "sampling info"
 
     method: str
     actions: int
     draws: int
+    """Proposals drawn until each action was accepted or its budget was exhausted."""
     scored: int
     calls: int
+    """Batches requested from the policies."""
     draws_safe: int
+    """Draws proposed by the safe policy; the optimized policy proposed the others."""
     taken_safe: int
+    """Accepted proposals of the safe policy; 0 for draws from a table."""
     taken_optimized: int
     fallbacks: int = 0
+    """Actions of the safe policy taken because the draw budget was exhausted."""
     safe_weight: float | None = None
+    """The (last) weight w of the safe policy in a mixture proposal."""
     chain: ChainDiagnostics | None = None
 
     @property
@@ -104,77 +89,28 @@ class SamplingInfo(records.Saved):
         """The share of draws that became actions; `chain.acceptance` is how often a chain moved."""
         return (self.actions - self.fallbacks) / self.draws
 
-    @property
-    def acceptance_safe(self) -> float:
-        """The share of the safe policy's draws that were accepted; NaN if it made none."""
-        return self.taken_safe / self.draws_safe if self.draws_safe else float("nan")
-
-    @property
-    def acceptance_optimized(self) -> float:
-        """The share of the optimized policy's draws that were accepted; NaN if it made none."""
-        draws_optimized = self.draws - self.draws_safe
-        return self.taken_optimized / draws_optimized if draws_optimized else float("nan")
-
-    @property
-    def share_safe(self) -> float:
-        """The share of accepted actions that the safe policy proposed; NaN if there are none."""
-        taken = self.taken_safe + self.taken_optimized
-        return self.taken_safe / taken if taken else float("nan")
-
     def to_dict(self) -> dict[str, Any]:
-        """Convert the record to plain values.
-
-        Returns
-        -------
-        dict
-            All fields by name, and the acceptance rate.
-        """
+        """Convert the record to plain values."""
         return {**asdict(self), "acceptance": self.acceptance}
 
-    @classmethod
-    def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        saved.pop("acceptance")
-        if (chain := saved.pop("chain")) is not None:
-            chain = ChainDiagnostics(
-                **{**chain, "autocorrelation": tuple(chain["autocorrelation"])}
-            )
-        return cls(**saved, chain=chain)
-
     def __str__(self) -> str:
-        text = (
-            f"{self.actions:,} actions by {self.method}: {self.draws:,} draws in "
-            f"{self.calls:,} call(s), "
-        )
+        rate = f"acceptance {self.acceptance:.3g}"
         if self.chain is not None:
-            text += f"chains moved at a share of {self.chain.acceptance:.3g} of their steps"
-        else:
-            text += f"acceptance {self.acceptance:.3g}"
-        return text + (f", {self.fallbacks:,} fell back to safe" if self.fallbacks else "")
+            rate = f"chains moved at a share of {self.chain.acceptance:.3g} of their steps"
+        return (
+            f"{self.actions:,} actions by {self.method}: {self.draws:,} draws in {self.calls:,} "
+            f"call(s), {rate}"
+            + (f", {self.fallbacks:,} fell back to safe" if self.fallbacks else "")
+        )
 
 
 def direct_info(method: str, actions: int, from_safe: int) -> SamplingInfo:
     """The record of draws that were all accepted."""
     return SamplingInfo(
-        method=method,
-        actions=actions,
-        draws=actions,
-        scored=actions,
-        calls=1,
-        draws_safe=from_safe,
-        taken_safe=from_safe,
-        taken_optimized=actions - from_safe,
+        method, actions, actions, actions, 1, from_safe, from_safe, actions - from_safe
     )
 
 
 def exact_info(actions: int, calls: int) -> SamplingInfo:
     """The record of draws straight from a table, which neither policy proposed."""
-    return SamplingInfo(
-        method="exact",
-        actions=actions,
-        draws=actions,
-        scored=actions,
-        calls=calls,
-        draws_safe=0,
-        taken_safe=0,
-        taken_optimized=0,
-    )
+    return SamplingInfo("exact", actions, actions, actions, calls, 0, 0, 0)

@@ -7,10 +7,9 @@ from tether.control.calibration import Calibration
 from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
 from tether.policies.ratio_error import RatioError
 from tether.risk.selection import Selection
-from tether.sampling.sampling_info import SamplingInfo
 
 RECORD_CLASSES: tuple[type[Saved], ...] = (
-    *(Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError, SamplingInfo),
+    *(Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError),
 )
 
 
