@@ -10,9 +10,8 @@ import pytest
 
 from tests.rounds.child_processes import KILLED
 from tests.rounds.store_invariants import StoreAudit, read_tables
-from tests.rounds.worker_process import named, open_run, two_rounds
-from tests.scale import SCALE, scaled
-from tether.rounds import CalibrationJob, export_calibration
+from tests.rounds.worker_process import open_run, two_rounds
+from tests.scale import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -40,44 +39,6 @@ def test_kill_9_before_every_write_of_a_call_and_around_its_commits(folder, chil
     assert sum(kept) > 1, "no kill came between a commit and a return"
     assert len(kept) > 5 + sum(kept)
     assert len(after["tether_alarms"]) == (call in ("observe", "resume"))
-
-
-def test_kill_9_before_writes_that_store_a_round_from_a_job(folder, child_processes):
-    made, path, journal = folder / "made.db", folder / "run.db", folder / "journal"
-    with open_run(str(made)) as run:
-        two_rounds(run)
-        before = read_tables(run)
-        job = export_calibration(run, named("tilt 3"), folder / "job")
-    ended, trip, kept = KILLED, 1, []
-    while ended == KILLED:
-        for each in folder.glob("run.db*"):
-            each.unlink()
-        shutil.copy(made, path)
-        journal.write_text("")
-        given = {"url": str(path), "journal": str(journal), "exported": job.folder, "trip": trip}
-        ended = child_processes.run("begin_from_job", **given)
-        kept.append(StoreAudit(str(path), journal, before).look() != before)
-        trip += 3 if SCALE == 1 else 8
-    assert kept == sorted(kept), "a later kill kept less than an earlier one"
-    assert kept[-1]
-    assert not kept[0]
-    assert len(kept) > 4
-    given |= {"trip": 0}
-    shutil.copy(made, path)
-    assert child_processes.run("begin_from_job", **given) == 0, "the job can be used again"
-
-
-def test_kill_9_before_any_file_of_an_export_leaves_no_folder(folder, child_processes):
-    path, job, trip = folder / "run.db", folder / "job", 0
-    with open_run(str(path)) as run:
-        two_rounds(run)
-    while not job.exists():
-        trip += 1
-        ended = child_processes.run("export_a_job", url=str(path), exported=str(job), trip=trip)
-        assert ended == (0 if job.exists() else KILLED)
-    with open_run(str(path)) as run:
-        assert run.begin(named("tilt 3"), name="tilt 3", job=CalibrationJob.read(job)).number == 3
-    assert trip == 4, "scores, log and job"
 
 
 def test_kill_9_at_any_moment_of_a_round(folder, child_processes):

@@ -141,7 +141,6 @@ def test_what_does_not_fit_a_run_along_a_path_is_refused():
         run.begin(TokenTether(models(0)[0], first))
     for options, message in (
         ({"against": "last"}, "against must be 'safe'"),
-        ({"aim": True}, "aim must be False"),
         ({"test_weight": "analytic"}, "analytic"),
     ):
         with pytest.raises(ValueError, match=message):

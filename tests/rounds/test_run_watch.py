@@ -31,9 +31,7 @@ def watching(run):
 def plain(history):
     """Calibrations hold arrays, which cannot be compared as they are."""
     rounds = [
-        dataclasses.replace(
-            each, calibration=None, aim=None, note=each.note + str(each.calibration)
-        )
+        dataclasses.replace(each, calibration=None, note=each.note + str(each.calibration))
         for each in history.rounds
     ]
     return dataclasses.replace(history, rounds=tuple(rounds))

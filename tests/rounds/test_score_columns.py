@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tether.rounds.errors import StoreError
-from tether.rounds.score_columns import BlockScores, ScoreColumns
+from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.store import score_pieces
 from tether.rounds.store.database import Store
 
@@ -114,26 +114,3 @@ def test_missing_scores_are_an_error(store):
     begin(store, columns, 2, [2], 10)
     with pytest.raises(StoreError, match="scores 'scores' of round 2 are missing"):
         columns.read("scores", [2], 0, 10)  # stored, but not learned of
-
-
-def test_blocks_of_rows_have_stored_scores_and_new_ones(store):
-    columns = ScoreColumns(store)
-    begin(store, columns, 2, [2], 25)
-    columns.refresh()
-    asked = {}
-    for start in (0, 10, 20, 30):
-
-        def compute(number, rows, start=start):
-            asked.setdefault(number, []).append((start + rows.start, start + rows.stop))
-            return score(number, slice(start + rows.start, start + rows.stop))
-
-        block = BlockScores(columns, start)
-        block.complete("scores", [2, 3], 10, compute)
-        assert block.stored_rows("scores") == max(0, 25 - start)
-        for first, last in ((0, 10), (2, 4), (6, 10), (0, 3)):
-            for number, values in block.read("scores", [2, 3], first, last).items():
-                expected = score(number, slice(start + first, start + last))
-                np.testing.assert_array_equal(values, expected)
-        new = {number: len(values) for (_, number), values in block.new.items()}
-        assert new == {k: n for k, n in {2: min(10, max(0, start - 15)), 3: 10}.items() if n}
-    assert asked == {2: [(25, 30), (30, 40)], 3: [(0, 10), (10, 20), (20, 30), (30, 40)]}

@@ -14,9 +14,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 import tether
 from tests.scale import SCALE
-from tether._core import files
-from tether.rounds import CalibrationJob, Controller, export_calibration
-from tether.rounds.round_start import RoundStart
+from tether.rounds import Controller
 
 CONTEXTS, ACTIONS, BATCH = 3, 4, 12
 WRONG = 4
@@ -128,35 +126,6 @@ def one_call(url: str, journal: str, call: str, trip: int) -> None:
     else:
         begun = run.begin(named("tilt 3"), name="tilt 3")
         notes.write("begin", round=begun.number, beta=begun.beta)
-
-
-def begin_from_job(url: str, journal: str, exported: str, trip: int) -> None:
-    """Begin a round from a job, and be killed at that point of storing it, if it has so many."""
-    save, notes = RoundStart.save, Journal(journal)
-
-    def save_on_tripwire(*given, **named):
-        _tripwire(trip, commits=False)
-        save(*given, **named)
-
-    RoundStart.save = save_on_tripwire
-    with open_run(url) as run:
-        begun = run.begin(named("tilt 3"), name="tilt 3", job=CalibrationJob.read(exported))
-        notes.write("begin", round=begun.number, beta=begun.beta)
-
-
-def export_a_job(url: str, exported: str, trip: int) -> None:
-    """Export a calibration, and be killed before so many files are written, if there are."""
-    left, write = [trip], files.replacing
-
-    def write_on_tripwire(*given, **named):
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return write(*given, **named)
-
-    files.replacing = write_on_tripwire
-    with open_run(url) as run:
-        export_calibration(run, named("tilt 3"), exported)
 
 
 def _take(current, notes, rng) -> tether.rounds.TakenActions:

@@ -18,7 +18,6 @@ from rich.text import Text
 from tether._core import records
 from tether._core.redact import redact_url
 from tether._core.visible_text import visible
-from tether.cli.aim_status import aim_table
 from tether.cli.ramp_status import plain_ramp_round, ramp_family_text, ramp_table
 from tether.cli.release_status import plain_release, rendered_release
 from tether.cli.status_text import (
@@ -114,8 +113,6 @@ def _rendered_rounds(history: History) -> list[RenderableType]:
         several = len(history.limits) > 1
         table = ramp_table(history) if history.is_ramp else _round_table(history)
         lines.append(table)
-        if any(record.aim is not None for record in history.rounds):
-            lines += [Text("aim, by training rows:"), aim_table(history)]
         lines += _progress(history.rounds[-1], several=several)
     else:
         lines.append(Text("No round has begun yet."))
@@ -184,8 +181,6 @@ def _plain(history: History | ReleaseHistory) -> dict[str, Any]:
     for row, record in zip(plain["rounds"], history.rounds, strict=True):
         row["calibration"] = None if record.calibration is None else record.calibration.to_dict()
         row |= {"beta": record.beta, "pending": record.pending}
-        if record.aim is not None:
-            row["aim"]["plain_beta"] = record.aim.plain_beta
         if history.is_ramp:
             row |= plain_ramp_round(record)
             del row["beta"], row["calibration"]

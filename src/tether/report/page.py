@@ -7,7 +7,6 @@ from pathlib import Path
 from tether._core import files
 from tether.report import text_sections
 from tether.report.acceptance_over_rounds import acceptance_chart
-from tether.report.aim_section import aim_section
 from tether.report.beta_over_rounds import beta_chart
 from tether.report.chart_canvas import matplotlib_defaults
 from tether.report.html_elements import Markup, element, join
@@ -151,10 +150,6 @@ def _sections(history: History) -> list[tuple[str, str, Markup]]:
                 element("div", figures, class_="halves"),
             ),
         ]
-        if any(record.aim is not None for record in history.rounds):
-            sections.append(
-                ("aim", "Was the loss model right, and what was chosen?", aim_section(history))
-            )
         if not history.is_ramp:  # which has no curve and no weights
             sections.append(("one-round", "One round in detail", single_round(history)))
     sections += [

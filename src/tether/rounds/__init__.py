@@ -9,10 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.rounds.aims.aim_record import AimRecord
-    from tether.rounds.aims.aim_settings import AimSettings
-    from tether.rounds.calibration_export import export_calibration
-    from tether.rounds.calibration_job import CalibrationJob
     from tether.rounds.controller import Controller
     from tether.rounds.errors import (
         LossesMissingError,
@@ -39,11 +35,8 @@ if TYPE_CHECKING:
     from tether.rounds.store_verification import sign_store, verify_export, verify_store
 
 __all__ = [
-    "AimRecord",
-    "AimSettings",
     "Alarm",
     "AuditRecord",
-    "CalibrationJob",
     "Controller",
     "Estimate",
     "History",
@@ -64,7 +57,6 @@ __all__ = [
     "TamperedError",
     "TrainingRows",
     "backup_run",
-    "export_calibration",
     "export_run",
     "halt",
     "import_run",
@@ -79,10 +71,6 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
-    "aims.aim_record": ("AimRecord",),
-    "aims.aim_settings": ("AimSettings",),
-    "calibration_export": ("export_calibration",),
-    "calibration_job": ("CalibrationJob",),
     "controller": ("Controller",),
     "errors": (
         "LossesMissingError",

@@ -13,12 +13,10 @@ from tether.rounds.calibrate_round import calibrate_round
 from tether.rounds.round import Round
 from tether.rounds.round_start import RoundStart, alarm_note
 from tether.rounds.store import queries, schema
-from tether.rounds.store.serving import Serving, read_retired, read_serving
+from tether.rounds.store.serving import read_retired, read_serving
 from tether.rounds.stored_policies import SavedPolicy, save_policy_content
 
 if TYPE_CHECKING:
-    from tether.rounds.aims.aim_round import RoundAim
-    from tether.rounds.calibration_job import CalibrationJob
     from tether.rounds.controller import Controller
 
 logger = logging.getLogger("tether.rounds")
@@ -27,17 +25,10 @@ MAX_NAME_LENGTH = 200
 """How long the name of a policy may be."""
 
 
-def begin_round(
-    run: Controller, optimized: Any, name: str | None, job: CalibrationJob | None = None
-) -> Round:
-    """Calibrate how far `optimized` may go, or take the calibration of a job; begin the round."""
+def begin_round(run: Controller, optimized: Any, name: str | None) -> Round:
+    """Calibrate how far `optimized` may go, and begin the round."""
     policy = None if optimized is None else run._space.optimized("optimized", optimized)
-    if job is not None and policy is None:
-        raise ValueError("job needs the optimized policy that it was exported with, got None")
-    if job is None:
-        run._refresh()
-    else:
-        run._recorder.deliver()
+    run._refresh()
     with run._store.reading() as connection:
         serving, retired = read_serving(connection), read_retired(connection)
     number = 1 + serving.round
@@ -47,10 +38,20 @@ def begin_round(
         if serving.alarm is None:
             run._space.check_served(optimized)
     try:
-        if policy is not None and job is not None:
-            start = _begin_from_job(run, policy, job, serving, name)
-        else:
-            start = _begin_in_memory(run, policy, serving, retired, name)
+        start = _start(run, policy, number, serving.alarm, retired)
+        saved = _add(run, number, policy, start)
+        start.save(
+            run._store,
+            number,
+            name,
+            policy,
+            run._rows.seen,
+            run._scores,
+            run._new_checkpoints(),
+            saved,
+            run.settings.limits,
+        )
+        run._scores.mark_saved()
     except BaseException as error:
         run._scores.forget()
         if isinstance(error, Exception):  # an interrupt may come after the commit
@@ -58,65 +59,6 @@ def begin_round(
         raise
     logger.info("round %d of %s begins: %s", number, run._store.name, _summary(start))
     return Round(number, start.calibration, start.note, run, start.deployed)
-
-
-def _begin_in_memory(
-    run: Controller,
-    policy: Policy | None,
-    serving: Serving,
-    retired: frozenset[int],
-    name: str,
-) -> RoundStart:
-    """Calibrate on all rows, and store the round."""
-    number = 1 + serving.round
-    aimed = _aim(run, policy, number, serving.alarm, retired)
-    candidate = policy if aimed is None else aimed.policy
-    plain = None if aimed is None else policy
-    start = _start(run, candidate, number, serving.alarm, retired, plain)
-    saved = _add(run, number, policy, start)
-    aim = None
-    if aimed is not None:
-        serves = run.safe if start.deployed is None else start.deployed.policy
-        record, aim_saved = aimed.served_by(serves, start.plain_log_beta)
-        aim = (record.to_json(), aim_saved)
-    start.save(
-        run._store,
-        number,
-        name,
-        policy,
-        run._rows.seen,
-        run._scores,
-        run._new_checkpoints(),
-        saved,
-        run.settings.limits,
-        aim,
-    )
-    run._scores.mark_saved()
-    return start
-
-
-def _begin_from_job(
-    run: Controller, policy: Policy, job: CalibrationJob, serving: Serving, name: str
-) -> RoundStart:
-    """Calibrate from the files of a job, and store the round."""
-    from tether.rounds.begin_from_job import prepare_from_job
-
-    number = 1 + serving.round
-    prepared = prepare_from_job(run, policy, job, serving)
-    saved = _add(run, number, policy, prepared.start)
-    prepared.start.save(
-        run._store,
-        number,
-        name,
-        policy,
-        job.seen,
-        prepared.scores,
-        prepared.checkpoints,
-        saved,
-        run.settings.limits,
-        check=prepared.check,
-    )
-    return prepared.start
 
 
 def _add(run: Controller, number: int, policy: Policy | None, start: RoundStart) -> SavedPolicy:
@@ -150,39 +92,12 @@ def present_round(run: Controller) -> Round | None:
     return Round(number, calibration, row["note"], run, deployed)
 
 
-def _aim(
-    run: Controller,
-    policy: Policy | None,
-    number: int,
-    alarm: int | None,
-    retired: frozenset[int],
-) -> RoundAim | None:
-    """What a round calibrates in place of its policy, in a run that aims."""
-    if run._aim is None or policy is None or alarm is not None:
-        return None
-    from tether.rounds.aims.aim_round import aim_round
-
-    assert run._family is not None  # a ramp begins its rounds elsewhere
-    return aim_round(
-        run._aim,
-        run.settings,
-        run._family,
-        run._rows,
-        run._registry,
-        run.safe,
-        policy,
-        number,
-        retired,
-    )
-
-
 def _start(
     run: Controller,
     optimized: Policy | None,
     number: int,
     alarm: int | None,
     retired: frozenset[int],
-    plain: Policy | None = None,
 ) -> RoundStart:
     if alarm is not None:
         return RoundStart(note=alarm_note(alarm))
@@ -199,7 +114,6 @@ def _start(
         number,
         run._draws,
         retired,
-        plain,
     )
 
 

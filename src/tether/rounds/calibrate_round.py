@@ -15,7 +15,6 @@ from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.family import Family
 from tether.control.log import Log
-from tether.control.parts.in_parts import LogInParts, ProposalsInParts
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer, settled_marginal_normalizer
 from tether.policies.policy import Policy
@@ -53,12 +52,10 @@ def calibrate_round(
     number: int,
     draws: int | None,
     retired: frozenset[int] = frozenset(),
-    plain: Policy | None = None,
 ) -> RoundStart:
     """Score rows that have no scores yet, make the log, and find beta.
 
-    Rows that were served by `retired` rounds are left out. What a `plain` policy would be allowed
-    is computed as well, and decides nothing.
+    Rows that were served by `retired` rounds are left out.
     """
     where = np.flatnonzero(rows.calibration)
     losses, used, note = losses_in_use(settings, rows, where, retired)
@@ -103,31 +100,20 @@ def calibrate_round(
     check_reference(reference, log_reference[used])
     log = round_log.make(losses)
     check_precision(log, number)
-    contexts_used = take(contexts, np.flatnonzero(used))
-
-    def draw_and_calibrate(candidate: Policy, log: Log) -> tuple[Proposals | None, Calibration]:
-        proposals = draw_proposals(
-            settings,
-            registry,
-            counts,
-            reference,
-            candidate,
-            contexts_used,
-            family,
-            draws,
-            number,
-            mixed=log.log_mix is not None,
-        )
-        return proposals, find_beta(settings, family, log, proposals)
-
-    proposals, calibration = draw_and_calibrate(optimized, log)
+    proposals = draw_proposals(
+        settings,
+        registry,
+        counts,
+        reference,
+        optimized,
+        take(contexts, np.flatnonzero(used)),
+        family,
+        draws,
+        number,
+        mixed=log.log_mix is not None,
+    )
+    calibration = find_beta(settings, family, log, proposals)
     all_actions = calibration_rows.all_actions
-    allowed = None if plain is None else calibration.log_beta
-    if plain is not None and plain is not optimized:
-        from tether.rounds.aims.plain_allowance import plain_allowance
-
-        place = (contexts_used, actions[used], all_actions)
-        allowed = plain_allowance(plain, log, *place, draw_and_calibrate)
     if calibration.exists and proposals is not None:
         check_support(proposals.log_safe, proposals.log_optimized)
     elif calibration.exists:
@@ -146,15 +132,15 @@ def calibrate_round(
     else:
         at_probed = calibration_rows.at_taken(calibration_rows.candidate_scores)[probed]
     probe = (*probe_rows, at_probed)
-    begun = RoundStart(note, calibration, None, reference, proposals, all_actions, allowed)
+    begun = RoundStart(note, calibration, None, reference, proposals, all_actions)
     return begun.deploying(settings, registry, optimized, normalize, probe)
 
 
 def find_beta(
     settings: Settings,
     family: Family,
-    log: Log | LogInParts,
-    proposals: Proposals | ProposalsInParts | None,
+    log: Log,
+    proposals: Proposals | None,
 ) -> Calibration:
     """Calibrate as the settings of a run say."""
     return calibrate(
@@ -170,7 +156,7 @@ def find_beta(
     )
 
 
-def check_precision(log: Log | LogInParts, number: int) -> None:
+def check_precision(log: Log, number: int) -> None:
     """Refuse densities of past policies that are too uncertain to divide by."""
     if log.approximate is None and not log.ratio_error <= LARGEST_DENSITY_FACTOR:
         raise ValueError(

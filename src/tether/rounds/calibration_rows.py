@@ -6,15 +6,15 @@ the round's own beta and normalizer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.contexts import part, take
-from tether._core.types import Floats, Integers
+from tether._core.contexts import part
+from tether._core.types import Floats
 from tether.control.blend import blend_scores
 from tether.control.policy_path import PolicyPath
 from tether.policies.normalizer import (
@@ -25,14 +25,25 @@ from tether.policies.normalizer import (
 )
 from tether.policies.policy import Policy, shared_actions
 from tether.policies.table_policy import picked, positions
-from tether.rounds.mixture_sums import Density
 from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
-from tether.rounds.score_columns import Scores
+from tether.rounds.score_columns import ScoreColumns
 
 SAFE_TABLE, NORMALIZERS, PATH_TABLE = "log_safe_all", "normalizers", "log_path"
 """Names of columns: the safe policy at every action; log ψ and its error in each row's context; the
 safe policy, the optimized one and those along their path."""
+
+
+class Density(NamedTuple):
+    """The log-density of a policy at some rows, and its standard error; None where it is exact."""
+
+    log: Floats
+    error: Floats | None = None
+
+    @property
+    def errors(self) -> Floats:
+        """The standard error of each row."""
+        return np.zeros(len(self.log)) if self.error is None else self.error
 
 
 class CalibrationRows:
@@ -55,7 +66,7 @@ class CalibrationRows:
         served: NDArray[Any],
         log_optimized: Floats,
         deployed: Mapping[int, DeployedPolicy],
-        scores: Scores,
+        scores: ScoreColumns,
     ) -> None:
         self.number, self.safe, self.candidate = number, safe, candidate
         self.contexts, self.actions, self.served = contexts, actions, served
@@ -107,25 +118,16 @@ class CalibrationRows:
         exact = policy.family.normalized or np.isinf(policy.log_beta)
         return self.contextual and self.all_actions is None and not exact
 
-    def densities(
-        self, numbers: Collection[int], start: int, stop: int, known: Mapping[int, Density]
-    ) -> Iterator[tuple[int, Density]]:
-        """The density of each round's policy, ascending, at the rows from `start` to before `stop`.
-
-        `known` has those of the rounds that their betas are measured against, at the same rows,
-        unless they are among `numbers`.
-        """
-        at_rows = {SAFE: self.safe_density.rows(start, stop), **known}
-        scores = self.scores.read(self.name, numbers, start, stop, self._width)
-        estimated = [number for number in numbers if self.estimates(number)]
-        normalizers = self.scores.read(NORMALIZERS, estimated, start, stop, 2)
-        references = {self.deployed[number].reference for number in numbers}
+    def densities(self) -> Iterator[tuple[int, Density]]:
+        """The density of the policy of each deployed round at all rows, ascending by round."""
+        at_rows, numbers = {SAFE: self.safe_density}, self.deployed.keys()
+        scores = self.scores.read(self.name, numbers, 0, len(self), self._width)
+        references = {past.reference for past in self.deployed.values()}
         for number in sorted(numbers):
             own_scores, reference = scores.pop(number), at_rows[self.deployed[number].reference]
             normalizer = None
-            if number in normalizers:
-                self._normalize(number, normalizers[number], own_scores, reference, start)
-                normalizer = Normalizer(*normalizers[number].T)
+            if self.estimates(number):
+                normalizer = self._normalizer(number, own_scores, reference)
             density = self._density(number, own_scores, reference, normalizer)
             if number in references:
                 at_rows[number] = density
@@ -151,23 +153,20 @@ class CalibrationRows:
         density, error = density_with_error(policy.family, *both, policy.log_beta, normalizer)
         return Density(density, np.hypot(error, reference.errors))
 
-    def _normalize(
-        self, number: int, kept: Floats, scores: Floats, reference: Density, start: int
-    ) -> None:
-        """Estimate the normalizers of a round's policy that are not kept yet, in `kept`."""
-        policy, stop = self.deployed[number].tethered, start + len(kept)
+    def _normalizer(self, number: int, scores: Floats, reference: Density) -> Normalizer:
+        """The normalizers of a round's policy in the contexts of all rows; new ones estimated."""
+        policy = self.deployed[number].tethered
 
         def compute(_: int, rows: slice) -> Floats:
-            assert rows.start >= start, "normalizers of earlier rows are missing"
-            here = slice(rows.start - start, rows.stop - start)
-            blended = blend_scores(scores[here], reference.log[here], policy.blend)
+            at_reference = reference.log[rows]
+            blended = blend_scores(scores[rows], at_reference, policy.blend)
             contexts = part(self.contexts, rows.start, rows.stop)
-            at_rows = (reference.log[here], blended)
-            found = settled_normalizer(policy, contexts, *at_rows)
-            kept[here] = np.stack([found.log_psi, found.standard_error], axis=1)
-            return kept[here]
+            found = settled_normalizer(policy, contexts, at_reference, blended)
+            return np.stack([found.log_psi, found.standard_error], axis=1)
 
-        self.scores.complete(NORMALIZERS, [number], stop, compute)
+        self.scores.complete(NORMALIZERS, [number], len(self), compute)
+        kept = self.scores.read(NORMALIZERS, [number], 0, len(self), 2)[number]
+        return Normalizer(*kept.T)
 
     def _score(self) -> None:
         """Let every policy score the rows that it has not scored yet."""
@@ -222,20 +221,6 @@ class CalibrationRows:
             name = "safe" if number == SAFE else f"policy of round {number}"
             taken = self._at_taken(scores, self.actions[rows])
             compare_scores(name, taken[own], known[own], self._kind(number))
-
-    def check_given(self, number: int, scores: Floats, sample: Integers) -> None:
-        """Refuse scores of the last rows that a policy would not give them, now or back then.
-
-        It scores those rows of the `sample` again. What it scored when it acted is compared too.
-        """
-        start = len(self) - len(scores)
-        self._check_unchanged(number, scores, slice(start, len(self)))
-        sample = sample[sample >= start]
-        if len(sample):
-            again = self._scored_by(number, take(self.contexts, sample), self.actions[sample])
-            name = f"policy of round {number}" if number else "safe policy"
-            kind, given = self._kind(number), scores[sample - start]
-            compare_scores(f"{name} in the job", again.ravel(), given.ravel(), kind)
 
     @staticmethod
     def _kind(number: int) -> str:

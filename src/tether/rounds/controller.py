@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.shown import shown
 from tether._core.types import Contexts
 from tether._core.warning_categories import DurabilityWarning
 from tether.control.blend import DEFAULT_BLEND
 from tether.control.families import find_family
 from tether.control.family import Family
 from tether.control.policy_path import PathFamily
-from tether.policies.policy import PolicyLike, is_finite
+from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist
 from tether.rounds.action_space import ActionSpace, OptimizedLike
 from tether.rounds.begin_round import begin_round, present_round
@@ -47,8 +46,6 @@ from tether.rounds.stored_policies import PolicyLoader
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
-    from tether.rounds.aims.aim_settings import AimSettings
-    from tether.rounds.calibration_job import CalibrationJob
 
 DEFAULT_MAX_SILENCE = 10_000
 """How many actions without a loss raise an alarm, unless the user says otherwise."""
@@ -145,13 +142,8 @@ class Controller(RunRecords):
     actions_per_step : int, optional
         In a ramp, a step ends with the call of `act` in which it reaches so many actions; by
         default by `advance`.
-    aim : bool or AimSettings, default False
-        Whether each round aims (:doc:`/explanation/aim`): it fits a loss model on its training
-        rows, tilts the optimized policy by it where this is expected to earn more after
-        calibration, and calibrates what was chosen. Needs finitely many actions, or a
-        `Shortlist`. The promise is the same.
     seed : int, default 0
-        The seed of the draws for calibrations, of the shift monitor and of aiming.
+        The seed of the draws for calibrations and of the shift monitor.
 
     Raises
     ------
@@ -201,7 +193,6 @@ class Controller(RunRecords):
         spool: str | Path | None = None,
         key: PrivateKey | None = None,
         actions_per_step: int | None = None,
-        aim: bool | AimSettings = False,
         seed: int = 0,
     ) -> None:
         is_ramp = isinstance(family, str) and family == RAMP_FAMILY
@@ -213,18 +204,7 @@ class Controller(RunRecords):
                 self._family,
                 against=against,
                 test_weight=test_weight,
-                aims=aim is not False,
                 on_shortlists=space.size is not None,
-            )
-        self._aim = None
-        if aim is not False:
-            from tether.rounds.aims.aim_settings import as_aim_settings
-
-            self._aim = as_aim_settings(aim)
-        if self._aim is not None and not is_ramp and not is_finite(self.safe):
-            raise TypeError(
-                f"aim needs a safe policy that lists finitely many actions, or a run on shortlists "
-                f"(tether.Shortlist), got {shown(safe)}"
             )
         if is_ramp and draws is not None:
             raise ValueError(f"draws does not exist for family='ramp', got {draws!r}")
@@ -252,7 +232,6 @@ class Controller(RunRecords):
             ratio_error=ratio_error,
             blend=blend,
             actions_per_step=actions_per_step,
-            aim=None if self._aim is None else self._aim.to_dict(),
         )
         sign = None if key is None else chain_signer(key)
         opened, self._draws = Store(store, deadline=deadline, sign=sign), draws
@@ -274,13 +253,7 @@ class Controller(RunRecords):
             for text in durability_warnings(connection):
                 warnings.warn(text, DurabilityWarning, stacklevel=2)
 
-    def begin(
-        self,
-        optimized: OptimizedLike | None = None,
-        *,
-        name: str | None = None,
-        job: CalibrationJob | None = None,
-    ) -> Round:
+    def begin(self, optimized: OptimizedLike | None = None, *, name: str | None = None) -> Round:
         """Calibrate how far `optimized` may go, and begin the next round with it.
 
         In a ramp it begins with the share that even a loss of the bound everywhere could not hurt.
@@ -300,11 +273,6 @@ class Controller(RunRecords):
         name : str, default "safe"
             The name under which the policy is looked up after a restart; "round 3" and so on by
             default.
-        job : CalibrationJob, optional
-            The calibration of this round and policy as `tether.rounds.export_calibration` wrote it
-            (:doc:`/how_to/scale_rounds`). Rows are then read in blocks, and those that were stored
-            after the export are left to later rounds. Which job is given must not depend on what
-            its calibration found.
 
         Returns
         -------
@@ -319,14 +287,13 @@ class Controller(RunRecords):
             If another process has begun this round meanwhile.
         ValueError
             If a policy has changed, is not available, or takes actions that the safe one never
-            takes; or the job is not of this run, round and policy, or its files have changed.
+            takes.
         StoreError
             If the round could not be stored.
         """
         with self._lock:
-            if self.settings.is_ramp and job is None:
-                return begin_ramp(self, optimized, name)
-            return begin_round(self, optimized, name, job)
+            begin = begin_ramp if self.settings.is_ramp else begin_round
+            return begin(self, optimized, name)
 
     def advance(self) -> RampRound:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.

@@ -12,7 +12,6 @@ from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
 from tether.release.calibration_window import window_name
 from tether.release.ramp_result import RampShare
-from tether.rounds.aims.aim_record import AimRecord
 from tether.rounds.history_summary import describe_history, describe_round, rounds_columns
 from tether.rounds.limits import Limit
 from tether.rounds.run_settings import RAMP_FAMILY
@@ -169,8 +168,6 @@ class RoundRecord(Described):
         In a ramp, the actions that the round's own policy took.
     policy_losses : mapping of str to Estimate, optional
         Their mean losses, by loss.
-    aim : AimRecord, optional
-        How the round aimed, and what its policy is predicted to lose; None if it did not aim.
     over : bool, default False
         In a ramp, whether an alarm was cleared since the present round began: the next action
         begins another one.
@@ -198,7 +195,6 @@ class RoundRecord(Described):
     reference: int = 0
     policy_rows: int = 0
     policy_losses: Mapping[str, Estimate] = field(default_factory=dict)
-    aim: AimRecord | None = None
     over: bool = False
 
     @property
@@ -313,8 +309,6 @@ class History(Described):
         What people did to the run, in order.
     actions_per_step : int, optional
         In a ramp, after how many actions a step ends; None if by hand.
-    aims : bool, default False
-        Whether its rounds aim.
     """
 
     store: str
@@ -335,7 +329,6 @@ class History(Described):
     confidence: float | None = None
     audit: tuple[AuditRecord, ...] = ()
     actions_per_step: int | None = None
-    aims: bool = False
 
     @property
     def is_ramp(self) -> bool:

@@ -15,8 +15,6 @@ import sqlalchemy as sql
 
 from tether.control.calibration import Calibration
 from tether.monitor import RiskMonitor
-from tether.rounds.aims.aim_record import AimRecord
-from tether.rounds.aims.stored_aim import read_aim
 from tether.rounds.cleared_alarms import RAMP_OVER, last_cleared, present_note
 from tether.rounds.errors import StoreError, as_tampering
 from tether.rounds.history import Alarm, AuditRecord, Estimate, History, RoundRecord
@@ -97,7 +95,6 @@ class StoredRound(NamedTuple):
     row: dict[str, Any]
     calibration: Calibration | None
     ramp: RampRecord | None
-    aim: AimRecord | None
 
 
 class _Outcome(NamedTuple):
@@ -162,7 +159,6 @@ class RunReader:
             confidence=settings.confidence,
             audit=audit,
             actions_per_step=settings.actions_per_step,
-            aims=settings.aim is not None,
         )
 
     def _records(
@@ -181,7 +177,7 @@ class RunReader:
     def _record(
         self, stored: StoredRound, losses: LossesSeen, retired: set[int | None]
     ) -> RoundRecord:
-        row, aim, number = stored.row, stored.aim, stored.row["number"]
+        row, number = stored.row, stored.row["number"]
         counts, outcome = self._counts[number], self._outcome(losses, number)
         record = RoundRecord(
             number=number,
@@ -199,8 +195,7 @@ class RunReader:
             fallback_rows=counts.fallback,
             failure=counts.failure,
             retired=number in retired,
-            stored=row["policy_digest"] is not None and not (aim is not None and aim.problem),
-            aim=aim,
+            stored=row["policy_digest"] is not None,
         )
         if stored.ramp is None:
             return record
@@ -278,7 +273,7 @@ def _stored_round(row: dict[str, Any], *, is_ramp: bool) -> StoredRound:
         with as_tampering(f"round {row['number']}"):
             ramp = RampRecord.from_row(row)
     calibration = None if is_ramp else calibration_from_json(row["calibration"])
-    return StoredRound(row, calibration, ramp, read_aim(row))
+    return StoredRound(row, calibration, ramp)
 
 
 def alarm_record(row: dict[str, Any], audit: tuple[AuditRecord, ...]) -> Alarm:

@@ -110,7 +110,6 @@ def check_path_settings(
     *,
     against: str,
     test_weight: str | float,
-    aims: bool,
     on_shortlists: bool,
 ) -> None:
     """Refuse what a run along a path does not have."""
@@ -124,7 +123,5 @@ def check_path_settings(
             f"{begun} test_weight must be 'empirical' or a number, got 'analytic': its weights "
             f"have no bound"
         )
-    if aims:
-        raise ValueError(f"{begun} aim must be False: aiming tilts probabilities of whole actions")
     if on_shortlists:
         raise ValueError(f"{begun} safe must be a policy, not a tether.Shortlist")

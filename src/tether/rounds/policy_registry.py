@@ -87,7 +87,6 @@ class PolicyRegistry:
         self._normalizer_draws = normalizer_draws
         self._deployed: dict[int, DeployedPolicy] = {}
         self._ramped: dict[int, Policy] = {}
-        self._given: dict[int, Policy] = {}  # of ramped policies, those that were aimed
 
     def add(self, number: int, deployed: DeployedPolicy) -> None:
         """Remember what a round deploys."""
@@ -97,11 +96,10 @@ class PolicyRegistry:
         """Remove a round that was not begun after all."""
         self._deployed.pop(number, None)
         self._ramped.pop(number, None)
-        self._given.pop(number, None)
 
-    def keep(self, number: int, policy: Policy, given: Policy) -> None:
-        """Remember the policy of a step of a ramp, and the one that it was aimed from."""
-        self._ramped[number], self._given[number] = policy, given
+    def keep(self, number: int, policy: Policy) -> None:
+        """Remember the policy of a step of a ramp."""
+        self._ramped[number] = policy
 
     def ramped(self, number: int) -> Policy:
         """The policy of a step of a ramp, looked up by name if necessary; the safe one for 0."""
@@ -109,17 +107,17 @@ class PolicyRegistry:
             return self._safe
         if number not in self._ramped:
             row = self._read(number)
-            given = self._look_up(row, "it cannot act", "begin another round")
-            _check_fingerprint(given, row)
-            self.keep(number, self._aimed(given, row), given)
+            policy = self._look_up(row, "it cannot act", "begin another round")
+            _check_fingerprint(policy, row)
+            self.keep(number, policy)
         return self._ramped[number]
 
     def ramp_on(self, number: int, previous: int) -> None:
         """Let a step have the policy of the previous one, which must not have changed."""
         policy = self._ramped.get(previous)
         if policy is not None:
-            _check_fingerprint(self._given[previous], self._read(previous))
-            self.keep(number, policy, self._given[previous])
+            _check_fingerprint(policy, self._read(previous))
+            self.keep(number, policy)
 
     def check_name(self, name: str, optimized: Policy, number: int) -> None:
         """Refuse the name of another policy: after a restart only one of them could be found.
@@ -213,23 +211,10 @@ class PolicyRegistry:
             return self._lookup(name)
         return None if self._lookup is None else self._lookup.get(name)
 
-    def _aimed(self, given: Policy, row: Mapping[str, Any]) -> Policy:
-        """The policy that a round calibrated: aimed as it was then, if it was."""
-        if row["aim"] is None:
-            return given
-        from tether.rounds.aims.stored_aim import aimed_policy, load_aim
-
-        def load(record: Any) -> Any:
-            with self._store.reading() as connection:
-                return load_aim(connection, record, given, self._load)
-
-        return aimed_policy(row, given, load, self._passed)  # type: ignore[no-any-return]
-
     def _rebuild(self, row: Mapping[str, Any]) -> DeployedPolicy:
         name, number = row["policy"], row["number"]
         optimized = self._look_up(row)
         _check_fingerprint(optimized, row)
-        optimized = self._aimed(optimized, row)
         table = schema.actions
         where = (
             table.c.id > _first_possible_id(row["seen"]),  # so that the search begins there

@@ -9,7 +9,6 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from tether._core.types import Contexts
-from tether.rounds.aims.aim_settings import AimSettings, stored_aim_settings
 from tether.rounds.controller import Controller
 from tether.rounds.errors import StoreError
 from tether.rounds.policy_registry import PolicyLookup
@@ -29,7 +28,6 @@ def reopen(
     context_score: Callable[[Contexts], ArrayLike] | None = None,
     draws: int | None = None,
     deadline: float = DEADLINE_SECONDS,
-    aim: AimSettings | None = None,
 ) -> Controller:
     """Continue a run with the settings and the safe policy that its store has.
 
@@ -47,8 +45,6 @@ def reopen(
         Draws of each policy for a calibration, see `Controller`.
     deadline : float, default 5.0
         How many seconds a call may wait for the store.
-    aim : AimSettings, optional
-        How rounds aim, if the run has a loss model or a fit of its own.
 
     Returns
     -------
@@ -58,7 +54,7 @@ def reopen(
     Raises
     ------
     ValueError
-        If the safe policy could not be stored: pass it to `Controller` instead; or `aim` is needed.
+        If the safe policy could not be stored: pass it to `Controller` instead.
     StoreError
         If there is no store, or no run in it.
 
@@ -94,7 +90,6 @@ def reopen(
         context_score=context_score,
         draws=draws,
         deadline=deadline,
-        aim=(aim or stored_aim_settings(settings.aim)) or False,
         **_arguments(settings),
     )
 

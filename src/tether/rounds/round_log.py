@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
@@ -13,10 +15,50 @@ from tether.control.acting import Acting
 from tether.control.log import Log
 from tether.policies.table_policy import picked, positions
 from tether.policies.tethered import Tethered
-from tether.rounds.calibration_rows import CalibrationRows
-from tether.rounds.mixture_sums import Density, RowSums
+from tether.rounds.calibration_rows import CalibrationRows, Density
 from tether.rounds.policy_registry import SAFE
-from tether.rounds.running_mixture import advance
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Σ_k n_k·p_k at each row, over some policies: row x has the density Σ_k n_k·p_k(x) / n.
+
+    `log_squares` is log Σ_k (n_k·p_k·e_k)², with e_k the standard error of log p_k. With `own`, the
+    policy that took a row's action is left out of it, and is in `own` instead.
+    """
+
+    log_sum: Floats
+    log_squares: Floats
+    own: Density | None
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], *, own: bool) -> RowSums:
+        """Sums over no policy."""
+        nothing = np.full(shape, -np.inf)
+        unknown = Density(np.full(shape, np.nan), np.zeros(shape[0])) if own else None
+        return cls(nothing, np.full(shape[0], -np.inf), unknown)
+
+    def with_policy(
+        self, number: int, count: int, density: Density, served: NDArray[Any]
+    ) -> RowSums:
+        """The same with one more policy, that of round `number`; a count of 0 adds nothing."""
+        own, is_own = self.own, served == number
+        if own is not None and is_own.any():
+            where = is_own.reshape(-1, *[1] * (own.log.ndim - 1))
+            own = Density(
+                np.where(where, density.log, own.log), np.where(is_own, density.errors, own.errors)
+            )
+        if not count:
+            return RowSums(self.log_sum, self.log_squares, own)
+        term = np.log(count) + density.log
+        log_squares = self.log_squares
+        if density.error is not None:
+            with np.errstate(divide="ignore"):
+                square = 2 * (term + np.log(density.error))
+            if own is not None:
+                square[is_own] = -np.inf
+            log_squares = np.logaddexp(log_squares, square)
+        return RowSums(np.logaddexp(self.log_sum, term), log_squares, own)
 
 
 class RoundLog:
@@ -37,19 +79,20 @@ class RoundLog:
     ) -> None:
         self._rows, self._counts, self._reference = rows, counts, reference
         self._used, self._acting = used, acting
-        kept = rows.scores.sums
-        self._sums, kept = advance(rows, kept, counts, reference, own=acting)
-        rows.scores.sums = kept
-        is_safe = reference == SAFE
-        self._density = rows.safe_density if is_safe else kept.densities[reference]
+        self._density, sums = rows.safe_density, RowSums.empty(rows.shape, own=acting)
+        for number, density in [*rows.densities(), (SAFE, rows.safe_density)]:
+            sums = sums.with_policy(number, counts.get(number, 0), density, rows.served)
+            if number == reference:
+                self._density = density
+        self._sums = sums
 
     @property
     def log_reference(self) -> Floats:
         """The density of the policy that beta is measured against, at every row."""
         return self._density.log
 
-    def make(self, losses: Mapping[str, Floats], kind: type[Log] = Log) -> Log:
-        """The log with the losses of all rows, by name, or of `kind` some rows of a log."""
+    def make(self, losses: Mapping[str, Floats]) -> Log:
+        """The log with the losses of all rows, by name."""
         rows, used, counts = self._rows, self._used, self._counts
         tables = {
             "safe": self._density.log[used],
@@ -70,7 +113,7 @@ class RoundLog:
             columns["policy_path"] = rows.policy_path.rows(used)
             share = 0.0  # its weights have no bound in which it could enter
         own_error: float = getattr(rows.candidate, "ratio_error", 1.0)
-        return kind(
+        return Log(
             {name: loss[used] for name, loss in losses.items()},
             **columns,
             safe_share=share or None,
@@ -119,12 +162,8 @@ class RoundLog:
             return 1.0
         sums, used = self._sums, self._used
         variance = np.exp(sums.log_squares[used] - 2 * sums.log_sum[used])
-        variance += _own_variance(sums, self._acting)[used]
+        if sums.own is not None:
+            variance += sums.own.errors[used] ** 2
         if self._reference not in self._counts or len(self._counts) > 1:
             variance += self._density.errors[used] ** 2
         return 1.0 + float(variance.max())
-
-
-def _own_variance(sums: RowSums, acting: bool) -> Floats:
-    own: Density | None = sums.own
-    return np.zeros(len(sums.log_sum)) if not acting or own is None else own.errors**2

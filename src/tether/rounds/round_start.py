@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tether.rounds.errors import RoundTakenError
 from tether.rounds.kept import Kept
 from tether.rounds.limits import listed_limits
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, PolicyRegistry, fingerprint
-from tether.rounds.score_columns import DRAWS
+from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
 from tether.rounds.silence import end_silence
 from tether.rounds.store import schema
@@ -42,14 +42,6 @@ PROBES_PER_CALL = 4
 """Rows that the optimized policy scores again in every `act`, to show that it is unchanged."""
 
 
-class NewScores(Protocol):
-    """Scores of the calibration rows that a round adds to the store."""
-
-    def save(self, writer: Writer, number: int) -> None:
-        """Write them, in the transaction that begins round `number`."""
-        ...
-
-
 @dataclass(frozen=True)
 class RoundStart:
     """What a round begins with; the safe policy serves alone where `deployed` is None.
@@ -63,7 +55,6 @@ class RoundStart:
     reference: int = SAFE
     proposals: Proposals | None = None
     all_actions: NDArray[Any] | None = None
-    plain_log_beta: float | None = None
 
     def deploying(
         self,
@@ -100,17 +91,14 @@ class RoundStart:
         name: str,
         optimized: Policy | None,
         seen: str,
-        scores: NewScores,
+        scores: ScoreColumns,
         checkpoints: list[dict[str, Any]],
         saved: SavedPolicy,
         losses: Iterable[str],
-        aim: tuple[str, SavedPolicy] | None = None,
-        check: Callable[[Writer], None] | None = None,
     ) -> None:
         """Store the round, with the scores and draws from which it can be recomputed.
 
         `seen` says which rows it was calibrated on. Silence of the `losses` counts from now on.
-        `aim` says how the policy was aimed. `check` is called first in the transaction.
         """
         deployed = self.deployed
         normalizer = None if deployed is None else deployed.normalizer
@@ -128,16 +116,11 @@ class RoundStart:
             "calibration": calibration_to_json(self.calibration),
             "note": self.note,
             "begun": now(),
-            "aim": None if aim is None else aim[0],
         }
         listed = self.all_actions
         try:
             with store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
-                if check is not None:
-                    check(writer)
                 saved.write(writer)
-                if aim is not None:
-                    aim[1].write(writer)
                 scores.save(writer, number)
                 self._save_proposals(writer, number)
                 if listed is not None and "listed_actions" not in read_settings(writer.connection):

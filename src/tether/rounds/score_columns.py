@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.rounds.errors import StoreError
-from tether.rounds.mixture_sums import MixtureSums
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.score_pieces import Piece, PieceIndex, piece_rows, read_scores
 from tether.rounds.store.writer import Writer
@@ -21,32 +19,47 @@ DRAWS = "draws_"
 """How the names of pieces begin that hold scores of proposals instead of rows."""
 
 
-class Scores(ABC):
-    """Columns with one value (or one row of a table) per calibration row, by name and round.
+@dataclass
+class _Columns:
+    """The columns of one name: how many rows each has, and their pieces in order."""
 
-    `sums` are those of the mixture that produced the rows, as far as they are kept.
+    lengths: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    pieces: list[Piece] = field(default_factory=list)
+    unsaved: list[Piece] = field(default_factory=list)
+
+    def add(self, piece: Piece) -> None:
+        for number in piece.numbers:
+            self.lengths[number] = max(self.lengths[number], piece.stop)
+
+
+class ScoreColumns:
+    """Scores of the calibration rows: one value, or one row of a table, each, by name and round.
+
+    New values stay in memory until `save` writes them in the transaction that begins the round.
+    Stored ones are read again when they are asked for.
     """
 
-    def __init__(self) -> None:
-        self.sums = MixtureSums()
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._index = PieceIndex()
+        self._learned = 0  # how many of its pieces are in the columns
+        self._columns: dict[str, _Columns] = defaultdict(_Columns)
 
-    @abstractmethod
+    def refresh(self) -> None:
+        """Learn of scores that were stored since the last call, also by other processes."""
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+            self._index.refresh(connection)  # it may succeed and the transaction fail nevertheless
+        new = self._index.pieces[self._learned :]
+        self._learned += len(new)
+        for piece in new:
+            if not piece.name.startswith(DRAWS):
+                columns = self._columns[piece.name]
+                columns.add(piece)
+                columns.pieces.append(piece)
+
     def length(self, name: str, number: int) -> int:
         """How many rows have a score under the policy of a round."""
-
-    @abstractmethod
-    def stored_rows(self, name: str) -> int:
-        """How many rows some policy has scored in an earlier round."""
-
-    @abstractmethod
-    def read(
-        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
-    ) -> dict[int, Floats]:
-        """Scores of the rows from `start` to before `stop`, by round."""
-
-    @abstractmethod
-    def _add(self, name: str, number: int, start: int, values: Floats) -> None:
-        """Keep new scores of the rows from `start` on."""
+        return self._columns[name].lengths[number]
 
     def complete(
         self,
@@ -62,58 +75,8 @@ class Scores(ABC):
                 values = np.asarray(compute(number, slice(start, stop)), dtype=np.float64)
                 self._add(name, number, start, values)
 
-
-@dataclass
-class _Columns:
-    """The columns of one name: how many rows each has, and their pieces in order."""
-
-    lengths: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    stored: int = 0
-    pieces: list[Piece] = field(default_factory=list)
-    unsaved: list[Piece] = field(default_factory=list)
-
-    def add(self, piece: Piece) -> None:
-        for number in piece.numbers:
-            self.lengths[number] = max(self.lengths[number], piece.stop)
-
-
-class ScoreColumns(Scores):
-    """Scores of all calibration rows.
-
-    New values stay in memory until `save` writes them in the transaction that begins the round.
-    Stored ones are read again when they are asked for; `sums` is what is kept of them.
-    """
-
-    def __init__(self, store: Store) -> None:
-        super().__init__()
-        self._store = store
-        self._index = PieceIndex()
-        self._learned = 0  # how many of its pieces are in the columns
-        self._columns: dict[str, _Columns] = defaultdict(_Columns)
-        self._settled_sums = self.sums
-
-    def refresh(self) -> None:
-        """Learn of scores that were stored since the last call, also by other processes."""
-        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
-            self._index.refresh(connection)  # it may succeed and the transaction fail nevertheless
-        new = self._index.pieces[self._learned :]
-        self._learned += len(new)
-        for piece in new:
-            if not piece.name.startswith(DRAWS):
-                columns = self._columns[piece.name]
-                columns.add(piece)
-                columns.pieces.append(piece)
-                columns.stored = max(columns.stored, piece.stop)
-
-    def length(self, name: str, number: int) -> int:
-        """How many rows have a score under the policy of a round."""
-        return self._columns[name].lengths[number]
-
-    def stored_rows(self, name: str) -> int:
-        """How many rows some policy has scored in an earlier round."""
-        return self._columns[name].stored
-
     def _add(self, name: str, number: int, start: int, values: Floats) -> None:
+        """Keep new scores of the rows from `start` on."""
         piece = Piece(0, name, start, start + len(values), (number,), values=values[None])
         self._columns[name].add(piece)
         self._columns[name].unsaved.append(piece)
@@ -142,7 +105,6 @@ class ScoreColumns(Scores):
         """Note that everything is in the store."""
         for columns in self._columns.values():
             columns.unsaved.clear()
-        self._settled_sums = self.sums
 
     def forget(self) -> None:
         """Drop everything that is not in the store."""
@@ -150,48 +112,6 @@ class ScoreColumns(Scores):
             while columns.unsaved:
                 piece = columns.unsaved.pop()
                 columns.lengths[piece.numbers[0]] = piece.start
-        self.sums = self._settled_sums
-
-
-class BlockScores(Scores):
-    """Scores of a block of rows from row `start` on: those in the store, and `new` ones.
-
-    The new ones are by name and round, at the last rows of the block.
-    """
-
-    def __init__(
-        self, stored: ScoreColumns, start: int, new: Mapping[tuple[str, int], Floats] | None = None
-    ) -> None:
-        super().__init__()
-        self._stored, self.start, self.new = stored, start, dict(new or {})
-
-    def length(self, name: str, number: int) -> int:
-        """How many rows have a score under the policy of a round."""
-        return self._known(name, number) + len(self.new.get((name, number), ()))
-
-    def stored_rows(self, name: str) -> int:
-        """How many rows some policy has scored in an earlier round."""
-        return max(0, self._stored.stored_rows(name) - self.start)
-
-    def read(
-        self, name: str, numbers: Collection[int], start: int, stop: int, width: int | None = None
-    ) -> dict[int, Floats]:
-        """Scores of the rows from `start` to before `stop`, by round."""
-        found = self._stored.read(name, numbers, self.start + start, self.start + stop, width)
-        for number in numbers:
-            first = self._known(name, number)
-            if (name, number) in self.new and first < stop:
-                begin = max(start, first)
-                values = self.new[name, number][begin - first : stop - first]
-                found[number][begin - start :] = values
-        return found
-
-    def _add(self, name: str, number: int, start: int, values: Floats) -> None:
-        self.new[name, number] = values
-
-    def _known(self, name: str, number: int) -> int:
-        """How many rows of the block have a score in the store, if it is not in all of them."""
-        return max(0, self._stored.length(name, number) - self.start)
 
 
 def _grouped(unsaved: list[Piece]) -> Iterator[tuple[int, dict[int, Any]]]:

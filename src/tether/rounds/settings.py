@@ -65,8 +65,6 @@ class Settings(RunSettings):
     """The share of the safe policy in optimized policies that never take some actions."""
     actions_per_step: int | None = None
     """In a ramp, after how many actions a step ends; None if only `advance` ends it."""
-    aim: dict[str, Any] | None = None
-    """How rounds aim, as `AimSettings.to_dict` says it; None if they do not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -138,7 +138,6 @@ def find_all(connection: sql.Connection, key: PublicKey | None) -> Iterator[Find
         yield Finding("settings", False, str(error))
         return
     yield from _check_decisions(connection, settings)
-    yield from _check_aims(connection, settings)
     if settings:
         yield from _check_observations(connection, settings)
     yield from _check_signatures(connection, key)
@@ -176,23 +175,6 @@ def _check_decisions(connection: sql.Connection, settings: dict[str, Any]) -> It
         query = sql.select(sql.func.count(schema.rounds.c.calibration))
         text = f"{connection.scalar(query) or 0:,} were checked"
     yield Finding(name, True, text)
-
-
-def _check_aims(connection: sql.Connection, settings: dict[str, Any]) -> Iterator[Finding]:
-    """Whether predicted losses follow from the stored loss models."""
-    from tether.rounds.aims.verify_aims import check_aims
-
-    try:
-        with as_tampering("the aims of rounds"):
-            found = check_aims(connection, settings)
-    except TamperedError as error:
-        yield Finding("predictions", False, str(error))
-        return
-    yield from (Finding("predictions", False, text) for text in found.wrong)
-    yield from (Finding("predictions", None, f"not checked: {text}") for text in found.not_checked)
-    if not found.wrong and settings.get("aim") is not None:
-        text = f"those of {found.checked:,} rounds follow from their loss models"
-        yield Finding("predictions", True, text)
 
 
 def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iterator[Finding]:

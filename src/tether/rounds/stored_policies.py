@@ -20,10 +20,7 @@ MAX_STORED_POLICY_BYTES = 2**28
 """Larger policies are not stored: pass them after a restart."""
 
 PolicyLoader = Callable[..., Any]
-"""What turns stored bytes into a policy; by default `tether.saving.policy_from_bytes`.
-
-For an aimed policy it gets the policy that was aimed as `given`.
-"""
+"""What turns stored bytes into a policy; by default `tether.saving.policy_from_bytes`."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +45,12 @@ class SavedPolicy:
             writer.record(table, {"digest": digest, "content": self.content})
 
 
-def save_policy_content(policy: Any, *, given: Any = None) -> SavedPolicy:
-    """A policy as bytes, as far as it can be saved; the part that is `given` is left out."""
+def save_policy_content(policy: Any) -> SavedPolicy:
+    """A policy as bytes, as far as it can be saved."""
     from tether.saving import CannotSaveError, policy_to_bytes
 
     try:
-        content = policy_to_bytes(policy, given=given)
+        content = policy_to_bytes(policy)
     except (CannotSaveError, ImportError) as error:
         return SavedPolicy(problem=str(error))
     if len(content) > MAX_STORED_POLICY_BYTES:
@@ -62,15 +59,12 @@ def save_policy_content(policy: Any, *, given: Any = None) -> SavedPolicy:
     return SavedPolicy(content)
 
 
-def load_stored_policy(
-    connection: sql.Connection, digest: str, load: PolicyLoader | None, given: Any = None
-) -> Any:
-    """A stored policy, checked against its digest; with the part that is `given`, if there is."""
+def load_stored_policy(connection: sql.Connection, digest: str, load: PolicyLoader | None) -> Any:
+    """A stored policy, checked against its digest."""
     from tether.saving import policy_from_bytes
 
     table = schema.policies
     content = connection.scalar(sql.select(table.c.content).where(table.c.digest == digest))
     if content is None or chain.digest_bytes(bytes(content)).hex() != digest:
         raise TamperedError(f"the stored policy {digest} was changed or removed")
-    parts = {} if given is None else {"given": given}
-    return (load or policy_from_bytes)(bytes(content), **parts)
+    return (load or policy_from_bytes)(bytes(content))

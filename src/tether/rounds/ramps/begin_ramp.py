@@ -57,17 +57,9 @@ def begin_ramp(run: Controller, optimized: Any, name: str | None) -> RampRound:
             "policy_problem": storable_text(saved.problem) or None,
         }
     try:
-        checkpoints, aim_saved = _read_rows(run), SavedPolicy()
+        checkpoints = _read_rows(run)
         if policy is not None:
-            served = policy
-            if run._aim is not None:
-                from tether.rounds.aims.aim_ramp import aim_ramp
-
-                aimed = aim_ramp(run._aim, run.settings, run._rows, policy, number)
-                served = aimed.policy
-                aim_record, aim_saved = aimed.served_by(served, None)
-                about["aim"] = aim_record.to_json()
-            run._registry.keep(number, served, policy)
+            run._registry.keep(number, policy)
         with run._store.writing(exclusive=True, patience=PATIENCE_FOR_ROWS) as writer:
             run._monitors.update(writer)
             serving = read_serving(writer.connection)
@@ -77,7 +69,6 @@ def begin_ramp(run: Controller, optimized: Any, name: str | None) -> RampRound:
                     f"begin the next round"
                 )
             saved.write(writer)
-            aim_saved.write(writer)
             record, note = _write(run, writer, serving, about, begins=True)
             write_checkpoints(writer, checkpoints)
     except Exception:

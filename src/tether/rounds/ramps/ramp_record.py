@@ -13,7 +13,7 @@ from tether.rounds.releases.step import Step
 from tether.rounds.store import schema
 from tether.rounds.store.queries import read_all
 
-ABOUT_POLICY = ("policy", "fingerprint", "policy_digest", "policy_problem", "aim")
+ABOUT_POLICY = ("policy", "fingerprint", "policy_digest", "policy_problem")
 """The columns of a round that its policy fills."""
 
 

@@ -42,7 +42,6 @@ rounds = sql.Table(
     Column("calibration", Text),  # JSON
     Column("note", Text, nullable=False),
     Column("begun", Text, nullable=False),
-    Column("aim", Text),  # JSON: how the policy was aimed, and under which digest it is stored
 )
 
 actions = sql.Table(
@@ -139,7 +138,7 @@ policies = sql.Table(
     Column("digest", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
-"""The safe policy, and the optimized and aimed policies of rounds, as far as they can be saved."""
+"""The safe policy, and the optimized policies of rounds, as far as they can be saved."""
 
 lanes = sql.Table(
     "tether_lanes",

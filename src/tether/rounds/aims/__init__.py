@@ -1,1 +1,0 @@
-"""Rounds that aim: the optimized policy is tilted by a loss model before it is calibrated."""
