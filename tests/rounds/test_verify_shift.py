@@ -95,9 +95,8 @@ FORGERIES = {
         state, 2, "generator", "state", "state", by=lambda number: number + 1
     ),
     "another probability": lambda state: changed(
-        state, 2, "false_alarm_probability", by=lambda _: 1e-9
+        state, 2, "e_process", "false_alarm_probability", by=lambda _: 1e-9
     ),
-    "another reference": lambda state: changed(state, 2, "reference_size", by=lambda _: 499),
     "bets moved": lambda state: changed(
         state, 2, "e_process", "log_bets", by=lambda bets: bets[1:] + bets[:1]
     ),

@@ -97,4 +97,4 @@ def _content(monitor: RiskMonitor | None) -> dict[str, Any] | None:
 
 
 def _monitor(content: dict[str, Any] | None) -> RiskMonitor | None:
-    return None if content is None else RiskMonitor.from_dict(content)
+    return None if content is None else records.decode(RiskMonitor, content)

@@ -15,8 +15,7 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from tether.monitor import RiskMonitor
-from tether.monitor.risk_monitor import RiskStatus
+from tether.monitor import RiskMonitor, RiskStatus
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.store import schema
 from tether.rounds.store.lanes import first_id

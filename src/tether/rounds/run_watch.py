@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from tether.monitor.risk_monitor import RiskStatus
+from tether.monitor import RiskStatus
 from tether.rounds.history import History
 from tether.rounds.history_reader import RunReader, StoredRound
 from tether.rounds.losses_seen import LossesSeen

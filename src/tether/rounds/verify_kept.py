@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 import sqlalchemy as sql
 
 from tether.monitor import RiskMonitor
-from tether.monitor.loss_monitor import MONITOR_SETTINGS
 from tether.rounds.contexts_seen import SHIFT
 from tether.rounds.kept import Kept
 from tether.rounds.kept_sums import Sums
@@ -25,6 +24,8 @@ from tether.rounds.verify_silence import find_wrong_silence
 
 RELATIVE_TOLERANCE = 1e-9
 """Sums of the same numbers in another order differ by rounding."""
+
+_SETTINGS = ("alpha", "bound", "false_alarm_probability")
 
 
 def find_wrong_sums(connection: sql.Connection, settings: RunSettings) -> Iterator[str]:
@@ -132,7 +133,7 @@ def _same(
     """
     if ours is None or theirs is None:
         return ours is theirs or (alarm_stands and ours is None)
-    if any(getattr(ours, name) != getattr(theirs, name) for name in MONITOR_SETTINGS):
+    if any(getattr(ours, name) != getattr(theirs, name) for name in _SETTINGS):
         return False
     kept, fresh = ours.status, theirs.status
     if in_order and (kept.alarm or fresh.alarm):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from tether.monitor.confidence_sequence import confidence_interval
+from tether.monitor.loss_monitors import confidence_interval
 from tether.rounds.history import INTERVAL_ERROR_PROBABILITY, Estimate
 from tether.rounds.limits import Limit
 

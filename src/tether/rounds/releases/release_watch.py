@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tether.monitor.risk_monitor import RiskStatus
+from tether.monitor import RiskStatus
 from tether.rounds.losses_seen import LossesSeen
 from tether.rounds.monitor_path import Monitored, MonitorPaths
 from tether.rounds.releases.recent_rows import RecentRow, RecentRows

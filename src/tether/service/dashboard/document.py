@@ -12,7 +12,7 @@ from tether.service.dashboard.offered_acts import OfferedAct
 from tether.service.dashboard.page_words import PageWords
 
 if TYPE_CHECKING:
-    from tether.monitor.risk_monitor import RiskStatus
+    from tether.monitor import RiskStatus
     from tether.rounds.history import Estimate
 
 ALARMS_SHOWN, ACTS_SHOWN = 20, 50
