@@ -29,10 +29,8 @@ def risk_factors(losses, alpha):
 
 
 def key_factors(windows, alpha):
-    products = [
-        [math.prod(column) for column in zip(*risk_factors(w, alpha), strict=True)] for w in windows
-    ]
-    return products
+    of_keys = [zip(*risk_factors(window, alpha), strict=True) for window in windows]
+    return [[math.prod(column) for column in each] for each in of_keys]
 
 
 def shift_factors(p_values):

@@ -61,10 +61,7 @@ def test_the_expected_wealth_is_one_at_a_risk_of_alpha(alpha):
 
 
 def expected_wealth(first, later, wealth, alpha=0.2):
-    """Over all outcomes of two windows of three keys, whose mean risk is at most alpha.
-
-    The risks of the second window depend on what happened in the first.
-    """
+    """Over all outcomes of two windows of three keys; the first decides on the second's risks."""
 
     def scaled(risks):
         return np.asarray(risks) * min(1.0, alpha * len(risks) / max(sum(risks), 1e-9))
@@ -88,13 +85,10 @@ def test_the_expected_wealth_of_keys_is_at_most_one_however_they_differ(first, l
             monitor.update(["ann", "bob", "eve"] * 4, window * 4)
         return math.exp(monitor.status.log_wealth)
 
-    assert expected_wealth(first, later, by_key) <= 1 + 1e-9
-
-
-def test_a_bet_for_each_loss_of_a_key_has_no_such_limit():
-    def by_loss(*windows):
+    def by_loss(*windows):  # must fail
         return math.exp(RiskMonitor(0.2).update(np.repeat(windows, 4)).log_wealth)
 
+    assert expected_wealth(first, later, by_key) <= 1 + 1e-9
     assert expected_wealth([0.2] * 3, [[0.2] * 3], by_loss) > 3
 
 
@@ -108,24 +102,13 @@ def provoked(rng, alpha):
     return losses
 
 
-NULLS = {
-    "0 or 1, at alpha": lambda rng, alpha: rng.random((STREAMS, STEPS)) < alpha,
-    "beta, at alpha": lambda rng, alpha: rng.beta(alpha, 1 - alpha, size=(STREAMS, STEPS)),
-    "provoked, at alpha": provoked,
-}
-
-
-@pytest.mark.parametrize("null", NULLS)
-def test_false_alarms_of_the_risk_monitor_are_rare(null):
-    losses = NULLS[null](np.random.default_rng(11), 0.1)
-    alarms = sum(RiskMonitor(0.1, false_alarm_probability=DELTA).update(s).alarm for s in losses)
-    assert alarms / STREAMS <= ALLOWED
-
-
-def test_a_test_at_every_step_that_is_not_a_martingale_raises_false_alarms():
-    """A z-test repeated at each of 600 losses, with the same error probability: it must fail."""
-    losses = np.random.default_rng(11).random((STREAMS, STEPS)) < 0.1
-    steps = np.arange(1, STEPS + 1)
+def test_false_alarms_are_rare_but_not_of_a_z_test_at_every_step():
+    rng, steps = np.random.default_rng(11), np.arange(1, STEPS + 1)
+    for losses in (provoked(rng, 0.1), rng.random((STREAMS, STEPS)) < 0.1):
+        alarms = sum(
+            RiskMonitor(0.1, false_alarm_probability=DELTA).update(s).alarm for s in losses
+        )
+        assert alarms / STREAMS <= ALLOWED
     z = (losses.cumsum(axis=1) / steps - 0.1) / np.sqrt(0.09 / steps)
     assert (z[:, 30:] > 1.645).any(axis=1).mean() > 3 * ALLOWED
 
@@ -153,12 +136,14 @@ def test_false_alarms_about_keys_are_rare_but_not_of_bets_on_all_losses():
 
 
 def test_a_late_rise_is_found_and_where_its_evidence_began():
-    rng, errors = np.random.default_rng(5), []
+    rng, delays, errors = np.random.default_rng(5), [], []
     for _ in range(40):
         losses = np.concatenate([rng.random(2000) < 0.05, rng.random(500) < 0.4])
         status = RiskMonitor(0.1).update(losses)
-        assert 2000 < status.alarm_at < 2060
+        delays.append(status.alarm_at - 2000)
         errors.append(abs(status.evidence_from - 2001))
+    assert min(delays) > 0
+    assert np.median(delays) < 60
     assert np.median(errors) < 10
     later = RiskMonitor(0.1)
     alarm = later.update([1.0] * 5).alarm_at
@@ -175,19 +160,6 @@ def test_the_interval_holds_at_all_times_for_a_risk_that_moves():
     truth = risk.cumsum() / steps
     assert ((lower > truth) | (upper < truth)).any(axis=1).mean() <= ALLOWED
     assert (upper - lower)[:, -1].max() < 0.16
-    normal = 1.96 * np.sqrt(squares) / steps  # valid at one time, not at all: it must fail
-    misses = np.abs(totals / steps - truth)[:, 20:] > normal[:, 20:]
-    assert misses.any(axis=1).mean() > 3 * ALLOWED
-
-
-@pytest.mark.parametrize("rate", 0.75 * 0.5 ** np.arange(0, 24, 4))
-def test_each_exponential_of_the_interval_is_a_supermartingale(rate):
-    """The inequality behind it, for one step: every two-point x on 0 and 1 and every guess."""
-    mean, guess = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101))
-    cost = -math.log1p(-rate) - rate
-    win = np.exp(rate * (1 - mean) - cost * (1 - guess) ** 2)
-    lose = np.exp(rate * (0 - mean) - cost * (0 - guess) ** 2)
-    assert (mean * win + (1 - mean) * lose <= 1 + 1e-12).all()
 
 
 def test_long_runs_and_extreme_settings_stay_finite():
@@ -197,9 +169,6 @@ def test_long_runs_and_extreme_settings_stay_finite():
         status = monitor.update([1.0] * 3000)
         assert math.isfinite(status.log_wealth)
         assert status.alarm == alarm
-    losses = (np.arange(50_000) % 50 == 0).astype(float)
-    assert not KeyMonitor(0.03).update(range(50_000), losses).alarm
-    assert KeyMonitor(0.01).update(range(50_000), losses).alarm_at == 1
 
 
 def test_a_saved_monitor_continues_exactly(tmp_path):
@@ -216,31 +185,16 @@ def test_a_saved_monitor_continues_exactly(tmp_path):
         assert {"alarm", "p_value", "mean"} < monitor.status.to_dict().keys()
         with pytest.raises(ValueError, match="shift monitor"):
             ShiftMonitor.load(path)
-        path.write_text(path.read_text().replace("2.5", "1.5").replace("0.01", "0.1") + " ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"alpha": 0}, "alpha"),
-        ({"alpha": 3, "bound": 2}, "alpha"),
-        ({"alpha": "0.1"}, "alpha"),
-        ({"alpha": 0.1, "bound": math.inf}, "bound"),
-        ({"alpha": 0.1, "false_alarm_probability": 1}, "false_alarm_probability"),
-    ],
-)
-def test_invalid_settings_are_refused(arguments, name):
-    with pytest.raises((ValueError, TypeError), match=name):
-        RiskMonitor(**arguments)
-
-
-@pytest.mark.parametrize("losses", [[0.5, 2.5], [-0.5], [0.5, math.nan], [], 0.5, ["high"], [None]])
-def test_invalid_losses_are_refused_and_change_nothing(losses):
-    monitors = RiskMonitor(0.1, bound=2.0), KeyMonitor(0.1, bound=2.0)
-    before = [monitor.to_dict() for monitor in monitors]
-    with pytest.raises((ValueError, TypeError), match="losses"):
-        monitors[0].update(losses)
-    with pytest.raises((ValueError, TypeError), match="losses"):
-        monitors[1].update(["ann", "bob", "eve"], losses)
-    assert [monitor.to_dict() for monitor in monitors] == before
-    assert monitors[1].update([], []).seen == 0
+def test_wrong_arguments_are_refused_and_change_nothing():
+    for name, wrong in (("alpha", (0,)), ("bound", (1, math.inf)), ("false_alarm", (0.1, 1, 1))):
+        with pytest.raises(ValueError, match=name):
+            RiskMonitor(*wrong)
+    risk, keys = RiskMonitor(0.1, bound=2.0), KeyMonitor(0.1, bound=2.0)
+    for losses in ([0.5, 2.5], [-0.5], [0.5, math.nan], [], 0.5, ["high"], [None]):
+        with pytest.raises((ValueError, TypeError), match="losses"):
+            risk.update(losses)
+        with pytest.raises((ValueError, TypeError), match="losses"):
+            keys.update(["ann", "bob", "eve"], losses)
+    assert risk.status.seen == keys.update([], []).seen == 0

@@ -34,26 +34,22 @@ def test_the_wealth_equals_the_definition_in_any_batches(reference, scores, seed
 
 @pytest.mark.parametrize("bet", range(12))
 def test_every_bet_is_fair_and_loses_at_most_half(bet):
-    def factor(p):
-        return math.exp(log_factors(np.array([p]))[bet, 0])
-
-    halves = [quad(factor, 0, 0.5, limit=200)[0], quad(factor, 0.5, 1, limit=200)[0]]
+    halves = [
+        quad(lambda p: math.exp(log_factors(np.array([p]))[bet, 0]), *ends, limit=200)[0]
+        for ends in ((0, 0.5), (0.5, 1))
+    ]
     assert sum(halves) == pytest.approx(1, abs=1e-6)
     edges = log_factors(np.array([0.0, 2.0**-60, 0.25, 0.5, 0.75, 1 - 2.0**-53]))[bet]
-    assert np.isfinite(edges).all()
     assert (edges >= math.log(0.5) - 1e-12).all()
 
 
-def test_ranks_are_uniform_and_independent_over_all_orders():
+def test_ranks_are_uniform_over_all_orders_and_those_of_a_plain_list():
     ranks = Counter()
     for order in itertools.permutations([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]):
         above, _ = Ranks(np.array(order[:2])).push(np.array(order[2:]))
         ranks[tuple(above.tolist())] += 1
     assert len(ranks) == 3 * 4 * 5 * 6
     assert set(ranks.values()) == {2}
-
-
-def test_ranks_of_long_batches_are_those_of_a_plain_list():
     scores = np.random.default_rng(0).integers(0, 50, size=1300).astype(float)
     above, equal = Ranks(np.array([25.0])).push(scores)
     bag = np.array([25.0, *scores])
@@ -107,10 +103,6 @@ def test_wrong_arguments_are_refused(tmp_path):
             ShiftMonitor(scores, rng=rng)
         with pytest.raises(error, match="scores"):
             ShiftMonitor([0.0], rng=rng).update(scores)
-    with pytest.raises(TypeError, match="rng"):
-        ShiftMonitor([0.0], rng=7)
-    with pytest.raises(ValueError, match="false_alarm_probability"):
-        ShiftMonitor([0.0], 0, rng=rng)
     unsaved = ShiftMonitor([0.0], rng=np.random.Generator(np.random.MT19937(1)))
     with pytest.raises(ValueError, match="generator"):
         unsaved.save(tmp_path / "watch.json")

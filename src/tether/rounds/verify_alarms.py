@@ -57,7 +57,7 @@ def _risk_alarms(losses: LossesSeen, after: Mapping[int, int], to: Mapping[int, 
     """How the messages begin of the alarms that risk monitors had cause to raise."""
     monitors = recomputed_monitors(losses, after, to)
     found = [(name, monitor.status) for (_, name), monitor in monitors.items()]
-    return [of_loss(name, each.evidence("loss", "losses")) for name, each in found if each.alarm]
+    return [of_loss(name, each.evidence("loss")) for name, each in found if each.alarm]
 
 
 def _shift_alarms(
@@ -71,4 +71,4 @@ def _shift_alarms(
     monitor = start_monitor(settings, begin, read_scores(connection, begin, end))
     if monitor is None or not monitor.status.alarm:
         return []
-    return [monitor.status.evidence("score", "scores")]
+    return [monitor.status.evidence("score")]
