@@ -86,7 +86,7 @@ def keys(streams: int) -> None:
             )
             for who, losses in world(rng):
                 monitor.update(who, losses)
-                means.update([monitor.status.latest])
+                means.update([(np.bincount(who, losses) / np.bincount(who)).mean()])
             alarms += [monitor.status.alarm, means.status.alarm]
         rates = [rate / streams for rate in alarms.tolist()]
         print(f"{name:<42} " + f"{'':<9}".join(f"{r:.4f} {verdict(r, streams)}" for r in rates))

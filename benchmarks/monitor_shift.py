@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.monitor_tables import DELTA, STEPS, Array, delay_of, summary, verdict
 from tether.monitor import ShiftMonitor
-from tether.monitor.ranks import Ranks
+from tether.monitor.shift_monitor import Ranks
 
 
 def fixed_reference(scores: Array, size: int, rng: np.random.Generator) -> bool:

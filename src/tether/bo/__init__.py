@@ -4,8 +4,6 @@ The extra `tether[bo]` installs BoTorch, whose acquisition functions are used as
 here imports BoTorch before one is passed.
 """
 
-from tether.bo.acquisition_box import AcquisitionBox
-from tether.bo.acquisition_pool import AcquisitionPool
-from tether.bo.evaluate_acquisition import acquisition_values
+from tether.bo.acquisition import AcquisitionBox, AcquisitionPool, acquisition_values
 
 __all__ = ["AcquisitionBox", "AcquisitionPool", "acquisition_values"]
