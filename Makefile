@@ -12,7 +12,7 @@ ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # it, and then every process that a test starts would compile all of its packages anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve-demo docs test test-vllm lint types unit endurance soak validity power speed \
+.PHONY: demo serve-demo docs test test-vllm lint types unit endurance nightly soak validity power speed \
   experiments smollm clean
 
 demo: $(VENV)/demo
@@ -45,6 +45,11 @@ test-vllm: $(VENV)/test .venv-vllm/ready
 
 endurance: $(VENV)/test
 	TETHER_TEST_SCALE=10 $(ALONE) $(BIN)/pytest -n 2 --dist worksteal -m slow
+
+# What starts Ray, Spark or a server of object storage.
+nightly: $(VENV)/test
+	$(ALONE) $(BIN)/pytest -m nightly tests
+
 
 soak: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.soak --minutes 30

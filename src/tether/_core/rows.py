@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextvars
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+A = TypeVar("A")
 T = TypeVar("T")
 Block = dict[str, NDArray[Any]]
 
@@ -71,22 +72,7 @@ class Rows:
         Blocks may be worked on at the same time: a kernel changes nothing outside itself.
         """
         threads = min(len(self) // (size * BLOCKS_PER_THREAD), thread_limit())
-        if threads < 2:
-            yield from map(kernel, self.blocks(size))
-            return
-        waiting: deque[Future[T]] = deque()
-        with ThreadPoolExecutor(threads, "tether-blocks") as pool:
-            try:
-                for block in self.blocks(size):
-                    context = contextvars.copy_context()  # numpy.errstate belongs to it
-                    waiting.append(pool.submit(context.run, kernel, block))
-                    if len(waiting) > 2 * threads:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for each in waiting:
-                    each.cancel()
+        yield from side_by_side(kernel, self.blocks(size), threads)
 
     def reduce(
         self,
@@ -107,6 +93,26 @@ class Rows:
                 else:
                     total[name] = COMBINE[how[name]](total[name], value) if name in total else value
         return {**total, **{name: np.concatenate(parts, -1) for name, parts in joined.items()}}
+
+
+def side_by_side(task: Callable[[A], T], items: Iterable[A], threads: int) -> Iterator[T]:
+    """What a task returns for each item, in order; a few of them run at the same time."""
+    if threads < 2:
+        yield from map(task, items)
+        return
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(threads, "tether-blocks") as pool:
+        try:
+            for item in items:
+                context = contextvars.copy_context()  # numpy.errstate belongs to it
+                waiting.append(pool.submit(context.run, task, item))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
 
 
 def cut(columns: Block, size: int) -> Iterator[Block]:

@@ -1,21 +1,10 @@
-"""Logs larger than memory: sources of rows that are read in parts.
+"""Logs larger than memory: rows in Parquet files, in frames of other engines, on a Ray cluster.
 
-A source applies a kernel (`tether._core.kernels`) to each of its parts and merges the
-summaries. `open_source` finds the source for what a user passes: a path, folder or glob of Parquet
-files, or a function that applies a kernel to partitions of its own.
+`open_rows` finds the rows of whatever a user passes to `Log.scan` and `Proposals.scan`. What is
+computed from them never differs from a log in memory: kernels are mapped over blocks of rows.
 """
 
-from tether.scan.claims import scan_claims
-from tether.scan.parquet import Parquet
-from tether.scan.scanned import scan_log, scan_proposals
-from tether.scan.source import FunctionSource, Source, open_source
+from tether.scan.ray import on_ray
+from tether.scan.sources import open_rows
 
-__all__ = [
-    "FunctionSource",
-    "Parquet",
-    "Source",
-    "open_source",
-    "scan_claims",
-    "scan_log",
-    "scan_proposals",
-]
+__all__ = ["on_ray", "open_rows"]
