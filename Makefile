@@ -50,7 +50,6 @@ endurance: $(VENV)/test
 nightly: $(VENV)/test
 	$(ALONE) $(BIN)/pytest -m nightly tests
 
-
 soak: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.soak --minutes 30
 

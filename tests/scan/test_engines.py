@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from tests.scan.test_files import HOW, NAMES, assert_same, in_memory, kernel, write
 from tether._core.rows import Rows
-from tether.scan import on_ray, open_rows
+from tether.scan import OnRay, open_rows
 
 
 def duckdb_frame(folder):
@@ -140,7 +140,7 @@ def ray():
 @pytest.mark.nightly
 def test_ray_gives_the_rows_of_memory(tmp_path, ray):
     table = write(tmp_path, (4000, 0, 2500, 10, 20, 30, 40))
-    rows = open_rows(on_ray(tmp_path), NAMES)
+    rows = open_rows(OnRay(tmp_path), NAMES)
     assert_same(rows, in_memory(table), 999)
     os.utime(tmp_path / "003.parquet", ns=(1, 1))
     with pytest.raises(ValueError, match=r"003\.parquet: the file has changed"):
@@ -151,7 +151,7 @@ def test_ray_gives_the_rows_of_memory(tmp_path, ray):
             raise ValueError("x must be finite")
 
     with pytest.raises(ValueError, match=r"005\.parquet: x must be finite"):
-        open_rows(on_ray(tmp_path), NAMES, check=check).reduce(kernel, HOW)
+        open_rows(OnRay(tmp_path), NAMES, check=check).reduce(kernel, HOW)
 
 
 @pytest.mark.nightly
@@ -169,7 +169,7 @@ def test_a_killed_worker_of_ray_is_replaced(tmp_path, ray):
         time.sleep(0.01)
         return kernel(block)
 
-    rows = open_rows(on_ray(folder), NAMES)
+    rows = open_rows(OnRay(folder), NAMES)
     found, wanted = rows.reduce(killing, HOW), in_memory(table).reduce(kernel, HOW)
     assert len(list(marks.iterdir())) == 2
     np.testing.assert_allclose(found["all"], wanted["all"])

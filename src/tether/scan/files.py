@@ -57,13 +57,14 @@ class ParquetRows(ArrowRows):
         self.where, self.states = where, self._states()
         try:
             found = self._dataset(None)
+            schemas = {each.path: each.physical_schema for each in found.get_fragments()}
+            counts = [each.count_rows() for each in found.get_fragments()]
         except (pa.ArrowException, OSError) as error:
             raise self._named(error, []) from error
         described = f"{len(self.paths)} file(s), first {self.shown(self.paths[0])}"
         super().__init__(read(list(found.schema.names)), described)
-        self.dataset = self._dataset(self._widened(found))
-        if where is None:
-            self._rows = sum(each.count_rows() for each in found.get_fragments())
+        self._rows = sum(counts) if where is None else None
+        self.dataset = self._dataset(self._widened(found.schema, schemas))
 
     def shown(self, path: str) -> str:
         """How a file is named in errors."""
@@ -76,36 +77,31 @@ class ParquetRows(ArrowRows):
             self.paths, schema, FORMAT, filesystem=self.filesystem, partitioning="hive"
         )
 
-    def _widened(self, found: pa_dataset.Dataset) -> pa.Schema:
+    def _widened(self, schema: pa.Schema, schemas: dict[str, pa.Schema]) -> pa.Schema:
         """One schema for all files: numbers are floats, and lists are lists of floats."""
-        schema, kinds = found.schema, dict[str, tuple[str, str]]()
-        for fragment in found.get_fragments():
-            place = self.shown(fragment.path)
-            try:
-                own = fragment.physical_schema
-            except (pa.ArrowException, OSError) as error:
-                raise self._named(error, []) from error
-            self.reading.require(own.names, place)
+        kinds: dict[str, tuple[str, str]] = {}
+        for path, own in schemas.items():
+            self.reading.require(own.names, self.shown(path))
             for name in self.reading.needed:
                 kind = kind_of(own.field(name).type)
-                first, elsewhere = kinds.setdefault(name, (kind, place))
+                first, elsewhere = kinds.setdefault(name, (kind, path))
                 if kind != first:
                     raise TypeError(
-                        f"{place}: the column {name!r} holds {kind}, but in {elsewhere} it holds "
-                        f"{first}"
+                        f"{self.shown(path)}: the column {name!r} holds {kind}, but in "
+                        f"{self.shown(elsewhere)} it holds {first}"
                     )
         wide = {"numbers": pa.float64(), "lists of numbers": pa.large_list(pa.float64())}
         for name, (kind, _) in kinds.items():
             stated = pa.field(name, wide.get(kind, schema.field(name).type))
             schema = schema.set(schema.get_field_index(name), stated)
-        if self.where is not None:
-            try:
-                schema.empty_table().filter(self.where)
-            except pa.ArrowException as error:
-                raise ValueError(
-                    f"where, {self.where}, does not fit the columns {schema.names}: "
-                    f"{one_line(error)}"
-                ) from error
+        try:
+            schema.empty_table().filter(
+                pa_dataset.scalar(True) if self.where is None else self.where
+            )
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"where, {self.where}, does not fit the columns {schema.names}: {one_line(error)}"
+            ) from error
         return schema
 
     def of_file(self, path: str) -> Self:

@@ -20,30 +20,15 @@ RETRIES = 3
 
 
 class OnRay(NamedTuple):
-    """Files that are read by the workers of a Ray cluster."""
-
-    files: Any
-
-
-def on_ray(files: Any) -> OnRay:
-    """Name Parquet files for `Log.scan` and `Proposals.scan` that Ray reads.
+    """Parquet files that tasks of a Ray cluster read, as a source for `Log.scan`.
 
     Parameters
     ----------
     files : path or sequence of paths
         A file, a folder, a glob, or a list of these, which all machines of the cluster can read.
-
-    Returns
-    -------
-    OnRay
-        What `scan` takes as its source.
-
-    Examples
-    --------
-    >>> on_ray("s3://bucket/log/")
-    OnRay(files='s3://bucket/log/')
     """
-    return OnRay(files)
+
+    files: Any
 
 
 class RayRows(ParquetRows):

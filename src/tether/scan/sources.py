@@ -35,8 +35,8 @@ def open_rows(
     ----------
     source : path, frame, callable or OnRay
         A Parquet file, a folder of them, a glob, or a list of these, also as addresses such as
-        s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; a function
-        that returns an iterator over Arrow record batches; or files `on_ray`.
+        s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; or a
+        function that returns an iterator over Arrow record batches.
     columns : mapping or callable
         For every key of a block the name of its column, or several names for a table; or a
         function from the names of all columns to this mapping.
@@ -47,11 +47,6 @@ def open_rows(
         Makes the block that kernels see from the one that is read.
     check : callable, optional
         Raises where a value of a block is not valid; called once for every block.
-
-    Returns
-    -------
-    Rows
-        The rows.
 
     Raises
     ------
