@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.release.exact_releases import best_stopping_excess, excess, pooled_excess, ramp_excess
+from tests.release.exact_releases import best_stopping_excess, pooled_excess, ramp_excess
 from tests.release.test_share_formulas import calibrated, exact
 from tether.release import replaces_window
 from tether.release.calibration_window import LEAST_PART_OF_WINDOW
@@ -88,15 +88,3 @@ def test_all_rows_are_below_alpha_in_exact_sums_though_nothing_proves_it(old):
     for risk in (0.35, 0.5, 0.8):
         found = ramp_excess(rule(exact, old), 5, 5, risk, old, ALPHA)
         assert (found <= 1 + 1e-12).all()
-
-
-def test_the_start_is_what_even_the_largest_loss_could_not_hurt():
-    assert excess(rule(exact, 0.15), 0, 1.0, 0.15, ALPHA) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("name", ["rows", "latest"])
-def test_counts_are_checked(name):
-    with pytest.raises(ValueError, match=f"{name} must be an integer of at least 0"):
-        replaces_window(**{"rows": 1, "latest": 1, name: -1})
-    assert replaces_window(0, 0)
-    assert replaces_window(np.int64(4), 1)

@@ -80,20 +80,6 @@ def test_it_is_not_much_larger_than_what_two_values_reach(part, rows):
     assert reached <= worst_excess(rows, old, alpha) <= 3 * reached + 1e-3 * alpha
 
 
-unit = st.floats(0, 1)
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.integers(1, 150), unit, unit, unit, st.floats(0.005, 0.9), st.floats(0.01, 0.99))
-def test_no_two_values_have_a_larger_excess(rows, one, two, place, alpha, part):
-    low, high = min(one, two) * alpha, max(one, two)
-    mean = alpha + (high - alpha) * place**2
-    if not low < alpha < mean <= high:
-        return
-    found = two_point_excess(rows, low, high, mean, part * alpha, alpha)
-    assert found <= worst_excess(rows, part * alpha, alpha) + 1e-12
-
-
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 5),

@@ -5,7 +5,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether.rounds import verify_store
 
 WORDS = ["wait", "mail", "call"]  # by hand; a model sorts them
 SAFE = tether.Categorical.from_probabilities([0.6, 0.3, 0.1], actions=WORDS)
@@ -56,16 +55,3 @@ def test_another_order_gives_the_same_round(tmp_path):
     np.testing.assert_allclose(scores, expected, atol=1e-6)
     run.close()
     other.close()
-
-
-def test_such_a_policy_is_stored_and_taken_up_again(tmp_path):
-    store = f"sqlite:///{tmp_path}/run.db"
-    contexts = np.random.default_rng(2).normal(size=(500, 2))
-    run, begun = served(store, MODEL, contexts)
-    before = begun.policy.log_prob(contexts, LABELS[:1].repeat(500))
-    run.close()
-    again = tether.Controller(SAFE, store=store, alpha=0.15, missing="exclude", alarm_risk=0.9)
-    after = again.round.policy.log_prob(contexts, LABELS[:1].repeat(500))
-    np.testing.assert_array_equal(before, after)
-    again.close()
-    assert verify_store(store).ok

@@ -1,17 +1,14 @@
 """Runs on shortlists: candidates are stored with their rows, and past rounds stay exact."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from pyarrow import compute as pc
-from pyarrow import parquet
 
 import tether
 from tests.rounds.export_audit import recompute_calibrations
 from tests.scale import scaled
-from tether import Gaussian, Shortlist, report
+from tether import Gaussian, Shortlist
 from tether.control import calibration_record
-from tether.rounds import Controller, calibrate_round, export_run, import_run, read_history
+from tether.rounds import Controller, calibrate_round, export_run, read_history
 
 
 class Draws:
@@ -51,29 +48,6 @@ def make_run(store, rounds=3, size=4, rng=None, **options):
 
 
 POLICIES = {f"round {number}": bolder(number / 2) for number in range(2, 9)}
-
-
-def test_a_run_hands_out_actions_and_their_candidates():
-    with make_run("sqlite://") as run:
-        contexts = np.array([0.0, 10.0, 20.0])
-        taken = run.round.act(contexts, np.random.default_rng(1))
-        assert taken.candidates.shape == (3, 4)
-        assert np.abs(taken.actions - contexts).max() < 6
-        assert (taken.candidates == taken.actions[:, None]).any(axis=1).all()
-        pending = run.pending()
-        np.testing.assert_array_equal(pending.actions, taken.actions)
-        np.testing.assert_array_equal(pending.candidates, taken.candidates)
-        np.testing.assert_array_equal(pending.contexts, contexts)
-        rows = run.training_rows()
-        assert rows.candidates.shape == (len(rows), 4)
-        assert (rows.candidates == rows.actions[:, None]).any(axis=1).all()
-        assert (rows.log_prob <= 0).all()
-        np.testing.assert_array_equal(rows.loss, harm(rows.contexts, rows.actions))
-        np.testing.assert_allclose(rows.log_prob[rows.round == 1], -np.log(4))
-        run.observe(taken.ids, np.zeros(3))
-        assert len(run.pending()) == 0
-        assert repr(run.round.policy).startswith("TetheredShortlist(beta=")
-        assert run.round.policy.sample([5.0], np.random.default_rng(0)).shape == (1,)
 
 
 def test_the_densities_of_past_rounds_are_tables_over_the_stored_candidates():
@@ -127,64 +101,6 @@ def test_a_run_goes_on_after_a_restart(store_url):
         Controller(Gaussian(0.0), store=store_url, **SETTINGS)
 
 
-def test_another_sampler_is_refused_where_it_can_be_told(tmp_path):
-    path = tmp_path / "run.db"
-    Controller(Shortlist(Gaussian(0.0), size=4), store=path, alpha=0.1).close()
-    Controller(Shortlist(Gaussian(0.0), size=4), store=path, alpha=0.1).close()
-    with pytest.raises(ValueError, match="the safe policy is not the one"):
-        Controller(Shortlist(Gaussian(1.0), size=4), store=path, alpha=0.1)
-
-
-@pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(3)"])
-@pytest.mark.parametrize("against", ["safe", "last"])
-def test_every_family_and_reference_calibrates(family, against):
-    with make_run("sqlite://", rounds=3, family=family, against=against) as run:
-        rounds = run.history().rounds[1:]
-        assert all(record.calibration is not None for record in rounds)
-        assert all(record.calibration.exists for record in rounds[: 1 if against == "last" else 3])
-
-
-TEXTS = np.array(["no", "yes", "perhaps", "certainly"])
-
-
-def lengths(contexts, candidates):
-    return np.vectorize(len, otypes=[float])(candidates) / 3
-
-
-@pytest.mark.parametrize("contexts", ["none", "text", "frame"])
-def test_texts_are_stored_exported_and_imported(tmp_path, contexts):
-    def draw(given, rng):
-        count = given if isinstance(given, int) else len(given)
-        return TEXTS[rng.choice(4, size=count, p=[0.4, 0.3, 0.2, 0.1])]
-
-    def questions(rows):
-        if contexts == "none":
-            return rows
-        texts = [f"question {row % 5}" for row in range(rows)]
-        return np.array(texts) if contexts == "text" else pd.DataFrame({"text": texts})
-
-    rng, path = np.random.default_rng(4), tmp_path / "run.db"
-    with Controller(Shortlist(draw, size=3), store=path, alpha=0.25, alarm_risk=0.9) as run:
-        for score in (None, lengths, lengths):
-            taken = run.begin(score).act(questions(200), rng)
-            run.observe(taken.ids, (taken.actions == "certainly").astype(float))
-        assert run.round.beta > 0
-        assert set(run.training_rows().actions) == set(TEXTS)
-    export_run(path, tmp_path / "run.parquet")
-    import_run(tmp_path / "run.parquet", tmp_path / "again.db")
-    export_run(tmp_path / "again.db", tmp_path / "again.parquet")
-    table, again = (parquet.read_table(tmp_path / f"{name}.parquet") for name in ("run", "again"))
-    for kind in ("action", "scores"):  # the import itself is another record
-        of_kind = [each.filter(pc.field("kind") == kind) for each in (table, again)]
-        assert len(of_kind[0])
-        assert of_kind[0].equals(of_kind[1])
-    assert "candidates" in table.column_names
-    policies = {"round 2": lengths, "round 3": lengths}
-    with Controller(Shortlist(draw, size=3), store=tmp_path / "again.db", alpha=0.25,
-                    alarm_risk=0.9, policies=policies) as run:  # fmt: skip
-        assert run.begin(lengths).calibration.exists
-
-
 def test_every_calibration_can_be_recomputed_from_the_export_alone(tmp_path):
     with make_run(tmp_path / "run.db") as run:
         made = run.history().rounds[1:]
@@ -195,82 +111,6 @@ def test_every_calibration_can_be_recomputed_from_the_export_alone(tmp_path):
         log_beta, risk = found[record.number]
         assert log_beta == pytest.approx(record.calibration.log_beta, abs=1e-6)
         assert risk == pytest.approx(record.calibration.risk, rel=1e-6)
-
-
-def test_an_optimized_policy_picks_by_its_ratio():
-    rng = np.random.default_rng(5)
-    with Controller(Shortlist(Gaussian(0.0), size=8), store="sqlite://", **SETTINGS) as run:
-        taken = run.begin().act(400, rng)
-        run.observe(taken.ids, (taken.actions > 1.5).astype(float))
-        round_ = run.begin(Gaussian(1.0))
-        assert round_.beta > 0
-        assert run.begin(Shortlist(Gaussian(0.0), Gaussian(1.0), size=8)).beta > 0
-        with pytest.raises(ValueError, match="picks from 4 candidates"):
-            run.begin(Shortlist(Gaussian(0.0), Gaussian(1.0), size=4))
-
-
-def test_a_score_that_is_unavailable_leaves_the_act_to_the_safe_policy():
-    available = [True]
-
-    def remote(contexts, candidates):
-        if not available[0]:
-            raise ConnectionError("no route to host")
-        return bolder(1.0)(contexts, candidates)
-
-    rng = np.random.default_rng(6)
-    with make_run("sqlite://", rounds=0) as run:
-        round_ = run.begin(remote)
-        available[0] = False
-        taken = round_.act(np.zeros(50), rng)
-        assert "no route to host" in taken.failure
-        assert taken.candidates.shape == (50, 4)
-        run.observe(taken.ids, harm(np.zeros(50), taken.actions))
-        run._refresh()
-        assert (run._rows.served[-50:] == 0).all()
-        np.testing.assert_allclose(run._rows.log_prob[-50:], -np.log(4))
-        available[0] = True
-        assert not round_.act(np.zeros(5), rng).failure
-
-
-def test_a_score_is_asked_once_for_the_candidates_of_an_act():
-    asked = []
-
-    def counted(contexts, candidates):
-        asked.append(len(candidates))
-        return bolder(1.0)(contexts, candidates)
-
-    with make_run("sqlite://", rounds=0) as run:
-        round_ = run.begin(counted)
-        asked.clear()
-        round_.act(np.zeros(50), np.random.default_rng(0))
-        assert asked.count(50) == 1
-        assert sum(asked) == 50 + calibrate_round.PROBES_PER_CALL
-
-
-def test_a_score_that_changes_or_depends_on_other_rows_is_refused():
-    def standardized(contexts, candidates):
-        return (candidates - candidates.mean()) / candidates.std()
-
-    with make_run("sqlite://", rounds=0) as run:
-        round_ = run.begin(standardized)
-        with pytest.raises(ValueError, match="is not the 'policy of round 2' of this store"):
-            round_.act(np.zeros(50), np.random.default_rng(0))
-
-
-def test_a_score_is_no_policy_in_a_run_without_shortlists():
-    with Controller(Gaussian(0.0), store="sqlite://", alpha=0.1) as run:
-        with pytest.raises(TypeError, match="optimized must be a policy"):
-            run.begin(bolder(1.0))
-        with pytest.raises(TypeError, match="optimized is a shortlist"):
-            run.begin(Shortlist(Gaussian(0.0), bolder(1.0)))
-        assert run.history().shortlist is None
-
-
-def test_the_report_says_how_many_candidates_there_are():
-    with make_run("sqlite://") as run:
-        text = report.render(run.history())
-    assert "4 candidates per action" in text
-    assert "It draws 4 candidates for each action" in text
 
 
 # --- validity over rounds: worlds of tests/policies/test_shortlist_validity.py

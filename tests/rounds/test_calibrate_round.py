@@ -1,13 +1,12 @@
 """A round is calibrated as by hand with the core, and on the rows that it should be."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tether
-from tests.rounds.small_runs import MovingGaussian, controller, monitored_run, refreshed_rows
+from tests.rounds.small_runs import controller, monitored_run, refreshed_rows
 from tests.rounds.worlds import WORLDS, World, one_round
 from tether.control import calibration_checks
 from tether.rounds import Controller, LossesMissingError, calibrate_round
@@ -186,19 +185,6 @@ def test_missing_losses_are_waited_for():
     assert "count as the worst" in round_.note
 
 
-def test_the_required_share_of_losses_is_reached_exactly():
-    run = Controller(
-        tether.Gaussian(0.0),
-        alpha=0.5,
-        store="sqlite://",
-        min_observed_share=0.55,
-        calibration_share=1,
-    )
-    taken = run.begin().act(100, np.random.default_rng(0))
-    run.observe(taken.ids[:55], np.zeros(55))
-    assert "45 of 100" in run.begin(tether.Gaussian(0.2)).note
-
-
 def test_the_safe_policy_serves_if_no_beta_passes():
     world, rng = World("marginal"), np.random.default_rng(13)
     run = controller(world, alpha=0.02)
@@ -212,16 +198,6 @@ def test_the_safe_policy_serves_if_no_beta_passes():
     assert run.history().rounds[1].beta == 0
 
 
-def test_a_safe_policy_that_changes_is_refused():
-    safe = MovingGaussian(0.0)
-    run = Controller(safe, alpha=0.3, store="sqlite://")
-    taken = run.begin().act(50, np.random.default_rng(0))
-    run.observe(taken.ids, np.zeros(50))
-    safe.mean = 0.5
-    with pytest.raises(ValueError, match="the safe policy is not the 'safe' of this store"):
-        run.begin(MovingGaussian(0.6))
-
-
 def test_actions_that_the_safe_policy_never_takes_are_refused():
     safe = tether.Categorical.from_probabilities([0.5, 0.5, 0.0], actions=["a", "b", "c"])
     bold = tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=["a", "b", "c"])
@@ -232,32 +208,6 @@ def test_actions_that_the_safe_policy_never_takes_are_refused():
         with pytest.raises(ValueError, match="takes actions that the safe policy never takes"):
             run.begin(bold)
         assert run.round.number == 1
-
-
-def test_against_the_last_policy_needs_one_that_takes_every_action():
-    safe = tether.Categorical.from_probabilities([0.4, 0.4, 0.2], actions=["a", "b", "c"])
-    narrow = tether.Categorical.from_probabilities([0.6, 0.4, 0.0], actions=["a", "b", "c"])
-    rng = np.random.default_rng(5)
-    options = {"alarm_risk": 0.9, "against": "last", "blend": 0}
-    run = Controller(safe, alpha=0.5, store="sqlite://", **options)
-    for policy in (None, narrow):
-        run.observe(run.begin(policy).act(np.zeros((100, 1)), rng).ids, np.zeros(100))
-    with pytest.raises(ValueError, match=r"against='last': the policy of round 2 never takes"):
-        run.begin(safe)
-
-
-def test_withdrawn_rows_are_no_losses_that_arrived():
-    options = {"min_observed_share": 0.9, "calibration_share": 1}
-    run = Controller(tether.Gaussian(0.0), alpha=0.5, store="sqlite://", **options)
-    taken = run.begin().act(100, np.random.default_rng(0))
-    run.withdraw(taken.ids[:80], "never carried out")
-    run.observe(taken.ids[80:90], np.zeros(10))
-    with pytest.raises(LossesMissingError, match="round 1 has 10 of 20 losses"):
-        run.begin(tether.Gaussian(0.2))
-    run.observe(taken.ids[90:99], np.zeros(9))
-    round_ = run.begin(tether.Gaussian(0.2))  # nor losses that are expected
-    assert "1 of 20 calibration rows" in round_.note
-    assert round_.calibration.rows == 20
 
 
 @pytest.mark.parametrize(("restarted", "without_rows"), [(False, None), (True, None), (True, 3)])
@@ -326,36 +276,3 @@ def test_against_the_last_policy_every_density_follows_from_the_one_before(
     np.testing.assert_allclose(logs[-1].log_mix, log_mix, atol=1e-9)
     assert logs[-1].safe_share == counts[-1] / len(where)
     run.close()
-
-
-def test_the_mixture_counts_the_rows_in_use_only():
-    world, rng = World("marginal"), np.random.default_rng(4)
-    run = controller(world, alpha=0.3, calibration_share=1)
-    _, taken = one_round(run, world, 1, 200, rng)
-    round_ = run.begin(world.optimized(2))
-    taken = round_.act(200, rng)
-    run.observe(taken.ids[:50], world.losses(None, taken.actions[:50]))
-    run.withdraw(taken.ids[50:], "never carried out")
-    found = run.begin(world.optimized(3)).calibration
-    actions = refreshed_rows(run).actions[:250]
-    mixture = tether.Mixture([run.safe, round_.policy], [200, 50])
-    args = (run.safe, world.optimized(3), None, actions, run._rows.losses[:250, 0])
-    log = tether.make_log(*args, logged_by=mixture, safe_share=0.8)
-    stream = np.random.default_rng([0, 3, 7919])
-    draws = tether.make_proposals(*args[:2], 1, 1000, stream, logged_by=mixture)
-    expected = tether.calibrate(log, draws, alpha=0.3, ratio_error=found.ratio_error)
-    assert found.log_beta == pytest.approx(expected.log_beta, abs=1e-12)
-    assert found.rows == 250
-
-
-def test_a_run_does_not_keep_the_log_of_every_round():
-    world, rng = World("marginal"), np.random.default_rng(8)
-    run = controller(world, alpha=0.5)
-    sizes = []
-    for number, rows in ((1, 100), (2, 100), (3, 4000), (4, 100)):
-        round_ = one_round(run, world, number, rows, rng)[0]
-        sizes.append(len(pickle.dumps(round_.calibration)))
-    kept = round_._deployed.policy.calibration
-    assert kept.to_dict() == round_.calibration.to_dict()
-    assert kept.exists
-    assert sizes[3] < 2 * sizes[1]  # not with the rows

@@ -1,12 +1,10 @@
 """The controller checks its arguments before anything is stored."""
 
-import os
-
 import numpy as np
 import pytest
 
 import tether
-from tether.rounds import Controller, StoreError, read_history
+from tether.rounds import Controller
 
 
 def test_arguments_are_checked():
@@ -39,48 +37,3 @@ def test_arguments_are_checked():
     assert repr(run) == "Controller(alpha=0.1, store='sqlite://')"
     assert run.round.number == 1
     assert len(run.training_rows()) == len(run.pending()) == 0
-
-
-def test_a_store_must_be_a_path_or_url(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for store in ("", " ", None, 3):
-        with pytest.raises(ValueError, match="store must be a path or a database URL"):
-            Controller(tether.Gaussian(0.0), alpha=0.1, store=store)
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_server_that_loses_what_it_confirmed_is_named(postgres_url):
-    """The server of these tests is in a hurry."""
-    with pytest.warns(UserWarning, match="runs with fsync=off: a crash of the machine"):
-        Controller(tether.Gaussian(0.0), alpha=0.1, store=postgres_url).close()
-
-
-@pytest.mark.parametrize("fallback", [None, "safe"])
-def test_a_closed_run_does_nothing_more(store_url, tmp_path, fallback):
-    spool = None if fallback is None else tmp_path / "spool"
-    rng = np.random.default_rng(0)
-    with Controller(
-        tether.Gaussian(0.0), store=store_url, alpha=0.1, fallback=fallback, spool=spool
-    ) as run:
-        round_ = run.begin()
-        taken = round_.act(3, rng)
-    run.close()  # again: nothing happens
-    for call in (
-        run.begin,
-        run.pending,
-        run.training_rows,
-        run.history,
-        lambda: run.round,
-        lambda: round_.act(1, rng),
-        lambda: round_.act(1, rng, key="a"),
-        lambda: round_.record(None, [0.5], rng),
-        lambda: round_.observe(taken.ids, np.zeros(3)),
-        lambda: run.observe(taken.ids, np.zeros(3)),
-        lambda: run.withdraw(taken.ids, "never"),
-        lambda: run.halt("why"),
-        lambda: run.resume("why"),
-        lambda: run.retire(1, "why"),
-    ):
-        with pytest.raises(StoreError, match="the run is closed"):
-            call()
-    assert len(read_history(store_url).rounds) == 1

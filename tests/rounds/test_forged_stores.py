@@ -101,25 +101,6 @@ def test_a_forger_who_computes_the_chain_anew_lacks_the_key(original, tmp_path):
     assert tried > 0.7 * FEW
 
 
-def test_a_vacuum_changes_nothing(original, tmp_path):
-    path = original.copy(tmp_path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("VACUUM")
-    assert problems(path, original.key) == []
-
-
-def test_an_interrupted_removal_of_the_last_signature_is_said(original, tmp_path):
-    """The run may have gone on without the key: this is counted, and not taken for signed."""
-    path = original.copy(tmp_path)
-    with closing(sqlite3.connect(path)) as connection:
-        last = "SELECT max(number) FROM tether_entries WHERE lane = -1"
-        where = f"lane = -1 AND number = ({last})"
-        connection.execute(f"UPDATE tether_entries SET signature = NULL WHERE {where}")
-        connection.commit()
-    found = verify_store(path, key=original.key)
-    assert "1 records, 0 actions and 0 losses were written after it" in str(found)
-
-
 @pytest.fixture
 def just_begun(tmp_path, monkeypatch):
     """A signed store in which the last thing that happened is the beginning of a round."""
@@ -154,71 +135,3 @@ def test_the_signature_of_a_round_covers_what_was_written_with_it(
     unchecked = "tether.rounds.store_verification.find_wrong_checkpoints"
     monkeypatch.setattr(unchecked, lambda _: [])
     assert any("not the key's" in text for text in problems(just_begun.path, just_begun.key))
-
-
-def test_a_checkpoint_must_have_what_the_rows_have(just_begun):
-    """Also where nobody has a key: losses in it are those that a calibration rests on."""
-    with closing(sqlite3.connect(just_begun.path)) as connection:
-        content = connection.execute("SELECT content FROM tether_checkpoints").fetchone()[0]
-        one = np.float64(1.0).tobytes()
-        assert one in content  # a loss
-        forged = content.replace(one, bytes(8))
-        connection.execute("UPDATE tether_checkpoints SET content = ? WHERE first = 1", [forged])
-        connection.execute("UPDATE tether_entries SET signature = NULL")
-        connection.commit()
-    forged_stores.link_again(just_begun.path)
-    assert problems(just_begun.path) == [
-        "the checkpoint of lane 0 from entry 1 on does not have what the rows have"
-    ]
-
-
-def test_scores_that_follow_the_last_round_are_named(just_begun):
-    with closing(sqlite3.connect(just_begun.path)) as connection:
-        connection.row_factory = sqlite3.Row
-        piece = dict(connection.execute("SELECT * FROM tether_columns LIMIT 1").fetchone())
-        piece["start"] = 10**6
-        marks = ", ".join("?" * len(piece))
-        connection.execute(f"INSERT INTO tether_columns VALUES ({marks})", list(piece.values()))
-        query = "SELECT * FROM tether_entries WHERE lane = -2 ORDER BY number DESC LIMIT 1"
-        entry = dict(connection.execute(query).fetchone())
-        entry |= {"number": entry["number"] + 1, "kind": "column", "round": piece["round"]}
-        entry |= {"served": piece["policy"], "note": piece["name"], "first": piece["start"]}
-        entry["last"] = piece["start"] + piece["count"] - 1
-        marks = ", ".join("?" * len(entry))
-        connection.execute(f"INSERT INTO tether_entries VALUES ({marks})", list(entry.values()))
-        connection.execute(
-            "UPDATE tether_lanes SET last_entry = ? WHERE lane = -2", [entry["number"]]
-        )
-        connection.commit()
-    forged_stores.link_again(just_begun.path)
-    assert any("after the last round" in each for each in problems(just_begun.path, just_begun.key))
-
-
-def test_a_setting_that_is_no_json_is_named(just_begun):
-    with closing(sqlite3.connect(just_begun.path)) as connection:
-        connection.execute("UPDATE tether_settings SET value = '{' WHERE name = 'seed'")
-        connection.commit()
-    forged_stores.link_again(just_begun.path)
-    assert any("the settings has something" in each for each in problems(just_begun.path))
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE tether_entries SET signature = 'x' WHERE lane = -1 AND number = 2",
-        "UPDATE tether_entries SET signature = (SELECT signature FROM tether_entries "
-        "WHERE lane = -1 AND number = 2) WHERE lane = 0 AND number = 1",
-    ],
-)
-def test_what_is_no_signature_is_named_without_a_key(just_begun, statement):
-    with closing(sqlite3.connect(just_begun.path)) as connection:
-        assert connection.execute(statement).rowcount == 1
-        connection.commit()
-    assert any("none that tether writes" in each for each in problems(just_begun.path))
-
-
-@pytest.mark.parametrize("table", ["tether_lanes", "tether_kept"])
-def test_a_key_that_is_there_twice_is_named(original, tmp_path, table):
-    path = original.copy(tmp_path)
-    assert Forgery(table, "repeat", 1).apply(path)
-    assert any("twice" in each for each in problems(path))

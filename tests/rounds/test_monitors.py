@@ -7,18 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import sqlalchemy as sql
 
 import tether
 from tests.rounds.small_runs import monitored_run
 from tests.rounds.store_invariants import check_alarms, check_whole, read_tables
 from tests.rounds.worker_process import CONTEXTS, begin_and_act, named, open_run
-from tether.rounds import Controller, StoreError, verify_store
-from tether.rounds.contexts_seen import REFERENCE_CONTEXTS
+from tether.rounds import Controller
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import SEEN
 from tether.rounds.store.lanes import read_lanes
-from tether.rounds.store.postgres_locks import NEXT_MONITOR_LOCK
 
 
 def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
@@ -51,26 +48,6 @@ def test_an_alarm_sends_the_rest_of_the_round_to_the_safe_policy():
     assert run.begin(tether.Gaussian(0.3)).calibration is not None
 
 
-def test_a_round_continues_after_resuming():
-    run, round_, rng = monitored_run()
-    taken = round_.act(100, rng)
-    run.observe(taken.ids, np.ones(100))
-    run.resume("a drill")
-    round_.act(10, rng)
-    run._refresh()
-    assert (run._rows.served[-10:] == 2).all()
-    late = run.pending()
-    run.observe(late.ids, np.zeros(10))  # the monitors began anew: old losses do not count
-    assert run.history().alarm is None
-
-
-def test_losses_of_the_safe_policy_raise_no_alarm():
-    run = Controller(tether.Gaussian(0.0), alpha=0.1, store="sqlite://")
-    taken = run.begin().act(300, np.random.default_rng(0))
-    run.observe(taken.ids, np.ones(300))
-    assert run.history().alarms == ()
-
-
 @pytest.mark.parametrize("batch", [1, 7, 100])
 def test_the_alarm_falls_on_the_same_loss_whatever_the_batches_and_restarts(tmp_path, batch):
     run, round_, rng = monitored_run(tmp_path / f"{batch}.db")
@@ -98,40 +75,6 @@ def test_the_alarm_falls_on_the_same_loss_whatever_the_batches_and_restarts(tmp_
     assert expected is not None
     assert expected <= alarmed_at < expected + batch
     assert f"ALARM at loss {expected}" in run.history().alarms[0].message
-
-
-def test_a_shift_of_contexts_raises_an_alarm():
-    safe = tether.Gaussian(lambda x: x[:, 0], 1.0)
-    run = Controller(
-        safe, alpha=0.3, store="sqlite://", context_score=lambda x: x[:, 0], missing="worst_case"
-    )
-    rng = np.random.default_rng(3)
-    round_ = run.begin()
-    for _ in range(8):
-        round_.act(rng.normal(size=(100, 2)), rng)
-    assert run.history().alarms == ()
-    for _ in range(3):
-        round_.act(1.5 + rng.normal(size=(100, 2)), rng)
-    alarm = run.history().alarm
-    assert alarm.monitor == "shift"
-    run.resume("a new clinic joined")
-    for _ in range(10):  # the first contexts from now on are the new reference
-        round_.act(1.5 + rng.normal(size=(100, 2)), rng)
-    assert run.history().alarm is None
-    assert REFERENCE_CONTEXTS == 500
-
-
-def test_a_context_score_is_checked():
-    run = Controller(
-        tether.Gaussian(lambda x: x[:, 0], 1.0),
-        alpha=0.3,
-        store="sqlite://",
-        context_score=lambda x: x,
-    )
-    round_, rng = run.begin(), np.random.default_rng(0)
-    with pytest.raises(ValueError, match="context_score's result must have 1 dimension"):
-        round_.act(rng.normal(size=(5, 2)), rng)
-    assert len(run.pending()) == 0  # nothing was kept
 
 
 def test_an_alarm_and_resuming_across_restarts(store_url):
@@ -176,60 +119,3 @@ def test_every_loss_is_seen_by_some_call_that_has_observed_at_the_same_time(post
             seen = json.loads(Kept(connection)[SEEN])
             assert seen == {lane: last for lane, last in stored.items() if last}
             assert sum(seen.values()) == 90
-
-
-def test_losses_that_were_not_committed_are_not_counted():
-    run, round_, rng = monitored_run()
-    taken = round_.act(200, rng)
-    settings = run.settings
-    monitor = tether.monitor.RiskMonitor(
-        settings.limits["loss"].alarm_risk, settings.limits["loss"].bound, 0.01
-    )
-    count = monitor.update(np.ones(200)).alarm_at - 1  # one more would be an alarm
-
-    def fail(_):
-        raise RuntimeError("the power failed")
-
-    sql.event.listen(run._store._engine, "commit", fail)
-    with pytest.raises(RuntimeError, match="the power failed"):
-        run.observe(taken.ids[:count], np.ones(count))
-    sql.event.remove(run._store._engine, "commit", fail)
-    assert len(run.pending()) == 200
-    run.observe(taken.ids[:count], np.zeros(count))
-    run.observe(taken.ids[count : count + 1], [1.0])
-    assert run.history().alarm is None
-
-
-def test_losses_that_were_left_alone_are_seen_by_those_who_act(postgres_url):
-    """Who was to let the monitors see them was killed, and nobody observes any more."""
-    rng = np.random.default_rng(0)
-    with Controller(tether.Gaussian(0.0), store=postgres_url, alpha=0.1) as run:
-        taken = run.begin().act(400, rng)
-        run.observe(taken.ids, (taken.actions > 2).astype(float))
-        begun = run.begin(tether.Gaussian(0.3))
-        taken = begun.act(100, rng)
-        with run._store._engine.connect() as killed:
-            killed.exec_driver_sql(f"SELECT pg_advisory_lock({NEXT_MONITOR_LOCK})")
-            run.observe(taken.ids, np.ones(100))
-            killed.invalidate()
-        assert run.history().alarm is None
-        for _ in range(3):
-            begun.act(1, rng)
-        assert run.history().alarm.monitor == "risk"
-
-
-def test_contexts_are_seen_once_although_the_state_could_not_be_kept(monkeypatch, tmp_path):
-    rng = np.random.default_rng(0)
-    options = {"store": tmp_path / "run.db", "alpha": 0.3, "context_score": lambda x: x[:, 0]}
-    with Controller(tether.Gaussian(0.0), **options) as run:
-        begun = run.begin()
-        begun.act(rng.normal(size=(600, 1)), rng)
-        save = Kept.save
-        monkeypatch.setattr(Kept, "save", lambda self: (_ for _ in ()).throw(StoreError("full")))
-        with pytest.raises(StoreError):
-            begun.act(rng.normal(size=(50, 1)), rng)
-        monkeypatch.setattr(Kept, "save", save)
-        begun.act(rng.normal(size=(10, 1)), rng)
-        seen = run._recorder._monitors._contexts._monitor.state()["e_process"]["seen"]
-        assert seen == 600 + 10 - 500
-    assert verify_store(tmp_path / "run.db").ok

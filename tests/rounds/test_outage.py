@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-import tether
 from tests.rounds.frozen_processes import frozen, server_pids
 from tests.rounds.worker_process import CONTEXTS, SETTINGS, named, table, two_rounds
-from tether.rounds import Controller, Round, StoreError, TamperedError, backup_run
+from tether.rounds import Controller, Round, StoreError
 from tether.rounds.store.lanes import FIRST_SPOOL_LANE, LANE_BITS
 from tether.rounds.store.verify_run import find_tampering
 
@@ -163,58 +162,6 @@ def test_rows_whose_write_was_given_up_but_succeeded_are_withdrawn(sqlite_url, t
         check_whole(run, [(taken, 0)])
 
 
-def test_shortlists_and_contexts_are_spooled_too(sqlite_url, tmp_path):
-    rng = np.random.default_rng(0)
-    safe = tether.FunctionPolicy(
-        lambda x, rng: x[:, 0] + rng.normal(size=len(x)), lambda x, a: -((a - x[:, 0]) ** 2) / 2
-    )
-    options = {"store": sqlite_url, "alpha": 0.3, "deadline": 0.5, "fallback": "safe"}
-    with Controller(tether.Shortlist(safe, size=3), **options) as run:
-        round_ = run.begin()
-        round_.act(rng.normal(size=(5, 2)), rng)
-        stuck = locked(sqlite_url)
-        contexts = rng.normal(size=(4, 2))
-        spooled = round_.act(contexts, rng)
-        stuck.close()
-        assert os.path.exists(sqlite_url.removeprefix("sqlite:///") + ".spool")
-        pending = run.pending()
-        place = np.searchsorted(pending.ids, spooled.ids)
-        np.testing.assert_array_equal(pending.actions[place], spooled.actions)
-        np.testing.assert_array_equal(pending.contexts[place], contexts)
-        np.testing.assert_array_equal(pending.candidates[place], spooled.candidates)
-
-
-def test_the_arguments_are_checked(sqlite_url, tmp_path):
-    with pytest.raises(ValueError, match="fallback must be"):
-        Controller(table(0.0), store=sqlite_url, fallback="optimized", **SETTINGS)
-    with pytest.raises(ValueError, match="spool is for fallback='safe'"):
-        Controller(table(0.0), store=sqlite_url, spool=tmp_path / "spool", **SETTINGS)
-    with pytest.raises(ValueError, match="spool must name a local file"):
-        Controller(table(0.0), store="sqlite://", fallback="safe", **SETTINGS)
-
-
-def test_the_first_actions_of_a_run_cannot_be_spooled(sqlite_url, tmp_path):
-    rng = np.random.default_rng(0)
-    with open_run(sqlite_url, tmp_path) as run:
-        round_ = run.begin()
-        stuck = locked(sqlite_url)
-        with pytest.raises(StoreError, match="first actions of a run cannot be spooled"):
-            round_.act(rng.integers(CONTEXTS, size=4), rng)
-        stuck.close()
-
-
-def test_a_forged_store_is_not_an_outage(sqlite_url, tmp_path, monkeypatch):
-    with open_run(sqlite_url, tmp_path) as run:
-        two_rounds(run)
-
-        def forged(*_, **__):
-            raise TamperedError("changed")
-
-        monkeypatch.setattr(run._recorder, "standing_alarm", forged)
-        with pytest.raises(TamperedError):
-            run.round.act(np.zeros(3, int), np.random.default_rng(0))
-
-
 def test_a_frozen_server_under_load(server, postgres_url, tmp_path):
     """Every `act` of several threads is answered, and everything is there afterwards."""
     with open_run(postgres_url, tmp_path, deadline=2) as run:
@@ -283,62 +230,3 @@ def test_a_key_in_two_outages_does_not_block_delivery(sqlite_url, tmp_path, monk
         np.testing.assert_array_equal(again.ids, spooled[0].ids)
         again = run.round.act(contexts, rng, key="stored")
         np.testing.assert_array_equal(again.ids, stored.ids)
-
-
-def test_a_spool_belongs_to_one_run(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    first, second = (f"sqlite:///{tmp_path / name}" for name in ("a.db", "b.db"))
-    with open_run(first, tmp_path) as run:
-        two_rounds(run)
-        outage = unavailable(run, monkeypatch)
-        Round(2, None, "", run, None).act(rng.integers(3, size=4), rng)
-        available(run, outage)
-        run._recorder.outage.deliver = lambda **_: None  # as if it were killed
-    with pytest.raises(StoreError, match=r"another (store|run)"):
-        open_run(second, tmp_path)
-    with open_run(first, tmp_path) as run:
-        assert len(run.pending()) == 44
-
-
-def test_rows_never_get_other_ids_than_were_returned(sqlite_url, tmp_path, monkeypatch):
-    """A store that was replaced by an older copy is refused."""
-    rng = np.random.default_rng(0)
-    path = sqlite_url.removeprefix("sqlite:///")
-    with open_run(sqlite_url, tmp_path) as run:
-        two_rounds(run)
-        backup_run(sqlite_url, tmp_path / "copy.db")
-        for number in range(2):
-            outage = unavailable(run, monkeypatch)
-            Round(2, None, "", run, None).act(rng.integers(3, size=4), rng)
-            available(run, outage)
-            if number == 0:
-                run.pending()
-        run._recorder.outage.deliver = lambda **_: None
-    for ending in ("-wal", "-shm"):
-        (tmp_path / f"run.db{ending}").unlink(missing_ok=True)
-    os.replace(tmp_path / "copy.db", path)
-    with pytest.raises(StoreError, match=r"older copy"):
-        open_run(sqlite_url, tmp_path)
-
-
-def test_several_processes_have_spools_beside_one_store(sqlite_url):
-    options = {"store": sqlite_url, "policies": named, "fallback": "safe", **SETTINGS}
-    with Controller(table(0.0), **options) as one, Controller(table(0.0), **options) as other:
-        lanes = {run._recorder.outage.spool.lane for run in (one, other)}
-        assert len(lanes) == 2
-
-
-def test_spooling_takes_as_long_for_the_last_as_for_the_first(sqlite_url, tmp_path, monkeypatch):
-    """Nothing that waits is read again: counted, not timed."""
-    rng = np.random.default_rng(0)
-    with open_run(sqlite_url, tmp_path) as run:
-        two_rounds(run)
-        outage, spool = unavailable(run, monkeypatch), run._recorder.outage.spool
-        current, reads = Round(2, None, "", run, None), []
-        read = spool.read
-        monkeypatch.setattr(spool, "read", lambda: reads.append(1) or read())
-        for number in range(50):
-            current.act(rng.integers(3, size=1), rng, key=f"key {number}")
-        assert not reads
-        available(run, outage)
-        assert len(run.pending()) == 40 + 50

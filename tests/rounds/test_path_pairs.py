@@ -87,23 +87,6 @@ def test_a_run_goes_on_after_a_restart_with_the_pairs_passed_in_and_is_verified(
     assert verify_store(path).ok
 
 
-def test_a_blend_is_part_of_what_rounds_calibrate_store_and_serve(tmp_path):
-    rng, path = np.random.default_rng(3), tmp_path / "run.db"
-    safe, first = models(0, 3)
-    pair = TokenTether(safe, first, log_betas=BETAS, blend=0.05)
-    with run_of(safe, path, family=pair.family) as run:
-        safe_round(run, rng)
-        began = run.begin(pair, name="first")
-        taken = began.act(prompts(60, rng), rng)
-        run.observe(taken.ids, harm(taken.actions))
-    with run_of(safe, path, family=pair.family, policies={"first": pair}) as run:
-        assert run.round.beta == began.beta
-        assert run.begin(pair, name="again").calibration.rows == 210
-        served = pair.tethered(began.calibration)
-        assert np.allclose(run._rows.log_prob[150:], served.log_prob(taken.contexts, taken.actions))
-    assert verify_store(path).ok
-
-
 def test_rounds_with_a_confidence_use_the_policy_that_acted():
     rng = np.random.default_rng(2)
     safe, first = models(0, 3)
@@ -115,38 +98,3 @@ def test_rounds_with_a_confidence_use_the_policy_that_acted():
     taken = began.act(prompts(100, rng), rng)
     run.observe(taken.ids, harm(taken.actions))
     assert run.begin(pair, name="again").calibration.confidence == 0.8
-
-
-def test_draws_whose_contexts_are_not_those_of_the_rows_are_refused(monkeypatch):
-    rng, (safe, first) = np.random.default_rng(4), models(0, 3)
-    pair, run = TokenTether(safe, first, log_betas=BETAS), run_of(safe)
-    safe_round(run, rng)
-    drawn = pair.make_proposals(prompts(20, rng), rng, draws=4)
-    parts = {"log_mix": None, "policy_path": drawn.policy_path}
-    for context in (None, np.arange(len(drawn))):
-        other = tether.Proposals(drawn.log_safe, drawn.log_optimized, context=context, **parts)
-        monkeypatch.setattr(pair, "make_proposals", lambda *_, other=other, **__: other)
-        with pytest.raises(ValueError, match="must state the contexts"):
-            run.begin(pair)
-
-
-def test_what_does_not_fit_a_run_along_a_path_is_refused():
-    safe, first = models(0, 3)
-    run = run_of(safe)
-    with pytest.raises(TypeError, match=r"tether\.llm\.TokenTether"):
-        run.begin(first)
-    with pytest.raises(ValueError, match="'token_mix', but the run is of family 'token_clip'"):
-        run.begin(TokenTether(safe, first, family="mix"))
-    with pytest.raises(ValueError, match="own safe policy"):
-        run.begin(TokenTether(models(0)[0], first))
-    for options, message in (
-        ({"against": "last"}, "against must be 'safe'"),
-        ({"test_weight": "analytic"}, "analytic"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run_of(safe, **options)
-    with pytest.raises(ValueError, match=r"not a tether\.Shortlist"):
-        run_of(tether.Shortlist(safe, first, size=4))
-    plain = Controller(safe, store="sqlite://", alpha=0.5)
-    with pytest.raises(TypeError, match="optimized"):
-        plain.begin(TokenTether(safe, first))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tether
 from tests.rounds.small_runs import controller
 from tests.rounds.store_invariants import check_whole, read_tables
 from tests.rounds.worker_process import begin_and_act, open_run
 from tests.rounds.worlds import World
-from tether.rounds import Controller, LossesMissingError
+from tether.rounds import LossesMissingError
 
 
 def test_losses_are_observed_late_in_any_order_and_once():
@@ -45,23 +44,6 @@ def test_losses_are_observed_late_in_any_order_and_once():
     assert run.begin(world.optimized(3)).beta > 0
 
 
-def test_withdrawn_rows_leave_the_log():
-    world, rng = World("marginal"), np.random.default_rng(10)
-    run = controller(world)
-    taken = run.begin().act(200, rng)
-    run.observe(taken.ids[:150], world.losses(None, taken.actions[:150]))
-    with pytest.raises(ValueError, match="reason must say"):
-        run.withdraw(taken.ids[150:], " ")
-    run.withdraw(taken.ids[150:], "the power failed")
-    assert len(run.pending()) == 0
-    with pytest.raises(ValueError, match="already observed or withdrawn"):
-        run.observe(taken.ids[150:], np.zeros(50))
-    found = run.begin(world.optimized(2)).calibration
-    assert found.rows == run._rows.calibration[:150].sum()
-    assert run.history().rounds[0].withdrawn == 50
-    assert (run.training_rows().ids <= 150).all()
-
-
 def test_losses_are_stored_once_on_both_databases(store_url):
     with open_run(store_url) as run:
         _, taken = begin_and_act(run)
@@ -91,38 +73,3 @@ def test_losses_are_stored_once_on_both_databases(store_url):
         assert found[11] == (1.0, 19.0)
         assert found[2] == (None, None)
         assert found[5] == (0.25, None)
-
-
-def test_the_split_into_training_and_calibration_is_permanent(store_url):
-    sides = []
-    for opening in range(3):
-        with open_run(store_url) as run:
-            if opening == 0:
-                _, taken = begin_and_act(run, rows=200)
-                run.observe(taken.ids, np.zeros(200))
-            tables = read_tables(run)
-            sides.append([bool(row["calibration"]) for row in tables["tether_actions"]])
-            training = np.flatnonzero(~np.array(sides[-1])) + 1
-            assert run.training_rows().ids.tolist() == training.tolist()
-    assert sides[0] == sides[1] == sides[2]
-    assert 60 < sum(sides[0]) < 140
-
-
-def test_actions_of_32_bits_may_be_recorded_first():
-    rng = np.random.default_rng(3)
-    run = Controller(tether.Gaussian(0.0), alpha=0.3, store="sqlite://")
-    round_ = run.begin()
-    round_.record(None, rng.normal(size=20).astype(np.float32), rng)
-    assert round_.act(5, rng).actions.dtype == np.float64
-
-
-def test_a_withdrawal_may_be_repeated_with_its_reason_alone(store_url):
-    with open_run(store_url) as run:
-        begin_and_act(run)
-        run.withdraw([1, 2], "the power failed")
-        run.withdraw([2, 1], "the power failed ")
-        message = r"reason is 'the bug', but id 2 was withdrawn with the reason 'the power failed'"
-        with pytest.raises(ValueError, match=message + r" \(1 of 2 have another\)"):
-            run.withdraw([2, 3], "the bug")
-        assert 3 in run.pending().ids  # nothing of the refused call was stored
-        assert len(run.history().audit) == 1

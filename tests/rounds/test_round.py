@@ -6,33 +6,8 @@ import numpy as np
 import pytest
 
 import tether
-from tests.rounds.small_runs import MovingGaussian, begun_run, controller, refreshed_rows
-from tests.rounds.store_invariants import read_tables
-from tests.rounds.worker_process import begin_and_act, open_run
-from tests.rounds.worlds import World
-from tether.rounds import Controller, RoundOverError
-
-
-def test_a_round_is_over_when_the_next_begins():
-    world, rng = World("marginal"), np.random.default_rng(11)
-    run = controller(world)
-    first = run.begin()
-    run.begin()
-    with pytest.raises(RoundOverError, match="round 1 is over: round 2 has begun"):
-        first.act(3, rng)
-    assert len(run.pending()) == 0
-
-
-def test_an_existing_log_is_recorded():
-    world, rng = World("marginal"), np.random.default_rng(12)
-    run = controller(world)
-    old = world.safe().sample(500, rng)
-    taken = run.begin().record(None, old, rng)
-    run.observe(taken.ids, world.losses(None, old))
-    round_ = run.begin(world.optimized(2))
-    assert round_.beta > 0
-    with pytest.raises(ValueError, match="round 2 is not a round of the safe policy"):
-        round_.record(None, old, rng)
+from tests.rounds.small_runs import MovingGaussian, begun_run, refreshed_rows
+from tether.rounds import Controller
 
 
 def test_a_policy_trained_in_place_is_refused_when_it_acts():
@@ -43,15 +18,6 @@ def test_a_policy_trained_in_place_is_refused_when_it_acts():
     policy.mean = 2.5
     with pytest.raises(ValueError, match=r"policy of round 2.*trained further in place"):
         round_.act(10, rng)
-
-
-def test_a_round_that_is_over_stores_no_actions(store_url):
-    with open_run(store_url) as run:
-        old, _ = begin_and_act(run)
-        run.begin()
-        with pytest.raises(RoundOverError, match="round 1 is over: round 2 has begun"):
-            old.act(np.zeros(3, int), np.random.default_rng(0))
-        assert len(read_tables(run)["tether_actions"]) == 30
 
 
 def test_actions_drawn_before_an_alarm_of_another_process_are_not_stored(store_url):

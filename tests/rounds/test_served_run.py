@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.rounds import LossesMissingError, verify_store
+from tether.rounds import verify_store
 from tether.rounds.served_run import NoSuchRoundError, ServedRun
 
 ACTIONS = ["wait", "treat"]
@@ -64,117 +64,6 @@ def test_the_first_round_is_the_safe_policys_and_the_next_begins_beside(store):
         served.begin(1, "again", actor="ann")
     served.close()
     assert verify_store(store).ok
-
-
-def test_a_round_that_cannot_begin_is_said_and_the_present_one_goes_on(store):
-    served = ServedRun(opened(store, missing="wait"), lambda rows: BOLD)
-    served.act(100)  # no losses
-    with pytest.raises(LossesMissingError, match=r"has 0 of .* report the outcomes") as told:
-        served.begin(1, "try", actor="ann")
-    assert "run." not in str(told.value)
-    assert served.run.history().audit == ()
-    state = served.follow()
-    assert (state.number, state.beginning, state.begin_failure) == (1, False, "")
-    assert served.act(2).served == 0
-    served.close()
-    with pytest.raises(ValueError, match="no function"):
-        ServedRun(opened(store, missing="wait")).begin(1, "x", actor="ann")
-
-
-def test_losses_that_go_missing_after_the_first_look_are_said_in_the_same_words(store):
-    served = ServedRun(opened(store, missing="wait"), None)
-    collect(served)
-
-    def improve(rows):
-        served.act(50)  # without losses
-        return BOLD
-
-    served._improve = improve
-    served.begin(1, "try", actor="ann")
-    served.wait()
-    state = served.follow()
-    assert state.number == 1
-    assert state.begin_failure.startswith("round 1 has ")
-    assert state.begin_failure.endswith("meanwhile the present round goes on")
-    served.close()
-
-
-def test_an_alarm_or_losses_that_are_not_waited_for_do_not_keep_a_round_from_beginning(store):
-    served = ServedRun(opened(store, missing="wait"), lambda rows: BOLD)
-    served.act(100)
-    served.halt("complaints", actor="ann")
-    assert served.begin(1, "try", actor="ann") == 2
-    served.wait()
-    assert served.follow().number == 2
-    served.close()
-
-
-def test_rounds_and_alarms_of_other_processes_are_followed(store):
-    mine, other = ServedRun(opened(store)), opened(store)
-    collect(mine)
-    other.begin(BOLD)  # the store has its policy
-    assert mine.act(20).served == 2  # without having looked
-    assert mine.follow().number == 2
-    other.halt("complaints", actor="ann")
-    assert mine.follow().alarm.monitor == "halt"
-    assert mine.act(20).served == 0
-    mine.resume("checked", actor="bob")
-    assert mine.follow().alarm is None
-    mine.halt("again", actor="bob")
-    assert other.history().alarm is not None
-    other.close()
-    mine.close()
-
-
-def test_the_safe_policy_acts_in_a_round_whose_policy_is_not_available(store):
-    unsaved = tether.FunctionPolicy(
-        BOLD.sample, lambda contexts, actions: BOLD.log_prob(contexts, actions)
-    )
-    mine, other = ServedRun(opened(store)), opened(store)
-    collect(mine)
-    begun = other.begin(unsaved, name="unsaved")
-    assert begun.beta > 0
-    taken = mine.act(20)
-    assert taken.served == 0
-    assert "not available" in mine.follow().note
-    again = ServedRun(opened(store))  # also from the beginning
-    assert again.act(5).served == 0
-    again.run._registry._lookup = {"unsaved": unsaved}
-    again._served = again._served._replace(look_again_at=0.0)
-    assert again.follow().note == ""
-    assert again.act(5).served == 2
-    for each in (mine, other, again):
-        each.close()
-    assert verify_store(store).ok
-
-
-def test_a_round_that_begins_while_it_is_followed_is_not_replaced_by_a_stand_in(store, monkeypatch):
-    stored, may_return = threading.Event(), threading.Event()
-    served = ServedRun(opened(store), lambda rows: BOLD)
-    begin, stand_in = served.run.begin, served._stand_in
-
-    def slow_begin(*arguments, **options):
-        begun = begin(*arguments, **options)
-        stored.set()
-        assert may_return.wait(30)
-        return begun
-
-    def slow_stand_in(*arguments):
-        made = stand_in(*arguments)
-        may_return.set()
-        served.wait()  # the calibration ends here, between the look at it and the swap
-        return made
-
-    monkeypatch.setattr(served.run, "begin", slow_begin)
-    monkeypatch.setattr(served, "_stand_in", slow_stand_in)
-    collect(served)
-    served.begin(1, "enough rows", actor="ann")
-    assert stored.wait(30)
-    state = served.follow()
-    assert (state.number, state.note, served.missing_policy) == (2, "", "")
-    assert state.level["beta"] > 0
-    assert served.act(5).served == 2
-    served.close()
 
 
 def test_another_process_begins_a_round_while_this_one_calibrates(store):
@@ -237,34 +126,6 @@ def test_without_the_store_the_safe_policy_acts_and_its_rows_are_spooled(store):
     assert (again.ids.tolist(), again.stored) == (taken.ids.tolist(), True)
     served.close()
     assert verify_store(store).ok
-
-
-def test_a_ramp_is_served_too(store):
-    ramp = {"family": "ramp", "actions_per_step": 100, "alpha": 0.45, "missing": None}
-    served = ServedRun(opened(store, **ramp), lambda rows: BOLD)
-    collect(served)
-    assert served.follow().level == {"share": 0.0}
-    served.begin(1, "x", actor="ann")
-    served.wait()
-    for _ in range(4):
-        taken = collect(served, 100)
-    state = served.follow()
-    assert state.number > 2
-    assert state.level["share"] > 0
-    assert state.promises
-    assert set(np.unique(taken.served)) <= {0, state.number - 1, state.number}
-    served.close()
-
-
-def test_contexts_from_json_have_the_stored_format(store):
-    served = ServedRun(opened(store))
-    assert served.contexts_from_json([None, None]) == 2
-    served.act(2)
-    served.close()
-    served = ServedRun(opened(store))
-    with pytest.raises(ValueError, match="null"):
-        served.contexts_from_json([1.0])
-    served.close()
 
 
 def test_two_services_on_one_store(store_url, tmp_path):

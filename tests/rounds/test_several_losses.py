@@ -1,9 +1,5 @@
 """A run with several losses: each has its limit, its monitor and its silence."""
 
-import json
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,13 +10,8 @@ from tests.scale import scaled
 from tether.rounds import (
     Controller,
     LossesMissingError,
-    export_run,
-    import_run,
-    read_history,
-    reopen,
     verify_store,
 )
-from tether.rounds.store import schema
 
 ALPHA = {"harm": 0.2, "delay": 1.0}
 BOUND = {"harm": 1.0, "delay": 4.0}
@@ -78,51 +69,6 @@ def test_each_loss_may_arrive_on_its_own_and_late():
         _ = rows.loss
 
 
-def test_a_missing_loss_counts_as_its_own_bound():
-    run = open_run(missing="worst_case", calibration_share=1.0)
-    taken = run.begin().act(300, np.random.default_rng(1))
-    losses = both_losses(taken.actions)
-    run.observe(taken.ids, {"harm": losses["harm"]})
-    run.observe(taken.ids[:290], {"delay": losses["delay"][:290]})
-    losses["delay"][290:] = BOUND["delay"]
-    begun = run.begin(tether.Gaussian(0.3))
-    log = tether.make_log(SAFE, tether.Gaussian(0.3), None, taken.actions, losses)
-    drawn = tether.make_proposals(
-        SAFE, tether.Gaussian(0.3), None, 1000, np.random.default_rng([0, 2, 7919])
-    )
-    assert begun.beta == tether.calibrate(log, drawn, alpha=ALPHA, bound=BOUND).beta
-    assert begun.note == "10 of 300 calibration rows without a loss count as the worst loss"
-
-
-def test_rows_without_all_their_losses_are_excluded():
-    run = open_run(missing="exclude", calibration_share=1.0)
-    taken = run.begin().act(300, np.random.default_rng(1))
-    losses = both_losses(taken.actions)
-    run.observe(taken.ids[:200], {"harm": losses["harm"][:200]})
-    run.observe(taken.ids[100:], {"delay": losses["delay"][100:]})
-    assert run.begin(tether.Gaussian(0.3)).calibration.rows == 100
-
-
-def test_what_is_observed_is_checked_by_name():
-    run = open_run()
-    taken = run.begin().act(3, np.random.default_rng(0))
-    for losses, words in [
-        ([0, 0, 0], r"losses must be a mapping with some of the names \['harm', 'delay'\]"),
-        ({}, "losses must have names among"),
-        ({"cost": [0, 0, 0]}, r"losses must have names among .* got \['cost'\]"),
-        ({"harm": [0, 2, 0]}, r"losses\['harm'\]\[1\] is 2.0: .*at most bound = 1"),
-        (
-            {"harm": [0, 0, 0], "delay": [0, 5, 0]},
-            r"losses\['delay'\].*at most bound = 4",
-        ),
-        ({"harm": [0, 0]}, r"losses\['harm'\] has 2"),
-        ({"harm": [0, np.nan, 0]}, r"losses\['harm'\]"),
-    ]:
-        with pytest.raises((TypeError, ValueError), match=words):
-            run.observe(taken.ids, losses)
-    assert len(run.pending()) == 3
-
-
 def test_repeating_changes_nothing_and_contradicting_is_refused():
     run = open_run()
     taken = run.begin().act(4, np.random.default_rng(0))
@@ -165,96 +111,6 @@ def test_every_loss_has_its_own_monitor():
     assert alarm.message.startswith("delay: ")
 
 
-def test_a_loss_may_have_any_printable_name(tmp_path):
-    names = ("nan", "inf", "family", "name", "round 1", "loss", "é ∞", "observed", "alpha")
-    alpha = dict.fromkeys(names, 0.3)
-    with Controller(SAFE, store=tmp_path / "run.db", alpha=alpha) as run:
-        taken = run.begin().act(60, np.random.default_rng(0))
-        run.observe(taken.ids, dict.fromkeys(names, np.full(60, 0.25)))
-        begun = run.begin(tether.Gaussian(0.1))
-        assert set(begun.calibration.promises) == set(names)
-        more = begun.act(10, np.random.default_rng(0))
-        run.observe(more.ids, dict.fromkeys(names, np.full(10, 0.5)))
-    with Controller(SAFE, store=tmp_path / "run.db", alpha=alpha) as run:
-        history = run.history()
-        for record, mean in zip(history.rounds, (0.25, 0.5), strict=True):
-            assert {name: each.mean for name, each in record.losses.items()} == dict.fromkeys(
-                names, mean
-            )
-    assert all(each.ok is not False for each in verify_store(tmp_path / "run.db").findings)
-
-
-def test_every_loss_has_its_own_silence():
-    run = open_run(max_silence=50)
-    filled(run)
-    begun = run.begin(tether.Gaussian(0.1))
-    for _ in range(4):
-        taken = begun.act(20, np.random.default_rng(3))
-        run.observe(taken.ids, {"harm": np.zeros(20)})
-    alarm = run.history().alarm
-    assert alarm.monitor == "silence"
-    assert "actions without a loss 'delay', the limit is 50" in alarm.message
-    run.resume("delays are reported again", actor="Grace")
-    assert len(begun.act(20, np.random.default_rng(3)))
-    assert run.history().alarm is None
-
-
-def test_a_run_keeps_its_losses_and_their_order(tmp_path):
-    store = tmp_path / "run.db"
-    with open_run(store) as run:
-        filled(run)
-    turned = {name: ALPHA[name] for name in ("delay", "harm")}
-    with open_run(store, alpha=turned) as run:
-        assert list(run.settings.limits) == ["harm", "delay"]
-        assert run.begin(tether.Gaussian(0.2)).calibration.exists
-    for other, words in [
-        ({"alpha": {"harm": 0.2, "delay": 0.9}}, r"alpha\['delay'\] is 0.9 but .* with 1.0"),
-        ({"alpha": {"harm": 0.2}, "bound": 1.0}, "was created with"),
-        ({"alpha": {**ALPHA, "cost": 0.1}, "bound": 4.0}, "was created with"),
-        ({"alpha": 0.2, "bound": 1.0}, r"alpha is 0.2 but .* with None"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            open_run(store, **other)
-
-
-def test_the_history_has_every_loss(tmp_path):
-    run = open_run(tmp_path / "run.db")
-    taken = filled(run, rows=100)
-    more = run.begin(tether.Gaussian(0.2)).act(50, np.random.default_rng(9))
-    run.observe(more.ids, {"harm": both_losses(more.actions)["harm"]})
-    history = read_history(tmp_path / "run.db")
-    first, second = history.rounds
-    for name, values in both_losses(taken.actions).items():
-        assert first.losses[name].mean == pytest.approx(values.mean())
-        assert history.safe_losses[name].count == 100
-        assert history.limits[name].alpha == ALPHA[name]
-    assert (first.observed, first.pending) == (100, 0)
-    assert set(second.losses) == {"harm"}
-    assert (second.observed, second.pending) == (0, 50)
-
-
-def test_a_run_moves_reopens_and_verifies(tmp_path):
-    with open_run(tmp_path / "run.db", max_silence=1000) as run:
-        filled(run)
-        more = run.begin(tether.Gaussian(0.2)).act(50, np.random.default_rng(9))
-        run.observe(more.ids[:30], {"harm": np.zeros(30)})
-        run.observe(more.ids[10:], {"delay": np.ones(40)}, rewards=np.ones(40))
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    import_run(tmp_path / "run.parquet", tmp_path / "again.db", actor="Grace")
-    before, after = (read_history(tmp_path / name) for name in ("run.db", "again.db"))
-    assert (before.rounds, before.limits) == (after.rounds, after.limits)
-    assert before.safe_losses == after.safe_losses
-    for name in ("run.db", "again.db"):
-        assert all(each.ok is not False for each in verify_store(tmp_path / name).findings)
-    betas = []
-    for name in ("run.db", "again.db"):
-        with reopen(tmp_path / name) as again:
-            again.observe(more.ids[30:], {"harm": np.zeros(20)})
-            again.observe(more.ids[:10], {"delay": np.ones(10)})
-            betas.append(again.begin(tether.Gaussian(0.3)).beta)
-    assert betas[0] == betas[1] > 0
-
-
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
@@ -275,21 +131,6 @@ def test_changed_losses_are_named(tmp_path, statement, words):
             connection.exec_driver_sql(statement)
     found = " ".join(map(str, verify_store(tmp_path / "run.db").findings))
     assert words in found
-
-
-def test_the_sums_of_each_loss_are_verified(tmp_path):
-    with open_run(tmp_path / "run.db") as run:
-        filled(run, rows=60)
-        with run._store._engine.begin() as connection:
-            table = schema.kept
-            for name, text in connection.execute(table.select()).fetchall():
-                if name == "round 1":
-                    content = json.loads(text)
-                    content["losses"]["delay"]["observed"] += 1
-                    changed = table.update().where(table.c.name == name)
-                    connection.execute(changed.values(value=json.dumps(content)))
-    found = " ".join(map(str, verify_store(tmp_path / "run.db").findings))
-    assert "the sums of losses and rewards of round 1 do not follow" in found
 
 
 STEP = st.tuples(
@@ -349,46 +190,3 @@ def test_any_order_of_reports_gives_what_a_dictionary_would(steps):
     assert record.observed == min(counts)
     assert record.withdrawn == len(withdrawn)
     assert (0 if record.reward is None else record.reward.count) == len(rewards)
-
-
-def both_at_once(*calls):
-    """Run calls in threads of their own, from one moment on; what they return or raise."""
-    barrier = Barrier(len(calls))
-
-    def one(call):
-        barrier.wait(timeout=60)
-        try:
-            return call()
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return list(threads.map(one, calls))
-
-
-def test_an_action_has_one_reward_whoever_reports_it(postgres_url):
-    """Two processes report different losses of the same actions, each with a reward."""
-    with open_run(postgres_url) as one, open_run(postgres_url) as other:
-        ids = one.begin().act(6, np.random.default_rng(0)).ids
-        for k in range(6):
-            results = both_at_once(
-                lambda k=k: one.observe(ids[k : k + 1], {"harm": [0.0]}, [1.0]),
-                lambda k=k: other.observe(ids[k : k + 1], {"delay": [0.0]}, [2.0]),
-            )
-            assert sum(isinstance(each, ValueError) for each in results) == 1, results
-        assert one.history().rounds[0].reward.count == 6
-
-
-def test_the_same_losses_may_be_reported_at_once_in_any_order(postgres_url):
-    with open_run(postgres_url) as one, open_run(postgres_url) as other:
-        for _ in range(4):
-            begun = one.begin()
-            taken = begun.act(300, np.random.default_rng(0))
-            losses = both_losses(taken.actions)
-            turned = {name: values[::-1] for name, values in losses.items()}
-            results = both_at_once(
-                lambda: one.observe(taken.ids, losses),  # noqa: B023
-                lambda: other.observe(taken.ids[::-1], turned),  # noqa: B023
-            )
-            assert results == [None, None]
-        assert one.history().rounds[-1].observed == 300

@@ -119,21 +119,6 @@ def test_a_file_that_may_not_grow(sqlite_url):
         fail_until_there_is_space(run, taken, full())
 
 
-def test_a_full_disk_of_postgresql(server, small_disk):
-    if os.geteuid() == 0:
-        shutil.chown(small_disk, "postgres")
-    space = small_disk / "space"
-    space.mkdir()
-    if os.geteuid() == 0:
-        shutil.chown(space, "postgres")
-    server.tell(f"CREATE TABLESPACE small LOCATION '{space}'")
-    server.tell("CREATE DATABASE small TEMPLATE template0 TABLESPACE small")
-    with open_run(server.url("small")) as run:
-        fail_until_there_is_space(run, two_rounds(run), filled(small_disk))
-    server.tell("DROP DATABASE small WITH (FORCE)")
-    server.tell("DROP TABLESPACE small")
-
-
 @pytest.mark.parametrize("name", ["act", "observe", "withdraw", "begin"])
 def test_a_connection_that_is_lost_at_any_statement(server, postgres_url, name):
     with open_run(postgres_url) as run:
@@ -166,17 +151,6 @@ def test_a_connection_that_is_lost_at_any_statement(server, postgres_url, name):
         assert sum("may or may not have been stored" in each for each in failed) == 1, failed
         assert all("could not" in each or "may or may not" in each for each in failed)
         assert check(run) != before
-
-
-def test_connections_that_are_lost_between_calls_are_replaced(server, postgres_url):
-    with open_run(postgres_url) as run:
-        taken = two_rounds(run)
-        for name, call in every_call(run, taken).items():
-            server.cut(postgres_url)
-            if name == "begin":
-                run.observe(run.pending().ids, np.zeros(30))
-            call()
-        check(run)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -42,27 +42,6 @@ def start(world, url, **options):
     return Controller(world.safe(), store=url, **settings, **options)
 
 
-def test_readers_in_threads_do_not_disturb_each_other(url):
-    world, rng = World("marginal"), np.random.default_rng(0)
-    with start(world, url) as run:
-        round_ = run.begin()
-        for _ in range(20):
-            taken = round_.act(30, rng)
-            run.observe(taken.ids[::2], world.losses(None, taken.actions[::2]))
-            found = all_at_once([run.pending, run.training_rows] * 3)
-            for pending, training in zip(found[::2], found[1::2], strict=True):
-                assert len(np.unique(pending.ids)) == len(pending)
-                assert len(np.unique(training.ids)) == len(training)
-        beta = run.begin(world.optimized(2)).beta
-        run.begin()  # a controller that reads everything anew finds the same
-        if url != "sqlite://":
-            with start(world, url, policies=lambda _: world.optimized(2)) as fresh:
-                rows = fresh.training_rows()
-                np.testing.assert_array_equal(rows.ids, run.training_rows().ids)
-                np.testing.assert_array_equal(rows.loss, run.training_rows().loss)
-        assert beta > 0
-
-
 def test_threads_that_act_and_observe_and_one_that_begins(url):
     """Every action is stored once; betas are those that a fresh process computes."""
     world = World("tables")
@@ -116,28 +95,6 @@ def check_again(world, url, betas):
             assert record.beta == betas[record.number]
         again = fresh.begin(world.optimized(6), name="again")
         assert again.beta == pytest.approx(betas[6], rel=1e-9)
-
-
-def test_an_error_in_one_thread_is_not_the_others(url):
-    world, rng = World("marginal"), np.random.default_rng(0)
-    with start(world, url) as run:
-        taken = run.begin().act(400, rng)
-
-        def observe(number):
-            part = slice(50 * number, 50 * number + 50)
-            ids = taken.ids[part].copy()
-            if number % 2:
-                ids[7] = 10**6  # unknown
-            try:
-                run.observe(ids, np.zeros(50))
-            except ValueError as error:
-                return str(error)
-            return ""
-
-        found = all_at_once([lambda k=k: observe(k) for k in range(THREADS)])
-        assert [bool(message) for message in found] == [False, True] * (THREADS // 2)
-        assert all("1000000 are unknown" in message for message in found[1::2])
-        assert len(run.pending()) == 200
 
 
 def test_an_idempotency_key_in_many_threads_acts_once(url):

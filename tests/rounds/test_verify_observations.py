@@ -11,7 +11,6 @@ from tether.rounds import (
     TamperedError,
     export_run,
     import_run,
-    read_history,
     verify_export,
     verify_store,
 )
@@ -38,10 +37,6 @@ def written(path, **columns):
 
 def problems(path):
     return [finding.text for finding in verify_store(path).problems]
-
-
-def test_what_tether_writes_is_accepted(tmp_path):
-    assert problems(written(tmp_path / "run.db")) == []
 
 
 @pytest.mark.parametrize(
@@ -75,9 +70,3 @@ def test_what_it_cannot_write_is_named(tmp_path, columns, words):
     with pytest.raises(TamperedError, match=words):
         import_run(tmp_path / "run.parquet", tmp_path / "again.db")
     assert not (tmp_path / "again.db").exists()
-
-
-@pytest.mark.parametrize("columns", [{"action": [0]}, {"which": [7]}, {"loss": [1.5]}])
-def test_reading_them_is_an_error_of_the_store(tmp_path, columns):
-    with pytest.raises(TamperedError):
-        read_history(written(tmp_path / "run.db", **columns))

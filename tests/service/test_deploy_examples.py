@@ -1,15 +1,12 @@
 """The examples of a deployment: what they name is there, and their settings are valid."""
 
-import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.service.operating.test_gate import FLAGGER, HALF
+from tests.service.operating.test_gate import HALF
 from tests.service.running import bearer, running, settings
 from tether.service import ApiKeys, add_key, read_service_settings
 
@@ -57,13 +54,6 @@ def test_the_deployment_runs_the_settings_that_it_mounts(service, tmp_path, monk
     read_only = {each["name"] for each in container["volumeMounts"] if each.get("readOnly")}
     assert read_only == mounts.keys() - {"spool"}
     assert pod["securityContext"]["runAsNonRoot"]
-
-
-def test_probes_ask_paths_that_need_no_key(service, client):
-    (container,) = service["Deployment", "tether"]["spec"]["template"]["spec"]["containers"]
-    for probe in ("livenessProbe", "readinessProbe"):
-        path = container[probe]["httpGet"]["path"]
-        assert client.endpoints.role_of(client.endpoints.route_of(path)) is None
 
 
 def measure(metric, client, arguments):
@@ -122,54 +112,3 @@ def test_argo_rollouts_goes_on_pauses_and_aborts(service, tmp_path):
     asked = [each["analysis"]["args"][0]["value"] for each in steps if "analysis" in each]
     assert asked == [*weights, "100"]  # each is asked for before it is set
     assert "analysis" in steps[0]
-
-
-def test_flagger_asks_the_gate_with_the_password_of_its_url(tmp_path):
-    webhooks = documents("flagger.yml")["Canary", "checkout"]["spec"]["analysis"]["webhooks"]
-    file = tmp_path / "keys.json"
-    secret = add_key(file, "flagger", ["read"])
-    given = settings(tmp_path / "release.db", release=HALF, keys=ApiKeys.read(file))
-    with running(given) as client:
-        for webhook, status in zip(webhooks, (200, 412), strict=True):
-            host = f"{client.base_url.host}:{client.base_url.port}"
-            url = webhook["url"].replace("REPLACE", secret).replace("tether:8080", host)
-            assert client.post(url, json=FLAGGER).status_code == status
-
-
-def test_the_unit_of_systemd_is_valid(tmp_path):
-    program = shutil.which("systemd-analyze") or pytest.skip("systemd-analyze is not installed")
-    unit = (EXAMPLES / "deploy" / "tether.service").read_text()
-    assert "ExecStart=/opt/tether/bin/tether serve " in unit
-    (tmp_path / "tether.service").write_text(unit.replace("/opt/tether/bin/tether", "/bin/true"))
-    done = subprocess.run(
-        [program, "verify", "--man=no", str(tmp_path / "tether.service")],
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_container_runs_as_nobody_and_is_pinned():
-    text = (EXAMPLES / "deploy" / "Containerfile").read_text()
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    instructions = [tuple(line.split(" ", 1)) for line in lines]
-    images = [rest.split()[0] for word, rest in instructions if word == "FROM"]
-    assert all(re.fullmatch(r"docker\.io/library/python:\d\.\d+-slim", each) for each in images)
-    last = dict(instructions)
-    assert last["USER"] != "0"
-    assert json.loads(last["ENTRYPOINT"]) + json.loads(last["CMD"])[:1] == ["tether", "serve"]
-    check = json.loads(last["HEALTHCHECK"].partition(" CMD ")[2])
-    compile(check[-1], "HEALTHCHECK", "exec")
-    assert f"127.0.0.1:{last['EXPOSE']}/healthz" in check[-1]
-
-
-def test_the_settings_for_postgresql_are_valid(tmp_path, monkeypatch):
-    monkeypatch.setenv("TETHER_STORE", "postgresql://tether@db.example.org/tether")
-    monkeypatch.setenv("ALERTS_SECRET", "hush")
-    shutil.copy(EXAMPLES / "deploy" / "serve.toml", tmp_path)
-    add_key(tmp_path / "keys.json", "ann", ["read"])
-    found = read_service_settings(tmp_path / "serve.toml")
-    assert found.store == "postgresql://tether@db.example.org/tether"
-    assert found.release["promise"] is True
-    assert str(found.spool) == "/var/lib/tether"
-    assert len(found.webhooks) == 1

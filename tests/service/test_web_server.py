@@ -1,20 +1,16 @@
 """`tether serve` as a process: its logs, and its end."""
 
 import json
-import logging
 import re
 import signal
-import socket
 import subprocess
 import sys
 
 import httpx2
-import pytest
 
-from tests.cli.command_line import one_line, run
 from tests.service.running import bearer
 from tether.rounds import verify_store
-from tether.service import add_key, web_server
+from tether.service import add_key
 
 FILE = """
 [release]
@@ -69,46 +65,3 @@ def _use(url, secret):
         assert found.json()["stored"]
         client.post("/v1/halt", json={"reason": "private words"})
         client.get("/v1/status", headers=bearer("tether_wrong"))
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_port_that_is_taken_is_an_error_before_anything_begins(tmp_path, workers):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        given = FILE.replace("port = 0", f"port = {port}\nworkers = {workers}")
-        (tmp_path / "serve.toml").write_text(given)
-        add_key(tmp_path / "keys.json", "ann", ["decide"])
-        done = run("serve", tmp_path / "serve.toml")
-    assert done.exit_code == 2
-    assert one_line(done) == f"error: port {port} of 127.0.0.1 is in use (listen.port)"
-    assert not (tmp_path / "release.db").exists()
-    assert logging.getLogger("tether.service").propagate
-
-
-def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_first_part():
-    with web_server.listen_at("127.0.0.1", 0) as listening:
-        with socket.create_connection(listening.getsockname(), timeout=10):
-            accepted, _ = listening.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_an_address_that_is_not_of_this_machine_is_an_error():
-    with pytest.raises(ValueError, match=r"listen\.host must be an address of this machine, got"):
-        web_server.listen_at("192.0.2.1", 0)
-
-
-@pytest.mark.parametrize(
-    ("families", "chosen"),
-    [
-        ([socket.AF_INET6, socket.AF_INET], socket.AF_INET),
-        ([socket.AF_INET], socket.AF_INET),
-        ([socket.AF_INET6], socket.AF_INET6),
-    ],
-)
-def test_workers_at_localhost_are_reached_by_its_usual_address(monkeypatch, families, chosen):
-    found = [(each, socket.SOCK_STREAM, 6, "", ()) for each in families]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **options: found)
-    assert web_server._family("localhost") == chosen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ import tether
 from tether.release import ArmCounts, Guardrail, is_new, positions
 from tether.rounds import StoreError, read_history, read_release, reopen, retire
 from tether.rounds.releases import step as step_module
-from tether.rounds.releases.verify_steps import find_wrong_steps
-from tether.rounds.store.queries import read_settings
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}
 GUARDRAILS = {"complaint": 0.02}
@@ -30,15 +27,6 @@ def play_step(release, keys, loss=0.0):
     systems = release.assign(keys)
     release.observe(keys, [loss] * len(keys))
     return systems
-
-
-def test_the_lines_of_the_readme():
-    release = tether.Release("sqlite://", guardrails={"complaint": 0.02})
-    for user in USERS[:100]:
-        system = release.assign(user)
-        assert system == "old"  # the first step is the old system's, since there is no log
-        release.observe(user, {"complaint": 0.0})
-    assert release.advance().share == pytest.approx((0.02 - 1 / 101) / (1 - 1 / 101))
 
 
 def test_the_first_share_is_what_even_the_worst_system_could_not_hurt():
@@ -64,54 +52,6 @@ def test_keys_stay_where_they_are_and_move_to_new_alone_while_the_share_grows():
         share, before = release.share, systems
         assert release.advance().share >= share
     assert release.share == 1.0
-
-
-def test_keys_are_nested_over_fifty_steps_whose_share_grows_and_falls():
-    """What a step sends to the new system is what every larger share sends there too."""
-    rng, users = np.random.default_rng(0), USERS[:150]
-    release = release_in_memory(guardrails={"harm": 0.3}, old={"harm": [0.0] * 300}, promise=True)
-    by_share = {}
-    for step in range(50):
-        systems = release.assign(users)
-        assert systems == release.assign(users)
-        new = np.array(systems) == "new"
-        assert (by_share.setdefault(release.share, new) == new).all()
-        fresh = [f"{step}, {k}" for k in range(60)]
-        release.assign(fresh)
-        harm = (rng.random(210) < 0.5) * 1.0
-        release.observe([*users, *fresh], harm, keep_first=True)
-        release.advance()
-    shares = sorted(by_share)
-    assert len(shares) > 10
-    for smaller, larger in pairwise(shares):
-        assert not (by_share[smaller] & ~by_share[larger]).any()
-
-
-def test_a_key_that_comes_back_adds_no_row():
-    release = release_in_memory()
-    first = release.assign(USERS)
-    assert release.assign(USERS) == first
-    assert [release.assign(key) for key in USERS[:5]] == first[:5]
-    step = release.history().steps[0]
-    assert step.old.rows + step.new.rows == len(USERS)
-
-
-def test_an_integer_and_its_digits_and_bytes_are_the_same_key():
-    release = release_in_memory()
-    release.assign([7, "7", b"7", np.int64(7)])
-    assert release.history().steps[0].old.rows + release.history().steps[0].new.rows == 1
-
-
-@pytest.mark.parametrize("key", ["", "a" * 501, b"\xff", "a\0b", "\ud800"])
-def test_keys_that_cannot_be_stored_are_refused(key):
-    with pytest.raises(ValueError, match="a key must"):
-        release_in_memory().assign(key)
-
-
-@pytest.mark.parametrize("key", [1.5, None, True, [1]])
-def test_keys_of_other_types_are_refused(key):
-    with pytest.raises(TypeError, match="a key must"):
-        release_in_memory().assign([key])
 
 
 def test_losses_come_late_in_any_order_and_twice():
@@ -170,51 +110,6 @@ def test_unknown_losses_count_as_the_bound():
     assert counts.new_bound == 1.0
 
 
-def test_steps_end_after_a_number_of_keys():
-    release = release_in_memory(keys_per_step=500)
-    for begin in range(0, 3000, 750):
-        play_step(release, USERS[begin : begin + 750])
-    rows = [step.old.rows + step.new.rows for step in release.history().steps]
-    assert rows == [500] * 6
-    with pytest.raises(ValueError, match="by themselves, after 500 keys"):
-        release.advance()
-    release.assign("another")
-    assert release.step.number == 7
-
-
-@pytest.mark.parametrize("stands", [False, True])
-def test_no_halt_changes_which_rows_the_first_step_without_a_log_has(stands):
-    release = release_in_memory(keys_per_step=500, old=None)
-    play_step(release, USERS[:300])
-    release.halt("the losses look good", actor="ann")
-    if not stands:
-        release.resume("so that the step ends", actor="ann")
-    release.assign(USERS[300:400])
-    assert release.step.number == 1
-    release.assign(USERS[400:700])
-    assert release.step.number == 2
-    if stands:
-        assert "alarm 1 stood" in release.step.ramp_share.reason
-        release.resume("they look good now", actor="ann")
-        release.assign(USERS[700:800])
-        assert release.step.number == 3
-    counts = release.step.ramp_share.guardrails["complaint"]
-    assert (counts.old.rows, counts.old.pending) == (500, 200)
-    with release._store.reading() as connection:
-        assert list(find_wrong_steps(connection, read_settings(connection))) == []
-
-
-def test_no_halt_lengthens_a_first_step_that_ends_by_time(monkeypatch):
-    release = release_in_memory(step_duration=timedelta(hours=1), old=None)
-    enough = release.settings.least_first_rows
-    release.assign(USERS[:enough])
-    release.halt("the losses look bad", actor="ann")
-    later = step_module.moment() + timedelta(minutes=61)
-    monkeypatch.setattr("tether.rounds.releases.beginning.moment", lambda: later)
-    release.assign(USERS[enough : enough + 100])
-    assert [each.old.rows for each in release.history().steps] == [enough, 100]
-
-
 def test_steps_end_after_a_time(monkeypatch):
     release = release_in_memory(step_duration=timedelta(hours=1))
     play_step(release, USERS)
@@ -224,23 +119,6 @@ def test_steps_end_after_a_time(monkeypatch):
     monkeypatch.setattr("tether.rounds.releases.beginning.moment", lambda: later)
     release.assign("one more")
     assert release.step.number == 2
-
-
-def test_rows_may_be_used_some_steps_later():
-    release = release_in_memory(wait=1)
-    start = release.share
-    play_step(release, USERS[:1500])
-    assert release.advance().share == start
-    play_step(release, USERS[1500:])
-    assert release.advance().window == 1
-    assert release.share > 5 * start
-
-
-def test_an_old_system_that_does_not_pass_has_no_share():
-    release = release_in_memory(old={"complaint": ArmCounts(2000, 50.0)})
-    assert release.share == 0
-    assert "the old system alone does not pass for complaint" in release.step.ramp_share.reason
-    assert set(release.assign(USERS)) == {"old"}
 
 
 def test_with_a_confidence_all_rows_count():
@@ -253,37 +131,6 @@ def test_with_a_confidence_all_rows_count():
     assert counts.new.rows == sum(step.new.rows for step in steps)
     assert counts.old.rows == 2000 + sum(step.old.rows for step in steps)
     assert release.share > 0.5
-
-
-def test_the_log_may_have_unknown_losses():
-    with pytest.warns(tether.AssumptionWarning, match=r"2,000 rows, 10 of them without an outcome"):
-        release = release_in_memory(old={"complaint": [0.0] * 1990 + [np.nan] * 10})
-    assert release.settings.old_log["complaint"] == ArmCounts(2000, 0.0, 10)
-    assert release.step.ramp_share.guardrails["complaint"].old_bound == pytest.approx(11 / 2001)
-
-
-def test_a_restart_continues_in_the_middle_of_a_step(tmp_path):
-    path = tmp_path / "release.db"
-    with tether.Release(path, GUARDRAILS, old=LOG) as release:
-        first = play_step(release, USERS[:1000])
-        release.advance()
-        share = release.share
-        release.assign(USERS[1000:1500])
-    with tether.Release(path) as release:
-        assert release.share == share
-        assert release.assign(USERS[:1000]).count("new") >= first.count("new")
-        release.observe(USERS[1000:1500], [0.0] * 500)
-        release.assign(USERS[1500:2000])
-        assert release.advance().ramp_share.guardrails["complaint"].new.rows > 50
-    with tether.Release(path, GUARDRAILS) as release:
-        assert release.settings.old_log == LOG
-
-
-@pytest.mark.parametrize("rate", [0.01, np.float64(0.01), np.array(0.01), 1])
-def test_a_rate_is_no_log_of_the_old_system(rate):
-    with pytest.raises(ValueError, match=r"one loss for each key, or be ArmCounts\(rows, total\)"):
-        tether.Release("sqlite://", GUARDRAILS, old={"complaint": rate})
-    tether.Release("sqlite://", GUARDRAILS, old={"complaint": [0.01]}).close()
 
 
 def test_a_store_keeps_its_settings_and_its_kind(tmp_path):
@@ -362,32 +209,3 @@ def test_threads_that_assign_the_same_keys_agree_and_add_each_row_once(tmp_path)
     step = release.history().steps[0]
     assert step.old.rows + step.new.rows == 40
     release.close()
-
-
-def test_several_threads_begin_each_step_once():
-    release = release_in_memory(keys_per_step=50)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(release.assign, USERS[:200]))
-    rows = [step.old.rows + step.new.rows for step in release.history().steps]
-    assert rows == [50] * 4
-
-
-@pytest.mark.parametrize("keys", [None, 1.5, bytearray(b"ab"), memoryview(b"ab")])
-def test_what_is_neither_a_key_nor_several_is_refused(keys):
-    with tether.Release("sqlite://", {"harm": 0.1}) as release:
-        for call in (release.assign, lambda each: release.observe(each, 0.0)):
-            with pytest.raises(TypeError, match="keys must be a str, bytes or int, or several"):
-                call(keys)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"promise": 0.02}, "promise must be True or False, got 0.02"),
-        ({"step_duration": "12h"}, "step_duration must be a number, got '12h'"),
-        ({"alarm_risk": 0.3}, "alarm_risk must map guardrails to risks, got 0.3"),
-    ],
-)
-def test_settings_of_a_wrong_type_are_named(given, message):
-    with pytest.raises(TypeError, match=message):
-        tether.Release("sqlite://", {"harm": 0.1}, **given)

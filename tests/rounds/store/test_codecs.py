@@ -32,21 +32,6 @@ def test_numbers_come_back_with_their_type(rows):
     assert back.dtype == rows.dtype.newbyteorder("=")
 
 
-@given(st.lists(st.text(), min_size=1))
-def test_text_comes_back(rows):
-    rows = [row.replace("\x00", "") for row in rows]  # numpy drops it at the end
-    assert there_and_back(np.array(rows)).tolist() == rows
-    assert there_and_back(np.array(rows, dtype=object)).tolist() == rows
-    grid = np.array([rows, rows])
-    np.testing.assert_array_equal(there_and_back(grid), grid)
-
-
-def test_lists_come_back():
-    rows = np.empty(2, dtype=object)
-    rows[:] = [[1, 2, 3], [4]]
-    assert there_and_back(rows).tolist() == [[1, 2, 3], [4]]
-
-
 def test_frames_come_back_with_their_types():
     rows = pd.DataFrame(
         {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, np.nan], "ok": [True, False]}
@@ -59,19 +44,6 @@ def test_frames_come_back_with_their_types():
         Codec.of("contexts", pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
 
 
-def test_columns_with_categories_come_back_with_them():
-    rows = pd.DataFrame(
-        {
-            "ward": pd.Categorical(["b", "a"], categories=["b", "a", "c"]),
-            "stage": pd.Categorical(["I", "II"], categories=["I", "II"], ordered=True),
-        }
-    )
-    pd.testing.assert_frame_equal(there_and_back(rows), rows)
-    other = pd.DataFrame({"ward": pd.Categorical(["b"]), "stage": pd.Categorical(["I"])})
-    with pytest.raises(TypeError, match="format of the run's first rows"):
-        Codec.of("contexts", rows).encode("contexts", other)
-
-
 def test_polars_frames_come_back_as_polars_frames():
     rows = pl.DataFrame(
         {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, 1.5], "ok": [True, False]}
@@ -82,38 +54,6 @@ def test_polars_frames_come_back_as_polars_frames():
     assert there_and_back(rows).equals(rows)
     assert there_and_back(rows).schema == rows.schema
     assert there_and_back(rows["name"]).tolist() == ["a", "β"]
-
-
-def test_a_number_of_contexts_is_stored_as_nothing():
-    codec = Codec.of("contexts", 5)
-    assert codec.encode("contexts", 3) == [None] * 3
-    assert codec.decode([None] * 3) == 3
-
-
-def test_later_rows_must_have_the_format_of_the_first():
-    codec = Codec.of("contexts", np.zeros((2, 3)))
-    assert codec.decode(codec.encode("contexts", np.ones((2, 3), int))).tolist() == [[1.0] * 3] * 2
-    for later_rows, message in [
-        (
-            np.zeros((2, 4)),
-            r"first rows, numbers .* of shape \(3,\) per row, got numbers .* of shape \(4,\)",
-        ),
-        (np.zeros((2, 3), complex), "must be numbers, text, lists or a pandas frame"),
-        (np.array(["a"]), "got text"),
-        (2, "got a number of actions without contexts"),
-        (pd.DataFrame({"a": [1.0]}), "got a pandas frame with"),
-        (pl.DataFrame({"a": [1.0]}), "got a polars frame with"),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            codec.encode("contexts", later_rows)
-    narrow = Codec.of("actions", np.zeros(2, int))
-    with pytest.raises(
-        TypeError, match=r"actions has dtype float64, which cannot be cast .* to int64"
-    ):
-        narrow.encode("actions", np.array([0.5]))
-    nothing = Codec.of("contexts", 5)
-    with pytest.raises(TypeError, match="the run's first rows, a number"):
-        nothing.encode("contexts", np.zeros(2))
 
 
 def test_contexts_that_would_not_come_back_unchanged_are_refused():

@@ -1,28 +1,19 @@
 """A run leaves its store as one file that people can read, from which it can be audited."""
 
-import json
-import os
 import stat
 import subprocess
 import sys
 
 import numpy as np
-import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 import pytest
-import sqlalchemy as sql
-from hypothesis import given
-from hypothesis import strategies as st
 
 import tether
 from tests.rounds.export_audit import recompute_calibrations
 from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import make_run
 from tests.rounds.worlds import WORLDS, World
-from tether.rounds import Controller, StoreError, TamperedError, export_run
-from tether.rounds.store.arrow_content import content_type, from_arrow, to_arrow
-from tether.rounds.store.codecs import Codec
-from tether.rounds.store.database import Store
+from tether.rounds import Controller, export_run
 
 
 @pytest.mark.parametrize("family", ["clip", "mix"])
@@ -58,28 +49,6 @@ def test_a_changed_loss_shows_in_the_recomputed_betas(tmp_path):
     assert any(abs(honest[number][0] - bent[number][0]) > 0.01 for number in honest)
 
 
-def test_people_read_actions_with_their_losses_in_plain_columns(tmp_path):
-    make_run(World("tables"), tmp_path / "run.db", rounds=2, rows=30)
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    columns = ["kind", "id", "round", "context", "action", "loss", "reward", "reason"]
-    frame = parquet.read_table(tmp_path / "run.parquet", columns=columns).to_pandas()
-    actions = frame[frame["kind"] == "action"]
-    assert actions["id"].tolist() == list(range(1, 81))
-    assert set(actions["action"]) <= {"a", "b", "c"}
-    assert {len(context) for context in actions["context"]} == {2}
-    observed = frame[frame["kind"] == "observation"]
-    assert set(observed["id"]) <= set(actions["id"])
-    assert observed["loss"].notna().sum() == 65
-    assert observed["reason"].dropna().tolist() == ["the <power> failed"] * 3
-    rounds = [json.loads(text) for text in frame_records(tmp_path / "run.parquet", "round")]
-    assert [row["number"] for row in rounds] == [1, 2]
-
-
-def frame_records(path, kind):
-    table = parquet.read_table(path, columns=["kind", "record"])
-    return table.filter(compute.equal(table["kind"], kind))["record"].to_pylist()
-
-
 def test_the_file_is_private_and_replaces_nothing_unless_asked(tmp_path):
     make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
     path = tmp_path / "run.parquet"
@@ -91,73 +60,6 @@ def test_the_file_is_private_and_replaces_nothing_unless_asked(tmp_path):
     with pytest.raises(FileExistsError, match="is a database"):
         export_run(tmp_path / "run.db", tmp_path / "run.db", overwrite=True)
     assert files_in(tmp_path) == ["run.db", "run.parquet"]
-
-
-def test_stores_without_a_run_are_refused_and_leave_no_file(tmp_path):
-    with pytest.raises(StoreError, match="there is no store"):
-        export_run(tmp_path / "none.db", tmp_path / "none.parquet")
-    assert not os.listdir(tmp_path)
-    Store(tmp_path / "empty.db").close()
-    with pytest.raises(StoreError, match="holds no run of tether yet"):
-        export_run(tmp_path / "empty.db", tmp_path / "none.parquet")
-    assert not (tmp_path / "none.parquet").exists()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE tether_actions SET action = x'00' WHERE id = 3",
-        "UPDATE tether_columns SET [values] = x'0011' WHERE start = 0",
-    ],
-)
-def test_a_store_that_cannot_be_decoded_is_not_exported(tmp_path, change):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=2, rows=40)
-    engine = sql.create_engine(f"sqlite:///{tmp_path / 'run.db'}")
-    with engine.begin() as connection:
-        connection.exec_driver_sql(change)
-    engine.dispose()
-    with pytest.raises(TamperedError):
-        export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    assert not (tmp_path / "run.parquet").exists()
-
-
-def test_a_failure_while_writing_leaves_an_older_file_as_it_was(tmp_path, monkeypatch):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
-    path = tmp_path / "run.parquet"
-    path.write_bytes(b"older")
-
-    def broken(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(parquet.ParquetWriter, "write_table", broken)
-    with pytest.raises(OSError, match="No space left"):
-        export_run(tmp_path / "run.db", path, overwrite=True)
-    assert path.read_bytes() == b"older"
-    assert files_in(tmp_path) == ["run.db", "run.parquet"]
-
-
-NUMBER_TYPES = ["<f8", "<f4", "<f2", "<i8", "<u8", "|i1", "|u1", "|b1", np.dtype(np.longdouble).str]
-
-
-@given(
-    data=st.data(), dtype=st.sampled_from(NUMBER_TYPES), shape=st.sampled_from([(), (1,), (2, 3)])
-)
-def test_numbers_come_back_bit_by_bit(data, dtype, shape):
-    codec = Codec("numbers", dtype, shape)
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    byte = st.integers(0, 1) if dtype == "|b1" else st.integers(0, 255)
-    row = st.lists(byte, min_size=size, max_size=size).map(bytes)
-    rows = data.draw(st.lists(row, min_size=1, max_size=5))
-    column = to_arrow("contexts", codec, rows)
-    assert column.type == content_type(codec)
-    assert from_arrow("contexts", codec, column) == rows
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
-def test_text_comes_back_unchanged(texts):
-    rows = [text.encode() for text in texts]
-    codec = Codec("text")
-    assert from_arrow("contexts", codec, to_arrow("contexts", codec, rows)) == rows
 
 
 MEASURED = """

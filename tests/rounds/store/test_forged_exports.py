@@ -6,8 +6,6 @@ import os
 import shutil
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +14,6 @@ import tether
 from tests.rounds.forged_stores import UNSTORED
 from tests.rounds.store.forged_exports import (
     FORGERIES,
-    UNDETECTABLE_WITHOUT_A_SIGNATURE,
     Opened,
 )
 from tests.scale import scaled
@@ -96,14 +93,6 @@ def test_a_forged_export_is_refused(name, exported, tmp_path):
         if moved.rows["action"] == original.rows["action"]:
             pytest.skip("the row is there already")
     check_refused(path, tmp_path)
-
-
-@pytest.mark.parametrize("name", UNDETECTABLE_WITHOUT_A_SIGNATURE)
-def test_an_end_that_was_cut_off_shows_in_the_signature(name, exported, tmp_path):
-    path = forged(exported, tmp_path, UNDETECTABLE_WITHOUT_A_SIGNATURE[name])
-    assert check_export(path).findings == ()
-    checked = check_export(path, check_signature=is_signed)
-    assert checked.findings == ("the signature of the export is not one of a trusted key",)
 
 
 def test_signatures_are_checked_with_a_key(exported, tmp_path):
@@ -190,51 +179,3 @@ def test_a_damaged_file_is_refused_without_a_traceback(data, exported, tmp_path_
     if not check_export(path).findings:
         assert Opened.read(path).rows == Opened.read(exported).rows
     shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize(
-    "about",
-    [None, b"", b"{", b"[]", b"7", b"null", b'"x"', b'{"version": 5}', b"[" * 100_000, b"\xff"],
-)
-def test_malformed_metadata_are_refused(about, exported, tmp_path):
-    table = parquet.read_table(exported)
-    metadata = {} if about is None else {b"tether": about}
-    path = tmp_path / "forged.parquet"
-    parquet.write_table(table.replace_schema_metadata(metadata), path)
-    check_refused(path, tmp_path)
-
-
-@pytest.mark.slow
-def test_a_huge_file_of_constant_rows_is_refused_at_once(exported, tmp_path):
-    """20 million rows in a few hundred kilobytes, in large groups and in small ones."""
-    layout = parquet.read_schema(exported)
-    rows = 2**16
-    arrays = [pa.nulls(rows, field.type) for field in layout]
-    arrays[layout.names.index("kind")] = pa.repeat(pa.scalar("setting"), rows)
-    text = json.dumps({"name": "alpha", "value": "0.1"})
-    arrays[layout.names.index("record")] = pa.repeat(pa.scalar(text), rows)
-    part = pa.table(arrays, schema=layout)
-    large = pa.concat_tables([part] * 305)
-    assert len(large) > 19e6
-    path = tmp_path / "forged.parquet"
-    with parquet.ParquetWriter(path, layout) as writer:
-        writer.write_table(large, row_group_size=2**20)
-    assert path.stat().st_size < 5e6
-    assert "was not written by tether export" in check_export(path).findings[0]
-    with parquet.ParquetWriter(path, layout, use_dictionary=False, compression="snappy") as writer:
-        for _ in range(20):
-            writer.write_table(part, row_group_size=2**14)
-    assert path.stat().st_size < 2e7
-    check_refused(path, tmp_path)
-
-
-def test_a_dictionary_of_one_large_value_is_refused(exported, tmp_path):
-    """One megabyte that stands for many rows would take a thousand times as much memory."""
-    opened = Opened.read(exported)
-    for row in opened.rows["round"]:
-        row["record"] = "x" * 2**20
-    opened.rows["round"] *= 100
-    path = tmp_path / "forged.parquet"
-    opened.write(path, use_dictionary=True)
-    check_refused(path, tmp_path)
-    assert path.stat().st_size < 1e6

@@ -7,20 +7,14 @@ import numpy as np
 import pytest
 
 import tether
-from tests.rounds.small_runs import files_in
 from tests.rounds.store.exported_runs import all_tables, kept_state, make_run
-from tests.rounds.worlds import WORLDS, World
+from tests.rounds.worlds import WORLDS
 from tether.rounds import (
     Controller,
-    StoreError,
     export_run,
     import_run,
     read_history,
 )
-from tether.rounds.store import schema
-from tether.rounds.store.chain import digest_bytes
-from tether.rounds.store.database import Store
-from tether.rounds.store.import_run import check_export
 
 
 def moved(tmp_path, source="run.db", target="again.db"):
@@ -135,120 +129,3 @@ def _numbers(text):
 
     collect(json.loads(text))
     return found
-
-
-def test_a_run_on_postgresql_moves_to_sqlite_and_back(postgres_url, server, tmp_path):
-    world = World("tables")
-    make_run(world, postgres_url, rounds=3, rows=60)
-    export_run(postgres_url, tmp_path / "run.parquet")
-    import_run(tmp_path / "run.parquet", tmp_path / "again.db", actor="Grace")
-    assert without_the_import(all_tables(tmp_path / "again.db")) == all_tables(postgres_url)
-    export_run(tmp_path / "again.db", tmp_path / "again.parquet")
-    other = server.database()
-    try:
-        import_run(tmp_path / "again.parquet", other, actor="Grace")
-        assert without_the_import(all_tables(other)) == all_tables(tmp_path / "again.db")
-        with pytest.raises(StoreError, match="holds a run already"):
-            import_run(tmp_path / "again.parquet", other)
-    finally:
-        server.drop(other)
-
-
-def test_several_lanes_and_a_policy_come_back(tmp_path):
-    """Rows of several writers, as PostgreSQL has them, and the content of a policy."""
-    make_run(World("marginal"), tmp_path / "run.db", rounds=2, rows=20)
-    store = Store(tmp_path / "run.db")
-    content = bytes(range(256)) * 40_000  # more than one part
-    with store.writing(exclusive=True) as writer:
-        for lane in (3, 1, 2**16):
-            writer._own_lane = lane
-            ids = writer.actions(
-                {
-                    "calibration": [True, False],
-                    "context": [None, None],
-                    "action": [np.float64(0.5).tobytes()] * 2,
-                    "log_safe": [-0.5, -float("inf")],
-                    "log_optimized": [None, -0.25],
-                    "log_prob": [-0.5, None],
-                },
-                number=2,
-                served=0,
-                key=f"key {lane}",
-                failure="it was unavailable",
-            )
-            columns = {
-                "action": ids[:1],
-                "which": [0],
-                "loss": [1.0],
-                "reward": [None],
-                "reason": [None],
-            }
-            writer.observations(columns)
-        row = {"content": content, "digest": digest_bytes(content).hex()}
-        writer.record(schema.policies, row)
-    store.close()
-    again = moved(tmp_path)
-    assert without_the_import(all_tables(again)) == all_tables(tmp_path / "run.db")
-    records = read_history(again).rounds
-    assert records == read_history(tmp_path / "run.db").rounds
-
-
-def test_the_import_is_in_the_audit_trail_and_in_the_chain(tmp_path):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
-    store = moved(tmp_path)
-    record = read_history(store).audit[-1]
-    assert (record.act, record.actor) == ("import", "Grace")
-    assert record.reason.startswith("run.parquet, heads ")
-    export_run(store, tmp_path / "again.parquet")
-    assert check_export(tmp_path / "again.parquet").findings == ()
-
-
-def test_a_store_with_a_run_is_not_filled_and_stays_as_it_is(tmp_path):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    before = all_tables(tmp_path / "run.db")
-    with pytest.raises(StoreError, match="holds a run already"):
-        import_run(tmp_path / "run.parquet", tmp_path / "run.db")
-    assert all_tables(tmp_path / "run.db") == before
-
-
-def test_what_is_no_file_or_no_actor_is_refused_before_a_store_is_made(tmp_path):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
-    export_run(tmp_path / "run.db", tmp_path / "run.parquet")
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        import_run(tmp_path / "none.parquet", tmp_path / "new.db")
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        check_export(tmp_path)
-    with pytest.raises(ValueError, match="actor must be a name"):
-        import_run(tmp_path / "run.parquet", tmp_path / "new.db", actor=" ")
-    assert not (tmp_path / "new.db").exists()
-
-
-def test_a_run_without_rows_is_exported_and_imported(tmp_path):
-    Controller(tether.Gaussian(0.0), alpha=0.1, store=tmp_path / "run.db").close()
-    assert read_history(moved(tmp_path)).rounds == ()
-
-
-def test_text_such_as_inf_stays_text(tmp_path):
-    rng, names = np.random.default_rng(0), ["inf", "nan", "-inf"]
-    safe = tether.Categorical.from_probabilities([0.5, 0.3, 0.2], actions=names)
-    bold = tether.Categorical.from_probabilities([0.2, 0.3, 0.5], actions=names)
-    for store in (tmp_path / "run.db", tmp_path / "again.db"):
-        options = {"alpha": 0.4, "name": "nan", "policies": {"inf": bold}}
-        with Controller(safe, store=store, **options) as run:
-            for _ in range(2):
-                round_ = run.begin(bold, name="inf")
-                taken = round_.act(np.array(["inf", "x"] * 50), rng)
-                run.observe(taken.ids, (taken.actions == "nan") * 0.5)
-            assert run.history().rounds[-1].policy == "inf"
-            assert run.history().safe == "nan"
-        if store.name == "run.db":
-            moved(tmp_path)
-    assert len(read_history(tmp_path / "again.db").rounds) == 4
-
-
-def test_nothing_is_left_behind(tmp_path):
-    make_run(World("marginal"), tmp_path / "run.db", rounds=1, rows=20)
-    moved(tmp_path)
-    assert check_export(tmp_path / "run.parquet").findings == ()
-    assert files_in(tmp_path) == ["again.db", "run.db", "run.parquet"]

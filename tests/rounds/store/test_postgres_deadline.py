@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -80,50 +77,10 @@ def fail_when_frozen(engine, step, seconds=0.5):
             stack.__exit__(None, None, None)
 
 
-def test_a_statement_on_a_frozen_backend_ends_at_the_deadline_and_the_next_call_works(engine):
-    error, rows = fail_when_frozen(engine, lambda connection: insert(connection, 2))
-    assert "no answer within the deadline of 0.5 s" in str(error)
-    assert error.connection_invalidated
-    assert rows == 0
-    assert count(engine) == 0
-
-
 def test_a_commit_on_a_frozen_backend_ends_at_the_deadline(engine):
     error, _ = fail_when_frozen(engine, lambda connection: None)
     assert PASSED in str(error)
     assert error.connection_invalidated
-
-
-def test_a_rollback_on_a_frozen_backend_ends_at_the_deadline(engine):
-    def fail(_):
-        raise ZeroDivisionError
-
-    error, rows = fail_when_frozen(engine, fail)
-    assert PASSED in str(error)
-    assert isinstance(error.orig.__context__, ZeroDivisionError)
-    assert rows == 0
-
-
-def test_a_large_statement_that_a_frozen_backend_does_not_read_ends_at_the_deadline(engine):
-    large = os.urandom(2**24)
-    error, _ = fail_when_frozen(engine, lambda connection: insert(connection, 2, large))
-    assert PASSED in str(error)
-
-
-def test_a_pooled_connection_whose_backend_is_frozen_is_replaced_within_the_deadline(engine):
-    with engine.connect() as connection:
-        pid = pid_of(connection)
-    with frozen([pid]):
-
-        def call():
-            with transaction(engine, PATIENCE_SECONDS) as connection:
-                insert(connection, 1)
-                return pid_of(connection)
-
-        other = answer(call)
-        assert isinstance(other, int), other
-        assert other != pid
-    assert count(engine) == 1
 
 
 def test_a_server_that_is_frozen_as_a_whole_accepts_no_connection_and_no_call_hangs(
@@ -146,124 +103,6 @@ def test_a_server_that_is_frozen_as_a_whole_accepts_no_connection_and_no_call_ha
 def count_within(engine, seconds):
     with transaction(engine, seconds) as connection:
         return connection.scalar(sql.text("SELECT count(*) FROM rows"))
-
-
-def test_without_a_deadline_of_the_call_that_of_the_engine_counts(server, postgres_url):
-    engine = new_engine(postgres_url, seconds=0.3)
-    with deadline.within(PATIENCE_SECONDS):
-        connection = engine.connect()
-        pid = pid_of(connection)
-    with connection:
-        with frozen([pid]):
-            error = answer(lambda: connection.execute(sql.text("SELECT 1")))
-            assert "no answer within the deadline of 0.3 s" in str(error)
-    with frozen(server_pids(server)):
-        assert PASSED in str(answer(engine.connect))
-    engine.dispose()
-
-
-def test_a_connection_that_nobody_closed_is_rolled_back_or_closed(engine):
-    pids = []
-
-    def forget():
-        connection = engine.connect()
-        insert(connection, 1)
-        pids.append(pid_of(connection))
-
-    forget()
-    with frozen(pids):
-        assert isinstance(answer(gc.collect), int)
-    assert count(engine) == 0
-
-
-def test_an_answer_that_comes_in_drops_does_not_extend_the_deadline(engine):
-    slow = "SELECT repeat('x', 10000), pg_sleep(0.01) FROM generate_series(1, 1000000)"
-
-    def call():
-        with transaction(engine, 1.0) as connection:
-            connection.execute(sql.text(slow)).all()
-
-    assert PASSED in str(answer(call))
-
-
-def test_a_long_statement_without_a_deadline_may_take_as_long_as_it_takes(postgres_url):
-    engine = new_engine(postgres_url, seconds=0.5)
-    with transaction(engine, None) as connection:
-        connection.execute(sql.text("SELECT pg_sleep(1)"))
-    engine.dispose()
-
-
-def test_the_server_ends_what_a_client_has_given_up_while_it_waits_for_a_lock(server, engine):
-    wait = sql.text("SELECT pg_advisory_xact_lock(5)")
-    with transaction(engine, PATIENCE_SECONDS) as holder:
-        holder.execute(wait)
-        mine = pid_of(holder)
-
-        def call():
-            with transaction(engine, 0.5) as connection:
-                connection.execute(wait)
-
-        assert PASSED in str(answer(call))
-        name = engine.url.database
-        query = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> {mine}"
-        end = time.monotonic() + PATIENCE_SECONDS
-        while server.tell(query):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-
-
-def test_a_name_that_is_looked_up_forever_ends_at_the_deadline(monkeypatch):
-    found = threading.Event()
-
-    def look_up(*_, **__):
-        found.wait(PATIENCE_SECONDS)
-        raise OSError("there is no such host")
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    engine = new_engine("postgresql+psycopg://user@nowhere.invalid/name")
-    assert PASSED in str(answer(lambda: count_within(engine, 0.2)))
-    # the second call waits for the same attempt, and has its answer
-    threading.Timer(0.1, found.set).start()
-    assert "failed to resolve host" in str(answer(lambda: count_within(engine, PATIENCE_SECONDS)))
-    engine.dispose()
-
-
-def test_a_connection_that_comes_too_late_is_closed(monkeypatch):
-    made, go = [], threading.Event()
-
-    class Late:
-        def close(self):
-            made.append("closed")
-
-    def connect(*_, **__):
-        go.wait(PATIENCE_SECONDS)
-        return Late()
-
-    monkeypatch.setattr(postgres_deadline.DeadlineConnection, "connect", connect)
-    connector = postgres_deadline.Connector(60)
-    with deadline.within(0.05), pytest.raises(Exception, match=PASSED):
-        connector.connect()
-    go.set()
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not made:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    with deadline.within(60):
-        assert isinstance(connector.connect(), Late)
-    with deadline.within(1e-9), pytest.raises(Exception, match=PASSED):
-        connector.connect()
-
-
-def test_a_child_process_makes_its_own_attempts(monkeypatch):
-    monkeypatch.setattr(
-        postgres_deadline.DeadlineConnection, "connect", lambda *_, **__: time.sleep(0.3)
-    )
-    connector = postgres_deadline.Connector(60)
-    with deadline.within(0.01), pytest.raises(Exception, match=PASSED):
-        connector.connect()
-    assert len(connector._given_up) == 1
-    postgres_deadline._forget_attempts_of_the_parent()
-    assert connector._given_up == []
 
 
 @pytest.mark.slow

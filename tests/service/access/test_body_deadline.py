@@ -1,13 +1,8 @@
 """Bodies that trickle."""
 
-import asyncio
 import socket
 
-import pytest
-
 from tests.service.running import running, settings
-from tether.service.access.body_deadline import with_deadline
-from tether.service.api_errors import ApiError
 from tether.service.settings.service_settings import ServiceLimits
 
 HEAD = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -25,26 +20,3 @@ def test_a_body_that_is_not_complete_in_time_is_refused_and_the_connection_close
         assert found.startswith(b"HTTP/1.1 408")
         assert b"the body was not complete after 0.2 s" in found
         assert client.post("/v1/decisions", json={"key": "ann"}).status_code == 200
-
-
-def test_what_follows_a_complete_body_may_take_any_time():
-    """Such as the message that the client has left, which a stream waits for."""
-
-    async def main():
-        messages = [{"type": "http.request", "body": b"", "more_body": False}]
-
-        async def receive():
-            if messages:
-                return messages.pop()
-            await asyncio.sleep(0.05)
-            return {"type": "http.disconnect"}
-
-        timed = with_deadline(receive, 0.01)
-        assert (await timed())["type"] == "http.request"
-        assert (await timed())["type"] == "http.disconnect"
-        never = with_deadline(asyncio.Event().wait, 0.01)
-        with pytest.raises(ApiError) as found:
-            await never()
-        assert found.value.status == 408
-
-    asyncio.run(main())

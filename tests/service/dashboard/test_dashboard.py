@@ -6,14 +6,9 @@ from threading import Thread
 
 import httpx2
 import numpy as np
-import pytest
 
-from tests.llm.chat_server import ChatServer
-from tests.service.gateway.tethered_gateway import service_settings
-from tests.service.running import bearer, running, settings
+from tests.service.running import running, settings
 from tests.service.runs.running_run import collect, run_settings
-from tether.service import ApiKeys, add_key, remove_key
-from tether.service.access.key_file import KeyFile
 from tether.service.dashboard.dashboard import PAGE_FILES, PAGE_POLICY
 
 
@@ -41,15 +36,6 @@ def test_the_page_is_self_contained_and_has_no_inline_code(client):
     linked |= set(re.findall(r'from "\./([^"]+)"', scripts))
     assert {f"/{name}" for name in linked} == set(PAGE_FILES) - {"/"}
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", scripts)
-
-
-def test_the_document_says_what_is_shown_and_to_whom(client):
-    client.post("/v1/decisions", json={"key": "<img src=x>"})
-    found = client.get("/v1/dashboard").json()["parts"]
-    assert found["recent"][0]["key"] == "<img src=x>"
-    assert found["you"]["name"] == "anyone on this machine"
-    assert "operate" in found["you"]["roles"]
-    assert found["service"]["outage"] is None
 
 
 def test_events_tell_of_a_halt_and_end_with_the_service(tmp_path):
@@ -97,47 +83,3 @@ def test_a_run_has_the_same_page_and_tells_of_its_rounds(tmp_path):
             client.get("/openapi.json").json()["paths"]
         )
         stream.close()
-
-
-def test_a_tethered_gateway_shows_questions_and_answers(tmp_path):
-    with (
-        ChatServer(lambda *_: "<b>no</b>") as upstream,
-        running(service_settings(tmp_path / "gateway.db", upstream.url)) as client,
-    ):
-        asked = {"model": "any", "messages": [{"role": "user", "content": "treat?"}]}
-        assert client.post("/v1/chat/completions", json=asked).status_code == 200
-        found = client.get("/v1/dashboard").json()["parts"]
-        (action,) = found["recent"]
-        assert (found["kind"], found["title"], action["served"]) == ("run", "gateway", "safe")
-        assert "treat?" in action["context"]
-        assert "<b>no</b>" in action["action"]
-        assert [each["name"] for each in found["offers"]] == ["halt", "resume", "begin"]
-
-
-def test_only_keys_that_may_read_see_it(tmp_path):
-    file = tmp_path / "keys.json"
-    reader, shop = add_key(file, "ann", ["read"]), add_key(file, "shop", ["decide"])
-    with running(settings(tmp_path / "release.db", keys=ApiKeys.read(file))) as client:
-        assert client.get("/").status_code == 200  # it has no data
-        for path in ("/v1/dashboard", "/v1/events"):
-            assert client.get(path).status_code == 401
-            assert client.get(path, headers=bearer(shop)).status_code == 403
-        found = client.get("/v1/dashboard", headers=bearer(reader)).json()["parts"]
-        assert found["you"] == {"name": "ann", "roles": ["read"]}
-        assert next(events(client, headers=bearer(reader)))["you"]["name"] == "ann"
-
-
-def test_a_revoked_key_does_not_go_on_to_watch(tmp_path):
-    file = tmp_path / "keys.json"
-    ann, _ = (add_key(file, name, ["read"]) for name in ("ann", "bob"))
-    with running(settings(tmp_path / "release.db", keys=KeyFile(file))) as client:
-        stream = events(client, headers=bearer(ann))
-        assert next(stream)["you"]["name"] == "ann"
-        remove_key(file, "ann")
-        list(stream)  # it ends
-        assert client.get("/v1/events", headers=bearer(ann)).status_code == 401
-
-
-@pytest.mark.parametrize("path", ["/dashboard.html", "/dashboard.py", "/../dashboard.py"])
-def test_no_other_file_is_served(client, path):
-    assert client.get(path).status_code == 404

@@ -3,7 +3,6 @@
 import re
 import time
 from dataclasses import replace
-from threading import Event
 
 import numpy as np
 import pytest
@@ -13,11 +12,7 @@ from tests.service.running import running, settings, tries
 from tests.service.runs.running_run import collect, run_settings
 from tether.release import ArmCounts
 from tether.rounds import read_history, read_release
-from tether.rounds.errors import StoreError
-from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
-from tether.service.dashboard import live_document
-from tether.service.dashboard.release_document import WatchedRelease
 
 LOG = {"complaint": ArmCounts(20_000, 20.0), "delay": ArmCounts(20_000, 200.0)}
 RELEASE = {"guardrails": {"complaint": 0.1, "delay": (0.2, 2.0)}, "old": LOG, "keys_per_step": 100}
@@ -107,70 +102,6 @@ def check_labels(driver):
     labels, dots, arrows = found
     assert min(labels) > max(dots)
     assert len(arrows) > 0
-
-
-@pytest.mark.slow
-def test_the_page_is_loading_until_there_is_something_to_show(driver, tmp_path, monkeypatch):
-    is_read, look = Event(), WatchedRelease.look
-
-    def late(self):
-        is_read.wait(60)
-        return look(self)
-
-    monkeypatch.setattr(WatchedRelease, "look", late)
-    monkeypatch.setattr(live_document, "LATE_SECONDS", 60.0)
-    with running(settings(tmp_path / "release.db", release=RELEASE)) as client:
-        driver.get(f"{client.base_url}/")
-        until(driver, "connection", "^loading …$")
-        is_read.set()
-        until(driver, "connection", "^live$")
-        until(driver, "sentence", "in step 1")
-
-
-@pytest.mark.slow
-def test_an_outage_of_the_store_comes_first(driver, tmp_path, monkeypatch):
-    """Also on a page that was opened during it: nobody has the new system now."""
-    is_lost, look, follow = Event(), WatchedRelease.look, ServedRelease.follow
-
-    def lost(function):
-        def called(self):
-            if is_lost.is_set():
-                raise StoreError("no route")
-            return function(self)
-
-        return called
-
-    monkeypatch.setattr(WatchedRelease, "look", lost(look))
-    monkeypatch.setattr(ServedRelease, "follow", lost(follow))
-    said = "The store is unavailable: the old system answers all keys."
-    with running(settings(tmp_path / "release.db", release=RELEASE)) as client:
-        driver.get(f"{client.base_url}/")
-        until(driver, "heading", "^Running$")
-        until(driver, "guardrails", "Promised now≤ 0.1")
-        share = text(driver, "value")
-        is_lost.set()
-        until(driver, "heading", "^Store unavailable$")
-        assert text(driver, "sentence") == said
-        assert "When it last answered: the new system has" in text(driver, "details")
-        assert text(driver, "value") == "0 %"
-        assert text(driver, "value-note") == f"{share} when the store last answered"
-        assert text(driver, "connection") == "store unavailable"
-        assert text(driver, "promise").startswith("No promise applies: the old system answers")
-        assert "Promised nownothing" in text(driver, "guardrails")
-        assert driver.title.startswith("⚠ 0 %")
-    is_lost.clear()
-    with running(settings(tmp_path / "release.db", release=RELEASE)) as client:
-        is_lost.set()
-        driver.get(f"{client.base_url}/")
-        found = until(driver, "problem", "^The store is unavailable")
-        assert found.startswith(f"{said} When it last answered: the new system has")
-        assert text(driver, "connection") == "store unavailable"
-        is_lost.clear()
-        until(driver, "heading", "^Running$")
-        assert text(driver, "value") == share
-        assert text(driver, "connection") == "live"
-        assert text(driver, "problem") == ""
-    assert errors(driver) == []
 
 
 @pytest.mark.slow

@@ -2,16 +2,13 @@
 
 import json
 import math
-import threading
 
-import numpy as np
 import pytest
 
 import tether
 from tether.monitor import RiskMonitor
 from tether.report.sentences import run_promise, run_state
 from tether.rounds.served_run import ServedRun
-from tether.service.dashboard import run_document as module
 from tether.service.dashboard.run_document import WatchedRun
 
 ACTIONS = ["wait", "treat"]
@@ -79,120 +76,3 @@ def test_the_numbers_and_sentences_are_those_of_the_rows():
     assert [each["act"] for each in shown["acts"]] == ["begin"]
     assert [each["name"] for each in shown["offers"]] == ["halt", "resume", "begin"]
     run.close()
-
-
-def test_an_alarm_stands_and_is_cleared():
-    run = served()
-    collect(run)
-    begin(run, 1)
-    taken = run.act(50)
-    run.observe(taken.ids.tolist(), {"loss": [1.0] * 50})
-    shown = watched(run)
-    assert shown["state"]["kind"] == "alarm"
-    assert "Round 2 began with its optimized policy." in shown["state"]["details"]
-    assert shown["level"]["text"] == "0" != shown["path"][-1]["level"]["text"]
-    assert shown["guardrails"][0]["promise"] is None
-    monitor = shown["guardrails"][0]["monitor"]
-    assert 1 <= monitor["evidence_from"] <= monitor["alarm_at"]
-    assert shown["alarms"][0]["cleared"] is None
-    assert {each["name"]: each["is_open"] for each in shown["offers"]} == {
-        "halt": False,
-        "resume": True,
-        "begin": True,
-    }
-    run.resume("<b>fine</b>", actor="bob")
-    shown = watched(run)
-    assert shown["level"] == shown["path"][-1]["level"]
-    assert shown["guardrails"][0]["monitor"]["points"] == []
-    assert shown["guardrails"][0]["promise"] > 0
-    assert (shown["acts"][0]["actor"], shown["acts"][0]["reason"]) == ("bob", "<b>fine</b>")
-    run.close()
-
-
-def test_a_ramp_has_shares_and_its_own_words():
-    run = served(family="ramp", actions_per_step=50)
-    collect(run)
-    begin(run, 1)
-    _, losses = collect(run, 20)
-    shown, history = watched(run), run.run.history()
-    share = history.rounds[-1].share
-    assert shown["level"]["value"] == pytest.approx(share, rel=1e-5)
-    assert shown["level"]["text"].endswith(" %")
-    assert shown["axis"] == []
-    assert "share" in shown["words"]["path_title"].lower()
-    assert shown["progress"]["length"] == 50
-    assert shown["progress"]["done"] == 20
-    assert shown["guardrails"][0]["new"]["count"] == len(losses)  # both policies together
-    run.halt("a test", actor="ann")
-    assert watched(run)["progress"]["is_paused"]
-    run.resume("a test", actor="ann")
-    shown = watched(run)
-    assert shown["level"]["text"] == "0 %"
-    assert shown["state"]["heading"] == "Ramp begins anew"
-    assert shown["state"]["sentence"] == "Round 2 is over."
-    assert "the next action begins another one" in shown["state"]["details"]
-    assert "No promise" in shown["promise"]["sentence"]
-    run.act(1)
-    assert watched(run)["number"] == 3
-    run.close()
-
-
-def test_a_round_of_the_safe_policy_has_neither_promise_nor_monitor(monkeypatch):
-    run = served(None)
-    monkeypatch.setattr(module, "ROUNDS_SHOWN", 2)
-    for _ in range(2):
-        run.run.begin()
-    run.follow()
-    shown = watched(run)
-    assert (shown["left_out"], [each["number"] for each in shown["path"]]) == (1, [2, 3])
-    (loss,) = shown["guardrails"]
-    assert (loss["promise"], loss["monitor"], loss["old"], loss["new"]) == (None,) * 4
-    assert "the safe policy takes all actions" in loss["without_monitor"]
-    assert shown["recent"] == []
-    assert [each["name"] for each in shown["offers"]] == ["halt", "resume"]
-    run.close()
-
-
-def test_what_this_process_does_is_said():
-    may_go_on = threading.Event()
-
-    def improve(rows):
-        assert may_go_on.wait(30)
-        raise ValueError("postgresql://ann:secret@host has no rows")
-
-    run = served(improve)
-    collect(run)
-    run.begin(1, "enough rows", actor="ann")
-    shown = watched(run)
-    assert "Round 2 is being calibrated" in shown["state"]["details"]
-    assert not shown["offers"][-1]["is_open"]
-    may_go_on.set()
-    run.wait()
-    note = watched(run)["state"]["note"]
-    assert "The last attempt to begin a round failed. ValueError: " in note
-    assert "secret" not in note
-    run.close()
-
-
-def test_a_policy_that_is_missing_here_is_said(tmp_path):
-    store = f"sqlite:///{tmp_path}/run.db"
-
-    class Unsaved:
-        """A policy that a store cannot hold."""
-
-        def sample(self, contexts, rng):
-            return BOLD.sample(contexts, rng)
-
-        def log_prob(self, contexts, actions):
-            return BOLD.log_prob(contexts, actions)
-
-    settings = {"alpha": 0.3, "missing": "worst_case"}
-    with tether.Controller(SAFE, store=store, **settings) as run:
-        taken = run.begin().act(300, np.random.default_rng(0))
-        run.observe(taken.ids, (taken.actions == "treat") * 0.5)
-        run.begin(Unsaved())
-    other = ServedRun(tether.Controller(SAFE, store=store, **settings))
-    assert (
-        "In this process the safe policy acts: its policy is not" in watched(other)["state"]["note"]
-    )
-    other.close()

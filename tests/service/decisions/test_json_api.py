@@ -1,13 +1,10 @@
 """Decisions, outcomes and the status as JSON."""
 
-import re
 import threading
-from datetime import datetime
 
 import pytest
 
-from tests.service.running import running, settings, tries
-from tether.release import ArmCounts
+from tests.service.running import running, settings
 from tether.rounds import read_release, verify_store
 from tether.rounds.releases.step import WITHOUT_ROWS
 
@@ -68,79 +65,6 @@ def test_outcomes_may_be_repeated_but_not_changed(client):
     assert client.post("/v1/outcomes", json={"outcomes": []}).json() == {"new": 0, "without_row": 0}
 
 
-def test_an_outcome_of_the_old_system_without_a_row_is_skipped(client):
-    """The old system may have answered while the store did not."""
-    found = client.post("/v1/outcomes", json=outcome("unseen")).json()
-    assert found.pop("message").startswith("1 key was skipped: the old system has no row of it. ")
-    assert found == {"new": 0, "without_row": 1}
-    client.post("/v1/decisions", json={"key": "ann"})
-    other = client.post("/v1/outcomes", json=outcome("ann", system="new"))
-    assert other.status_code == 400
-    assert """But key 'ann' was assigned "old" in step 1""" in other.json()["error"]["message"]
-    refused = client.post("/v1/outcomes", json=outcome("unseen", system="new"))
-    assert refused.status_code == 400
-    assert "never assigned" in refused.json()["error"]["message"]
-
-
-def test_an_outcome_that_is_in_a_request_twice_counts_once(client):
-    client.post("/v1/decisions", json={"keys": ["mia", 12]})
-    twice = {"outcomes": [outcome("mia", 0.5), outcome(12), outcome("mia", 0.5), outcome("12")]}
-    assert client.post("/v1/outcomes", json=twice).json() == {"new": 2, "without_row": 0}
-    client.post("/v1/decisions", json={"key": "noa"})
-    in_order = {"outcomes": [outcome("noa", 0), outcome("noa", 1)], "keep_first": True}
-    assert client.post("/v1/outcomes", json=in_order).json() == {"new": 1, "without_row": 0}
-    assert client.post("/v1/outcomes", json=outcome("noa", 1)).status_code == 409
-
-
-def test_a_key_that_moved_has_outcomes_of_both_systems_in_one_request(tmp_path):
-    """A batch of late outcomes: each belongs to its own row."""
-    store, release = tmp_path / "release.db", {"guardrails": {"complaint": 0.5}}
-    with running(settings(store, release=release)) as client:
-        keys = [f"user {each}" for each in range(40)]
-        client.post("/v1/halt", json={"reason": "a test"})
-        client.post("/v1/decisions", json={"keys": keys})  # the old system has a row of each
-        client.post("/v1/resume", json={"reason": "over"})
-        for _ in tries():
-            if client.get("/v1/status").json()["share"] > 0:
-                break
-        found = client.post("/v1/decisions", json={"keys": keys}).json()["decisions"]
-        moved = next(each["key"] for each in found if each["system"] == "new")
-        given = [outcome(moved, 0.25), outcome(moved, 1, "new"), outcome(moved, 0.25)]
-        sent = {"outcomes": [*given, outcome("who", 0, "new")], "skip_unknown": True}
-        answer = client.post("/v1/outcomes", json=sent).json()
-        assert answer == {
-            "new": 2,
-            "without_row": 1,
-            "skipped": [{"key": "who", "system": "new", "assigned": []}],
-        }
-        differ = {"outcomes": [*given, outcome(moved, 0, "new")]}
-        assert client.post("/v1/outcomes", json=differ).status_code == 400
-        assert client.post("/v1/outcomes", json=outcome(moved, 0.25)).json()["new"] == 0
-        assert client.post("/v1/outcomes", json=outcome(moved, 0, "new")).status_code == 409
-    assert verify_store(store).ok
-
-
-def test_outcomes_without_a_row_are_skipped_and_listed_if_asked_for(client):
-    client.post("/v1/decisions", json={"keys": ["uma", "val"]})
-    given = [outcome("uma", 1), outcome("val", 1, "new"), outcome("who", 1, "new"), outcome(5)]
-    assert client.post("/v1/outcomes", json={"outcomes": given}).status_code == 400
-    found = client.post("/v1/outcomes", json={"outcomes": given, "skip_unknown": True}).json()
-    assert found == {
-        "new": 1,
-        "without_row": 3,
-        "skipped": [
-            {"key": "val", "system": "new", "assigned": ["old"]},
-            {"key": "who", "system": "new", "assigned": []},
-            {"key": 5, "system": "old", "assigned": []},
-        ],
-    }
-    assert client.post("/v1/outcomes", json=outcome("uma", 0.5)).status_code == 409  # stored
-    alone = outcome("who", 1, "new") | {"skip_unknown": True}
-    assert client.post("/v1/outcomes", json=alone).json()["new"] == 0
-    known = outcome("uma", 1) | {"skip_unknown": True}
-    assert client.post("/v1/outcomes", json=known).json()["skipped"] == []
-
-
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
@@ -182,24 +106,6 @@ def test_errors_name_what_is_wrong(client, path, body, message):
     assert message in found.json()["error"]["message"]
 
 
-def test_outcomes_of_a_request_have_the_same_losses(tmp_path):
-    release = {"guardrails": {"slow": 0.1, "wrong": 0.1}, "old": None}
-    with running(settings(tmp_path / "release.db", release=release)) as client:
-        client.post("/v1/decisions", json={"keys": ["a", "b"]})
-        mixed = [
-            {"key": "a", "system": "old", "losses": {"slow": 0}},
-            {"key": "b", "system": "old", "losses": {"wrong": 0}},
-        ]
-        found = client.post("/v1/outcomes", json={"outcomes": mixed})
-        assert found.status_code == 400
-        assert "send them separately" in found.json()["error"]["message"]
-        for each in mixed:
-            assert client.post("/v1/outcomes", json=each).json() == {"new": 1, "without_row": 0}
-        status = client.get("/v1/status").json()
-        assert list(status["guardrails"]) == ["slow", "wrong"]
-        assert status["share"] == 0
-
-
 def test_the_status_says_what_holds(client):
     found = client.get("/v1/status").json()
     assert found["flag"] == "release"
@@ -214,46 +120,3 @@ def test_the_status_says_what_holds(client):
     assert limit["missing_outcomes"] == {"old": 0, "new": 0}
     assert found["step"]["why"] == WITHOUT_ROWS
     assert found["state"].startswith("the new system has 0.961% of the keys: so small that even")
-
-
-@pytest.mark.parametrize(
-    ("length", "until"),
-    [
-        ({"step_duration": 43_200.0}, r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"),
-        ({"keys_per_step": 1000}, "1,000 keys have come"),
-        ({}, "somebody ends the step"),
-    ],
-)
-def test_the_first_step_without_a_log_collects_rows_and_is_no_failure(tmp_path, length, until):
-    given = settings(tmp_path / "release.db", release={"old": None, **length})
-    with running(given) as client:
-        client.post("/v1/decisions", json={"key": "ann"})
-        for _ in tries():
-            found = client.get("/v1/status").json()
-            if found["step"]["keys"] == 1:
-                break
-    said = "collecting rows of the old system until {} \\(1 so far\\); the new one has no keys"
-    assert re.fullmatch(said.format(until), found["state"])
-    assert found["step"]["why"].startswith("this step collects rows of the old system")
-    ends = found["step"]["ends"]
-    if "step_duration" in length:
-        lasts = datetime.fromisoformat(ends) - datetime.fromisoformat(found["step"]["begun"])
-        assert lasts.total_seconds() == 43_200
-    else:
-        assert ends is None
-
-
-def test_the_status_says_which_outcomes_are_missing(tmp_path):
-    release = {"guardrails": {"complaint": 0.4}, "old": {"complaint": ArmCounts(10_000, 0.0)}}
-    with running(settings(tmp_path / "release.db", release=release)) as client:
-        keys = [f"user {k}" for k in range(50)]
-        client.post("/v1/decisions", json={"keys": keys})
-        client.post("/v1/advance", json={"step": 1, "reason": "a test"})
-        found = client.get("/v1/status").json()
-        missing = found["guardrails"]["complaint"]["missing_outcomes"]
-        assert missing["old"] == 0 < missing["new"]
-        assert f"{missing['new']} of them without an outcome (counted as 1)" in found["state"]
-        metrics = client.get("/metrics").text
-    labels = '{guardrail="complaint",system="new"}'
-    assert f"tether_outcomes_missing{labels} {float(missing['new'])}" in metrics
-    assert f"tether_share_rows{labels} {float(missing['new'])}" in metrics

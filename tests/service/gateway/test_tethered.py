@@ -1,10 +1,7 @@
 """The tethered gateway with the official client, in front of a real upstream on loopback."""
 
 import json
-import threading
-from contextlib import suppress
 
-import httpx2
 import numpy as np
 import openai
 import pytest
@@ -20,7 +17,7 @@ from tests.service.gateway.tethered_gateway import (
 )
 from tests.service.running import running, tries
 from tether.llm import read_answer
-from tether.rounds import StoreError, read_history, verify_store
+from tether.rounds import read_history, verify_store
 from tether.service.gateway.tethered_run import open_tethered
 from tether.service.settings.service_settings import ServiceLimits
 from tether.service.settings.tethered_table import ScorerSettings
@@ -125,23 +122,6 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
         run.close()
 
 
-def test_a_round_without_its_losses_is_refused_at_once_in_words(tmp_path):
-    waits = {"controller": {"missing": "wait"}}
-    with (
-        ChatServer(draw_answer) as upstream,
-        running(service_settings(tmp_path / "gateway.db", upstream.url, **waits)) as client,
-    ):
-        questions = [asked(each) for each in QUESTIONS] * 20
-        client.server.config.app.state.service.run.act(np.array(questions, dtype=object))
-        early = client.post("/v1/begin", json={"round": 1, "reason": "too early"})
-        assert early.status_code == 409, early.text
-        message = early.json()["error"]["message"]
-        assert message.startswith("round 1 has 0 of ")
-        assert "report the outcomes that are missing (POST /v1/outcomes), then begin" in message
-        assert "run." not in message
-        assert client.get("/v1/status").json()["round"] == 1
-
-
 @pytest.fixture(scope="module")
 def upstream():
     with ChatServer(draw_answer) as made:
@@ -153,51 +133,6 @@ def client(upstream, tmp_path_factory):
     store = tmp_path_factory.mktemp("gateway") / "gateway.db"
     with running(service_settings(store, upstream.url)) as made:
         yield made
-
-
-def test_streams_are_made_from_the_finished_answer(client, upstream, monkeypatch):
-    chat = asking(client)
-    messages = [{"role": "user", "content": "treat?"}]
-    given = {"model": "any", "messages": messages, "stream": True}
-    text, reasons, usage = "", [], None
-    for event in chat.chat.completions.create(**given, stream_options={"include_usage": True}):
-        if event.usage is not None:
-            usage = event.usage
-        for choice in event.choices:
-            text += choice.delta.content or ""
-            reasons.append(choice.finish_reason)
-    assert text in ANSWERS
-    assert reasons[-1] == "stop"
-    assert usage.completion_tokens == 12
-    raw = client.post("/v1/chat/completions", json=given)
-    assert raw.headers["content-type"].startswith("text/event-stream")
-    assert raw.headers["x-tether-id"]
-    events = [line for line in raw.text.split("\n\n") if line]
-    assert events[-1] == "data: [DONE]"
-    assert all("usage" not in json.loads(each.removeprefix("data: ")) for each in events[:-1])
-
-    calls = [
-        {"id": f"call_{k}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        for k in range(2)
-    ]
-    monkeypatch.setattr(
-        upstream, "answers", lambda *_: {"role": "assistant", "content": None, "tool_calls": calls}
-    )
-    found = {}
-    with chat.chat.completions.stream(model="any", messages=messages) as stream:
-        found = stream.get_final_completion().choices[0]
-    assert found.finish_reason == "tool_calls"
-    assert [each.id for each in found.message.tool_calls] == ["call_0", "call_1"]
-    whole = chat.chat.completions.create(model="any", messages=messages).choices[0]
-    assert [each.function.name for each in whole.message.tool_calls] == ["f", "f"]
-
-
-def test_texts_are_completed(client):
-    chat = asking(client)
-    made = chat.completions.create(model="any", prompt="treat?")
-    assert made.choices[0].text in ANSWERS
-    parts = list(chat.completions.create(model="any", prompt="treat?", stream=True))
-    assert "".join(each.choices[0].text for each in parts) in ANSWERS
 
 
 def test_a_repeated_request_has_the_same_answer(client, upstream):
@@ -236,55 +171,6 @@ def test_what_is_wrong_is_said(client, change, message):
             assert message in answer.json()["error"]["message"]
 
 
-def test_failures_of_the_upstream(client, upstream):
-    chat = asking(client)
-    upstream.faults = [400]
-    with pytest.raises(openai.BadRequestError, match="overloaded") as refused:
-        ask(chat)
-    assert upstream.url not in str(refused.value)
-    for fault in (503, "garbled", "drop", lambda answer: answer["choices"].pop()):
-        upstream.faults = [fault]
-        with pytest.raises(openai.InternalServerError) as failed:
-            ask(chat)
-        assert failed.value.status_code == 502
-        assert upstream.url not in str(failed.value)
-    assert ask(chat)[0].choices
-
-
-def test_a_scorer_that_is_down_or_garbled(tmp_path):
-    """The safe policy answers, with the same draws, and the rows count as its own."""
-    rng, store = np.random.default_rng(0), tmp_path / "gateway.db"
-    limits = ServiceLimits(store_deadline=30.0, answer_within=30.0)
-    with (
-        ChatServer(draw_answer) as upstream,
-        ChatServer(lambda body, answer: 2.0 * ANSWERS.index(answer["content"])) as scores,
-    ):
-        url = scores.url.removesuffix("/v1") + "/score"
-        scorer = ScorerSettings("remote", url=url, timeout=30.0)
-        given = service_settings(
-            store, upstream.url, scorer=scorer, limits=limits, controller=LENIENT
-        )
-        with running(given) as client:
-            chat = asking(client)
-            collect(client, 600, rng)
-            assert float(begin(client)["beta"]) > 0
-            assert ask(chat)[1]["x-tether-served"] == "round 2"
-            for faults in ([503] * 2, ["garbled"] * 2, ["drop"] * 2):
-                scores.faults = list(faults)
-                count = len(upstream.requests)
-                headers = ask(chat)[1]
-                assert headers["x-tether-served"] == "safe"
-                assert headers["x-tether-draws"] == "4"
-                assert len(upstream.requests) == count + 1  # no second draw
-            scores.faults = []
-            assert ask(chat)[1]["x-tether-served"] == "round 2"
-            text = client.get("/metrics").text
-            assert 'tether_actions_total{failed="true",served="safe",stored="true"} 3.0' in text
-    last = read_history(store).rounds[-1]
-    assert last.fallback_rows == 3
-    assert verify_store(store).ok
-
-
 def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
     """As long as it has: the safe policy answers, and no row counts as the scorer's."""
     rng, store, weight = np.random.default_rng(0), tmp_path / "gateway.db", [2.0]
@@ -310,78 +196,6 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
     assert verify_store(store).ok
 
 
-@pytest.mark.parametrize("fault", ["400", "NaN"])
-def test_a_scorer_that_cannot_score_is_no_error_of_the_clients(tmp_path, fault, caplog):
-    rng, store = np.random.default_rng(0), tmp_path / "gateway.db"
-    is_broken = []
-
-    def score(body, answer):
-        return float("nan") if is_broken else 2.0 * ANSWERS.index(answer["content"])
-
-    with ChatServer(draw_answer) as upstream, ChatServer(score) as scores:
-        url = scores.url.removesuffix("/v1") + "/score"
-        scorer = ScorerSettings("remote", url=url, timeout=30.0)
-        with running(
-            service_settings(store, upstream.url, scorer=scorer, controller=LENIENT)
-        ) as client:
-            collect(client, 600, rng)
-            begin(client)
-            chat = asking(client)
-            ask(chat)
-            if fault == "NaN":
-                is_broken.append(True)
-            else:
-                scores.faults = [400]
-            with pytest.raises(openai.InternalServerError, match="cannot score") as found:
-                ask(chat, "a secret question")
-            assert found.value.status_code == 502
-    assert "the scorer cannot score the answers to a request" in caplog.messages
-    assert "secret" not in "".join(caplog.messages)
-
-
-def test_answers_that_cannot_be_read_are_not_logged(client, upstream, caplog):
-    def spoil(answer):
-        answer["choices"][0]["finish_reason"] = "abort"
-        answer["choices"][0]["message"]["content"] = "secret"
-
-    chat = asking(client)
-    for fault in (spoil, 500):
-        upstream.faults = [fault]
-        with pytest.raises(openai.InternalServerError):
-            ask(chat)
-    text = "".join(caplog.messages)
-    assert "abort" in text
-    assert "status 500" in text
-    assert "secret" not in text
-    assert "overloaded" not in text  # what the server says may repeat what it was asked
-
-
-def test_a_service_that_ends_does_not_wait_for_its_upstream(tmp_path):
-    never = threading.Event()
-    with ChatServer(draw_answer) as upstream:
-        given = service_settings(tmp_path / "gateway.db", upstream.url, requests_at_once=1)
-        upstream.faults = [never] * 9
-        with running(given) as client:
-            client.server.config.timeout_graceful_shutdown = 0.1
-            body = {"model": "m", "messages": [{"role": "user", "content": "treat?"}]}
-
-            def leave():
-                with suppress(httpx2.HTTPError):
-                    httpx2.post(f"{client.base_url}/v1/chat/completions", json=body, timeout=90)
-
-            threads = [threading.Thread(target=leave, daemon=True) for _ in range(3)]
-            for each in threads:
-                each.start()
-            for _ in tries():
-                if upstream.requests:
-                    break
-        # `running` has ended the service within 20 seconds, though the upstream has 30 for each
-        assert len(upstream.requests) == 1
-        never.set()
-        for each in threads:
-            each.join(60)
-
-
 def test_the_store_is_held_by_another_program(tmp_path):
     store, limits = tmp_path / "gateway.db", ServiceLimits(store_deadline=0.3)
     with ChatServer(draw_answer) as upstream:
@@ -401,29 +215,3 @@ def test_the_store_is_held_by_another_program(tmp_path):
                     break
             assert answer.json() == {"new": 1}
     assert verify_store(store).ok
-
-
-def test_too_many_requests_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("tether.service.gateway.tethered.WAITING_PER_THREAD", 0)
-    store, may_go_on = tmp_path / "gateway.db", threading.Event()
-    with ChatServer(draw_answer) as upstream:
-        with running(service_settings(store, upstream.url, requests_at_once=1)) as client:
-            chat = asking(client)
-            upstream.faults = [may_go_on]
-            first = threading.Thread(target=ask, args=(chat,))
-            first.start()
-            for _ in tries():
-                if upstream.requests:
-                    break
-            with pytest.raises(openai.InternalServerError, match="too many requests"):
-                ask(chat)
-            may_go_on.set()
-            first.join(30)
-
-
-def test_a_store_that_cannot_be_used_is_an_error(tmp_path):
-    with pytest.raises((StoreError, ValueError)):
-        open_tethered(tethered_settings(tmp_path), deadline=1)
-    given = tethered_settings(tmp_path / "x.db", controller={"alpha": 7.0})
-    with pytest.raises(ValueError, match="alpha"):
-        open_tethered(given, deadline=1)

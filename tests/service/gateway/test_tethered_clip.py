@@ -11,7 +11,6 @@ from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback
 from tests.service.running import PATIENT, running, tries
 from tether.rounds import verify_store
-from tether.service import read_service_settings
 from tether.service.settings.clip_table import ClipSettings
 from tether.service.settings.service_settings import ServiceSettings
 from tether.service.settings.tethered_table import SafeUpstream, TetheredSettings
@@ -78,49 +77,3 @@ def test_collect_begin_act(server, tmp_path, budget):
         assert int(raw.headers["x-tether-draws"]) >= int(drawn)
         assert raw.text.endswith("data: [DONE]\n\n")
     assert verify_store(store).ok
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"prompt": "text"}, "no tokenizer"),
-        ({"prompt": [5], "temperature": 0.5}, "temperature must be 1"),
-        ({"prompt": [5], "max_tokens": 9}, "max_tokens must be 3"),
-        ({"prompt": [5], "logit_bias": {}}, "cannot be set"),
-        ({"prompt": [5], "n": 2}, "n must be 1"),
-        ({}, "must have prompt"),
-    ],
-)
-def test_draws_are_as_the_settings_say(server, tmp_path_factory, body, message):
-    with running(settings(tmp_path_factory.mktemp("clip") / "clip.db", server.url)) as client:
-        answer = client.post("/v1/completions", json=body)
-        assert answer.status_code == 400
-        assert message in answer.json()["error"]["message"]
-        chat = {"messages": [{"role": "user", "content": "x"}]}
-        assert "chat template" in client.post("/v1/chat/completions", json=chat).text
-
-
-def test_settings_are_read(tmp_path):
-    path = tmp_path / "serve.toml"
-    start = (
-        '[gateway]\nmode = "tethered"\nstore = "a.db"\nalpha = 0.1\nfamily = "{family}"\n{more}\n'
-    )
-    end = '[gateway.old]\nurl = "http://a/v1"\n[gateway.new]\nurl = "http://b/v1"\nmodel = "m"\n'
-    path.write_text(start.format(family="clip", more="eos_token_id = [1, 2]\nbudget = 3") + end)
-    made = read_service_settings(path).tethered
-    assert made.clip == ClipSettings(3, 64, (1, 2))
-    assert (made.new.model, made.scorer) == ("m", None)
-    assert made.controller == {"alpha": 0.1}
-    path.write_text(start.format(family="mix", more="eos_token_id = 1\ncandidates = 6") + end)
-    made = read_service_settings(path).tethered
-    assert (made.clip.budget, made.candidates) == (None, 6)
-    assert made.controller == {"alpha": 0.1, "family": "mix"}
-    for family, more, message in (
-        ("mix", "eos_token_id = 1", "family must be 'clip'"),
-        ("clip", "eos_token_id = 1\nbudget = 2\ncandidates = 6", "give one of them"),
-        ("clip", "", "eos_token_id must be a token id"),
-        ("clip", "eos_token_id = [true]", "eos_token_id must be a token id"),
-    ):
-        path.write_text(start.format(family=family, more=more) + end)
-        with pytest.raises(ValueError, match=message):
-            read_service_settings(path)

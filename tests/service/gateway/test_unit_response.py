@@ -1,20 +1,16 @@
 """One request from its decision to its loss: whose loss it is, and what happens at the end."""
 
-import asyncio
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from starlette.responses import StreamingResponse
 
 from tests.service.gateway.gateways import chat, gateway, key_of, metric
-from tests.service.gateway.test_relay import asking, losses, served
+from tests.service.gateway.test_relay import losses, served
 from tests.service.gateway.upstreams import LONG, token, upstream
 from tests.service.running import tries
 from tether.rounds import verify_store
 from tether.rounds.releases.served_release import ServedRelease
-from tether.service.gateway import unit_response
 from tether.service.settings.service_settings import ServiceLimits
 
 REPORTED = {"failure_guardrail": "failure", "slow_after": LONG}
@@ -56,89 +52,6 @@ def test_the_loss_of_a_row_is_that_of_its_first_request_also_if_it_ends_last(tmp
             assert b'"error"' in b"".join(parts)
     assert losses(store)["new"] == (1, 1)
     assert verify_store(store).ok
-
-
-def test_a_client_that_leaves_is_no_failure(tmp_path, upstreams):
-    old, new = upstreams
-    store = tmp_path / "release.db"
-    with gateway(store, old.url, new.url, REPORTED) as http:
-        with streaming(http, new):
-            pass
-        assert new.closed.wait(LONG)
-    assert losses(store)["new"] == (1, 0)
-
-
-def test_a_client_that_does_not_read_is_left_and_no_failure(tmp_path, upstreams, monkeypatch):
-    monkeypatch.setattr(unit_response, "CLIENT_TAKES_WITHIN", 0.1)
-    old, new = upstreams
-
-    def endless(request, body):
-        async def send():
-            while True:
-                yield token("x" * 100_000)
-                await asyncio.sleep(0)
-
-        return StreamingResponse(send(), media_type="text/event-stream")
-
-    new.respond = endless
-    store, options = tmp_path / "release.db", REPORTED | {"slow_after": 0.001}
-    with gateway(store, old.url, new.url, options) as http:
-        with asking(http, "new"):
-            for _ in tries():
-                if metric(http, "tether_outcomes_total"):
-                    break
-    assert losses(store)["new"] == (1, 0)
-
-
-def test_streams_under_way_finish_when_the_service_is_told_to_end(tmp_path, upstreams):
-    old, new = upstreams
-    store = tmp_path / "release.db"
-    with gateway(store, old.url, new.url, REPORTED) as http:
-        http.server.config.timeout_graceful_shutdown = LONG
-        with streaming(http, new) as parts:
-            _end(http)
-            new.gates[1].set()
-            assert next(parts) == token("new 1")
-            new.gates[2].set()
-            assert b"".join(parts) == token("new 2") + b"data: [DONE]\n\n"
-    assert losses(store)["new"] == (1, 0)
-
-
-def test_a_stream_that_takes_too_long_then_is_cut_off_and_is_a_failure(tmp_path, upstreams):
-    old, new = upstreams
-    store = tmp_path / "release.db"
-    with gateway(store, old.url, new.url, REPORTED) as http:
-        http.server.config.timeout_graceful_shutdown = 0.05
-        with streaming(http, new) as parts:
-            _end(http)
-            assert b"the service is shutting down" in b"".join(parts)
-        assert new.closed.wait(LONG)
-    assert losses(store)["new"] == (1, 1)
-
-
-def test_an_answer_that_has_not_begun_then_is_refused(tmp_path, upstreams):
-    old, new = upstreams
-    new.respond = new.gated
-    with gateway(tmp_path / "release.db", old.url, new.url, REPORTED) as http:
-        http.server.config.timeout_graceful_shutdown = 0.05
-        with ThreadPoolExecutor(1) as thread:
-            asked = thread.submit(chat, http, "new", stream=True)
-            for _ in tries():
-                if new.bodies:
-                    break
-            _end(http)
-            assert asked.result(LONG).status_code == 503
-    assert losses(tmp_path / "release.db")["new"] == (1, 1)
-
-
-def _end(http):
-    """Tell a service to end, and wait until it takes no connections."""
-    http.server.should_exit = True
-    for _ in tries():
-        try:
-            socket.create_connection((http.base_url.host, http.base_url.port), LONG).close()
-        except OSError:
-            return
 
 
 def test_without_the_store_the_old_upstream_answers(tmp_path, upstreams):

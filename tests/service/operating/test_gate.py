@@ -7,16 +7,10 @@ namespace, the phase, a checksum and metadata of the canary, without headers of 
 202 advances it, anything else halts it and counts as a failed check.
 """
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.service.running import bearer, running, settings, tries
 from tether.release import ArmCounts
-from tether.rounds.history import Alarm
-from tether.rounds.releases.served_release import ReleaseState, ServedRelease
+from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
-from tether.service.operating.gate import why_closed, why_open
 from tether.service.settings.service_settings import ServiceLimits
 
 GATE = "/v1/gate"
@@ -29,27 +23,6 @@ FLAGGER = {
 }
 HALF = {"guardrails": {"complaint": 0.4}, "old": {"complaint": ArmCounts(10_000, 0.0)}}
 """A release whose first share is about 40 %."""
-
-
-def test_the_gate_tells_the_losses_of_both_systems_also_where_no_alarm_can_stand(tmp_path):
-    """Within its share even a system that always fails raises no alarm."""
-    with running(settings(tmp_path / "release.db", release=HALF)) as client:
-        keys = [f"user {k}" for k in range(40)]
-        decided = client.post("/v1/decisions", json={"keys": keys}).json()["decisions"]
-        outcomes = [
-            {"key": each["key"], "system": each["system"]}
-            | {"losses": {"complaint": float(each["system"] == "new")}}
-            for each in decided
-        ]
-        assert client.post("/v1/outcomes", json={"outcomes": outcomes}).json()["new"] == 40
-        found = argo(client)
-    new = sum(each["system"] == "new" for each in decided)
-    assert found["pass"] is True
-    assert 0 < new < 40
-    assert found["losses"]["complaint"] == {
-        "old": {"mean": 0.0, "outcomes": 40 - new},
-        "new": {"mean": 1.0, "outcomes": new},
-    }
 
 
 def argo(client, query="", **headers):
@@ -117,52 +90,3 @@ def test_nothing_passes_while_the_store_is_silent(tmp_path):
             if argo(client):
                 break
         assert flagger(client)
-
-
-@pytest.mark.parametrize(
-    "query", ["weight=", "weight=nan", "weight=-1", "weight=101", "weight=1&weight=2", "share=1"]
-)
-def test_other_queries_are_refused(client, query):
-    found = client.get(f"{GATE}?{query}")
-    assert found.status_code == 400
-    assert "one weight, from 0 to 100" in found.json()["error"]["message"]
-
-
-@pytest.mark.parametrize("weight", ["0.3", "1e-9", "0.999"])
-def test_a_fraction_as_weight_is_refused_and_the_unit_named(client, weight):
-    for found in (
-        client.get(f"{GATE}?weight={weight}"),
-        client.post(f"{GATE}?weight={weight}", json=FLAGGER),
-    ):
-        assert found.status_code == 400
-        assert "weight is a percentage: 30 for 30 %" in found.json()["error"]["message"]
-
-
-def test_a_weight_in_the_body_is_refused(client):
-    found = client.post(GATE, json=FLAGGER | {"weight": 30})
-    assert found.status_code == 400
-    assert "weight belongs in the query" in found.json()["error"]["message"]
-
-
-def test_the_reason_repeats_the_weight_and_the_share():
-    alarm = Alarm(1, 1, "halt", "a rumour", "now")
-    state = ReleaseState(step=None, share=0.25, alarm=None)
-    assert why_open(state, None) == "no alarm stands"
-    assert why_open(state, 20.0) == (
-        "no alarm stands, and the new system has 25 % of the keys, at least 20 %"
-    )
-    assert why_closed(state, 30.0) == "the new system has 25 % of the keys, less than 30 %"
-    halted = ReleaseState(step=None, share=0.0, alarm=alarm)
-    assert why_closed(halted, 30.0) == (
-        "alarm 1 stands (halt): a rumour; the new system has 0 % of the keys, asked for 30 %"
-    )
-
-
-@given(percent=st.integers(0, 100), share=st.integers(0, 1000), stands=st.booleans())
-def test_the_gate_is_open_where_no_alarm_stands_and_the_share_is_reached(percent, share, stands):
-    """In whole numbers: thousandths of all keys."""
-    alarm = Alarm(1, 1, "risk", "too high", "now") if stands else None
-    state = ReleaseState(step=None, share=0.0 if stands else share / 1000, alarm=alarm)
-    is_open = not stands and share >= 10 * percent
-    assert (why_closed(state, float(percent)) is None) == is_open
-    assert (why_closed(state, None) is None) == (not stands)

@@ -7,7 +7,6 @@ import subprocess
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.service.running import running, settings
-from tether.release import ArmCounts
 
 
 def labels(system):
@@ -53,39 +52,6 @@ def test_metrics_say_what_happened(tmp_path):
             [program, "check", "metrics"], input=found.content, capture_output=True
         )
         assert checked.returncode == 0, checked.stderr
-
-
-def test_warnings_are_told_by_kind(tmp_path):
-    old = {"complaint": ArmCounts(1_000, 100.0)}  # above what is tolerated
-    with running(settings(tmp_path / "release.db", release={"old": old})) as client:
-        warnings = client.get("/v1/status").json()["warnings"]
-        assert len(warnings) == 1
-        found = client.get("/metrics").text
-    assert 'tether_warnings{kind="closed"} 1.0\n' in found
-    assert 'tether_warnings{kind="exceeded"} 0.0\n' in found
-
-
-def test_nothing_is_promised_while_the_new_system_has_no_keys(tmp_path):
-    """As the report says: the old system answers, with its own risk."""
-    with running(settings(tmp_path / "release.db")) as client:
-
-        def promises():
-            families = text_string_to_metric_families(client.get("/metrics").text)
-            (family,) = (each for each in families if each.name == "tether_promise")
-            stated = client.get("/v1/status").json()["guardrails"]["complaint"]["promise"]
-            return family.samples[0].value, stated
-
-        measured, stated = promises()
-        assert 0.02 < measured == stated < 0.021
-        client.post("/v1/halt", json={"reason": "a test"})
-        measured, stated = promises()
-        assert math.isnan(measured)
-        assert stated is None
-
-
-def test_health_and_readiness(client):
-    assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"ready": True, "store": True}
 
 
 def test_the_schema_has_every_path(client):

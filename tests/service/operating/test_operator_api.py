@@ -3,15 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-from tests.service.running import bearer, running, settings, tries
+from tests.service.running import bearer, running, settings
 from tether.release import ArmCounts
 from tether.rounds import read_release, verify_store
-from tether.rounds.errors import StoreError
 from tether.rounds.releases.observing import ObservedKeys
 from tether.rounds.releases.served_release import ServedRelease
 from tether.service import ApiKeys, add_key
 from tether.service import service as service_module
-from tether.service.settings.service_settings import ServiceLimits
 
 LOG = {"complaint": ArmCounts(10_000, 0.0)}
 
@@ -80,67 +78,3 @@ def test_a_halt_does_not_wait_for_outcomes(tmp_path, monkeypatch):
         found = client.post("/v1/halt", json={"reason": "now"})
         halted.set()
         assert (found.status_code, waiting.result().json()) == (200, {"new": 1, "without_row": 0})
-
-
-def test_no_act_waits_for_a_step_that_is_computed(tmp_path, monkeypatch):
-    """More acts than there are threads for them, and the step is computed until after the last."""
-    begun, acted = Event(), Event()
-    begin = ServedRelease.begin_due_step
-
-    def compute(release):
-        begun.set()
-        return acted.wait(60) and begin(release)
-
-    limits = ServiceLimits(answer_within=30.0, store_deadline=0.01)
-    with running(settings(tmp_path / "release.db", limits=limits)) as client:
-        with monkeypatch.context() as patch:
-            patch.setattr(ServedRelease, "begin_due_step", compute)
-            assert begun.wait(60)
-            for number in range(service_module.ACTS_AT_ONCE + 1):
-                for _ in tries():  # the store may take longer than its deadline
-                    if client.post("/v1/halt", json={"reason": f"{number}"}).status_code == 200:
-                        break
-            acted.set()
-        for _ in tries():
-            if client.get("/v1/status").json()["alarm"]:
-                break
-
-
-def test_an_act_that_is_stored_is_answered_so(tmp_path, monkeypatch):
-    """Also if what holds now cannot be read afterwards."""
-    with running(settings(tmp_path / "release.db")) as client:
-        monkeypatch.setattr(ServedRelease, "state", lambda release: 1 / 0)
-        assert client.post("/v1/halt", json={"reason": "now"}).json() == {"halted": True}
-    assert [each.act for each in read_release(tmp_path / "release.db").audit] == ["halt"]
-
-
-def test_steps_that_end_by_themselves_are_not_ended_by_hand(tmp_path):
-    given = settings(tmp_path / "release.db", release={"keys_per_step": 5})
-    with running(given) as client:
-        found = client.post("/v1/advance", json={"step": 1, "reason": "now"})
-        assert found.status_code == 400
-        assert "end by themselves, after 5 keys" in found.json()["error"]["message"]
-        client.post("/v1/decisions", json={"keys": list(range(12))})
-        for _ in tries():  # the follower begins the next one, and no request waits for it
-            if client.get("/v1/status").json()["step"]["number"] == 2:
-                break
-    first, second = read_release(tmp_path / "release.db").steps
-    assert (first.old.rows + first.new.rows, second.old.rows + second.new.rows) == (12, 0)
-
-
-def test_a_halt_without_the_store_says_who_answers(tmp_path, monkeypatch):
-    def lost(*arguments, **options):
-        raise StoreError("no route")
-
-    with running(settings(tmp_path / "release.db")) as client:
-        monkeypatch.setattr(ServedRelease, "follow", lost)
-        monkeypatch.setattr(ServedRelease, "halt", lost)
-        for _ in tries():
-            if not client.get("/v1/status").json()["store_available"]:
-                break
-        refused = client.post("/v1/halt", json={"reason": "a test"})
-    assert refused.status_code == 503
-    assert refused.json()["error"]["message"] == (
-        "the store is unavailable, and the halt is not stored: the old system answers all keys "
-        "until it is back, and not after that. Repeat the request until it is stored"
-    )

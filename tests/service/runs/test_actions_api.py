@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import tether
-from tests.service.running import bearer, running, tries
-from tests.service.runs.running_run import EXAMPLES, collect, run_settings
+from tests.service.running import running, tries
+from tests.service.runs.running_run import collect, run_settings
 from tether.rounds import verify_store
-from tether.service import ApiKeys, add_key, read_service_settings
 
 
 def begin(client, number):
@@ -85,36 +84,6 @@ def client(tmp_path_factory):
         yield made
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "message"),
-    [
-        ("actions", {}, "either context or contexts"),
-        ("actions", {"context": [0, 0], "contexts": []}, "either context or contexts"),
-        ("actions", {"contexts": []}, "contexts must be a list of 1 to"),
-        ("actions", {"contexts": "a"}, "contexts must be a list of 1 to"),
-        ("actions", {"context": [1]}, "lists of shape (2,)"),
-        ("actions", {"context": "a"}, "lists of shape (2,)"),
-        ("actions", {"context": None}, "lists of shape (2,)"),
-        ("actions", {"context": [0, 0], "idempotency_key": ""}, "idempotency_key must be text"),
-        ("actions", {"context": [0, 0], "key": "a"}, "got 'key'"),
-        ("begin", {"reason": "x"}, "round must be"),
-        ("begin", {"round": 1}, "reason must be"),
-    ],
-)
-def test_what_is_wrong_is_said(client, path, body, message):
-    answer = client.post(f"/v1/{path}", json=body)
-    assert answer.status_code == 400
-    assert message in answer.json()["error"]["message"]
-
-
-def test_a_release_has_other_endpoints(client):
-    for path in ("/v1/decisions", "/ofrep/v1/evaluate/flags", "/v1/advance"):
-        assert client.post(path, json={}).status_code == 404
-    paths = client.get("/openapi.json").json()["paths"]
-    assert {"/v1/actions", "/v1/outcomes", "/v1/begin", "/v1/status"} <= set(paths)
-    assert client.post("/v1/begin", json={"round": 7, "reason": "x"}).status_code == 409
-
-
 def test_requests_go_on_while_a_round_is_calibrated(client, monkeypatch):
     may_go_on = threading.Event()
     import served_run
@@ -138,54 +107,6 @@ def test_requests_go_on_while_a_round_is_calibrated(client, monkeypatch):
             break
     assert status["begin_failure"] == "RuntimeError: no policy after all"
     assert status["round"] == 1
-
-
-def test_roles_hold(tmp_path):
-    path = tmp_path / "keys.json"
-    secrets = {
-        role: add_key(path, role, [role]) for role in ("decide", "report", "operate", "read")
-    }
-    needed = {
-        ("POST", "/v1/actions"): "decide",
-        ("POST", "/v1/outcomes"): "report",
-        ("POST", "/v1/begin"): "operate",
-        ("POST", "/v1/halt"): "operate",
-        ("GET", "/v1/status"): "read",
-        ("GET", "/metrics"): "read",
-    }
-    with running(run_settings(tmp_path / "clinic.db", keys=ApiKeys.read(path))) as client:
-        for (method, target), role in needed.items():
-            assert client.request(method, target).status_code == 401
-            for other, secret in secrets.items():
-                body = {} if method == "POST" else None
-                answer = client.request(method, target, headers=bearer(secret), json=body)
-                assert (answer.status_code == 403) == (other != role), (target, other, answer.text)
-
-
-def test_the_settings_of_the_example_are_read():
-    made = read_service_settings(EXAMPLES / "served_run.toml")
-    assert made.run.controller == "served_run:make_controller"
-    assert made.store == str(EXAMPLES / "clinic.db")
-
-
-def test_the_store_is_held_by_another_program(tmp_path):
-    """The safe policy acts, its rows are spooled, and nothing is lost."""
-    store, rng = tmp_path / "clinic.db", np.random.default_rng(1)
-    with running(run_settings(store)) as client:
-        collect(client, rng, 20)
-        with tether.rounds.reopen(store, deadline=60) as other:
-            with other._store.writing(exclusive=True):
-                held = client.post("/v1/actions", json={"contexts": [[0.0, 1.0]] * 3}).json()
-        assert [(each["served"], each["stored"]) for each in held["actions"]] == [
-            ("safe", False)
-        ] * 3
-        outcomes = [{"id": each["id"], "loss": 0.0} for each in held["actions"]]
-        for _ in tries():
-            answer = client.post("/v1/outcomes", json={"outcomes": outcomes})
-            if answer.status_code == 200:
-                break
-        assert answer.json() == {"new": 3}
-    assert verify_store(store).ok
 
 
 def test_many_clients_at_once(client):
@@ -218,30 +139,3 @@ def test_many_clients_at_once(client):
                 assert by_id[int(each["id"])] == (context, each["action"])
                 seen.add(each["id"])
     assert len(stored) == before + len(seen)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'{"context": "\\ud800"}',
-        b'{"context": [1e999, 0]}',
-        b'{"context": ' + b"[" * 900 + b"]" * 900 + b"}",
-        b'{"contexts": [[0, 0], {}]}',
-        b'{"context": [0, 0], "idempotency_key": "\\u0000"}',
-        b'{"context": [0, 0], "idempotency_key": "\\ud800"}',
-        b'{"context": [NaN, 0]}',
-    ],
-)
-def test_strange_values_are_refused_without_a_traceback(client, content):
-    headers = {"Content-Type": "application/json"}
-    answer = client.post("/v1/actions", content=content, headers=headers)
-    assert answer.status_code == 400, answer.text
-
-
-def test_strange_first_values_are_refused(tmp_path):
-    with running(run_settings(tmp_path / "run.db")) as client:
-        headers = {"Content-Type": "application/json"}
-        for content in (b'{"context": "\\ud800"}', b'{"context": {"a": "\\ud800"}}'):
-            answer = client.post("/v1/actions", content=content, headers=headers)
-            assert answer.status_code == 400, answer.text
-        assert client.get("/openapi.json").json()["info"]["title"] == "tether: run"
