@@ -4,49 +4,47 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
 from tether._core import validate
-from tether._core.shown import shown
+from tether._core.safe_excess import SafeMean
+from tether._core.ties import limit_if_tied
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
-from tether.control.blend import DEFAULT_BLEND
-from tether.control.calibration import Calibration
-from tether.control.calibration_warnings import not_covered
-from tether.control.constraint import Constraint
-from tether.control.diagnostics import RISK_TOLERANCE
-from tether.control.families import find_family
-from tether.control.family import Family
-from tether.control.high_probability import certified_beta
+from tether.control.calibration import Calibration, LossResult, not_covered, why_not_useful
+from tether.control.engine import Constraint, Problem, Search, search
+from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.log import Log
-from tether.control.parts.high_probability import certified_beta_in_parts
-from tether.control.parts.in_parts import LogInParts, ProposalsInParts
-from tether.control.parts.problem import ProblemInParts, pose_in_parts
-from tether.control.parts.shared_error import shared_error_in_parts
-from tether.control.problem import Problem, pose
-from tether.control.promise_target import reach_promise
+from tether.control.measure import Measured, measure
+from tether.control.pose import pose
+from tether.control.promise import PromiseTerms, make_terms
 from tether.control.proposals import Proposals
-from tether.control.shared_draws import count_sharing, shared_ratio_error
-
-logger = logging.getLogger("tether.control")
+from tether.control.shared_draws import shared_ratio_error
+from tether.control.stability import instability
 
 Target = TypeVar("Target")
 
+logger = logging.getLogger("tether.control")
+
 LARGEST_RATIO_ERROR = 1e9
 """What a larger ratio error is replaced by: no beta passes at either."""
-BOUND_LIMIT = 1e200
-"""A bound must be below this, so that sums over rows stay within the range of floats."""
 SHARING_STEPS = 4
 """How often beta is found again to allow for draws that rows share."""
+RISK_TOLERANCE = 1e-6
+"""How far rounding may carry the calibrated risk past alpha, relatively."""
+WORTH_SAYING = 0.05
+"""A term of the promise that is a smaller share of it changes no decision."""
+MIN_EFFECTIVE_ROWS = 30.0
+"""A smaller effective sample size than this is worth a warning."""
 
 
 def calibrate(
-    log: Log | LogInParts,
-    proposals: Proposals | ProposalsInParts | None = None,
+    log: Log,
+    proposals: Proposals | None = None,
     *,
     alpha: float | Mapping[str, float] | None = None,
     promise: float | Mapping[str, float] | None = None,
@@ -56,33 +54,35 @@ def calibrate(
     test_weight: str | float = "empirical",
     ratio_error: float | None = None,
     blend: float = DEFAULT_BLEND,
+    safe_risk: float | Mapping[str, float] | None = None,
+    spread: bool = False,
+    seed: int = 0,
 ) -> Calibration:
-    """Find how far the optimized policy may pull away from the safe one: the largest safe beta.
+    """Find how far the optimized policy may pull away from the safe one.
 
-    Name what the expected loss may be: with `promise`, the whole stated promise is at most that;
-    with `alpha`, what is promised is alpha plus the terms that the result states.
+    There are three rules. With `promise`, the expected loss of what is served is at most that on
+    average over logs, by a proof that estimates nothing. With `alpha`, it is the rule of the paper:
+    the largest beta such that at it and at every smaller one the calibrated risk is at most alpha;
+    what is promised is alpha plus the terms that the result states. With `confidence` as well, the
+    expected loss of the policy that is served is at most that with this probability over logs.
 
-    This is the largest beta such that at it and at *every* smaller one the calibrated risk is at
-    most `alpha`: the losses in the log, weighted for the tethered policy, with the worst loss
-    `bound` for the action not yet taken. It assumes that log and proposals carry the true
-    log-probabilities, that the log was not used to train the optimized policy, and that losses lie
-    in [0, bound]. The result is checked against its definition before it is returned.
+    All of them assume that log and proposals carry the true log-probabilities, that the log was not
+    used to train the optimized policy, and that losses lie in [0, bound].
 
     Parameters
     ----------
-    log : Log or LogInParts
+    log : Log
         What was done, what it cost, and how likely each policy was to do it.
-    proposals : Proposals or ProposalsInParts, optional
+    proposals : Proposals, optional
         Fresh draws of both policies for the test weight and, with contexts, for the weights.
         Without proposals and without tables of all actions, clip uses the analytic test weight.
     alpha : float or mapping of str to float, optional
         The tolerated expected loss; with several losses, one for each by name. Give this or
         `promise`.
     promise : float or mapping of str to float, optional
-        The largest promise to make: alpha is set below it so that all terms of the promise fit.
+        The expected loss to promise.
     confidence : float, optional
-        Promise that the expected loss of the policy that is served is at most alpha with this
-        probability over logs, rather than on average over them.
+        Promise with this probability over logs, rather than on average over them.
     bound : float or mapping of str to float, default 1.0
         The largest possible loss.
     family : str or Family, default "clip"
@@ -91,8 +91,8 @@ def calibrate(
         normalizing constant of clip is not known, and clip becomes budgeted clip, with as many
         proposals per action as each context has draws of each policy, at most 16.
     test_weight : str or float, default "empirical"
-        The weight of the action not yet taken: "empirical" (the largest among the draws),
-        "analytic" (a bound that no draw can exceed) or a number.
+        With `alpha`, the weight of the action not yet taken: "empirical" (the largest among the
+        draws), "analytic" (a bound that no draw can exceed) or a number.
     ratio_error : float, optional
         A factor by which every importance weight may be wrong, in either direction, without
         breaking the promise; by default that of the log, which is 1 unless its log-probabilities
@@ -100,6 +100,12 @@ def calibrate(
     blend : float, default 0.01
         The share of the safe policy that is blended into an optimized policy which never takes some
         actions; clip needs it to have tethered policies near the safe one. 0 turns it off.
+    safe_risk : float or mapping of str to float, optional
+        With `promise`, what the safe policy's expected loss is known to be at most.
+    spread : bool, default False
+        With `promise`, serve a mixture of betas, drawn for each action, rather than one drawn once.
+    seed : int, default 0
+        With `promise`, what the recorded draw is made from.
 
     Returns
     -------
@@ -123,227 +129,229 @@ def calibrate(
     >>> actions = rng.normal(size=500)                       # what the safe policy did
     >>> log = Log(actions > 1.5, -actions**2 / 2, -(actions - 1)**2 / 2)
     >>> round(calibrate(log, alpha=0.2).beta, 2)
-    2.96
+    2.94
     """
     chosen = find_family(family)
-    targets: float | Mapping[str, float]
-    if proposals is not None and not isinstance(proposals, (Proposals, ProposalsInParts)):
-        raise TypeError(
-            f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise are "
-            f"passed by name, such as alpha=0.1"
-        )
+    blend = validate.number("blend", blend, above=0, below=1, including=(0,))
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
-    blend = validate.number("blend", blend, above=0, below=1, including=(0,))
-    settings = {
-        **{"alpha": alpha, "promise": promise, "confidence": confidence, "bound": bound},
-        **{"family": chosen.name, "test_weight": test_weight, "ratio_error": ratio_error},
-        "blend": blend,
-    }
-    problem = replace(_pose(log, proposals, chosen, test_weight, blend), settings=settings)
-    found = _find(problem, constraints, confidence, asked)
+    problem = pose(log, proposals, chosen, test_weight, blend, constraints)
+    if confidence is not None:
+        raise NotImplementedError("confidence= is not wired yet")
+    if promise is not None:
+        raise NotImplementedError("promise= is not wired yet")
+    found = _by_alpha(problem, log)
     logger.info(
         "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
-        *(len(log), found.beta, chosen.name, asked, targets),
+        *(len(log), found.beta, found.family, asked, targets),
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
-    # In parts this takes another pass; of what refutes a log, `make_log` has warned.
-    if isinstance(problem, Problem) and not found.refuted_by and not found.covered:
-        warn_user(not_covered(found), AssumptionWarning)
     return found
-
-
-def _pose(
-    log: Log | LogInParts,
-    proposals: Proposals | ProposalsInParts | None,
-    family: Family,
-    test_weight: str | float,
-    blend: float,
-) -> Problem | ProblemInParts:
-    """Log, proposals, family and test weight as a problem; in memory, or in parts."""
-    if isinstance(log, LogInParts):
-        return pose_in_parts(log, proposals, family, test_weight, blend)
-    if isinstance(proposals, ProposalsInParts):
-        raise TypeError(
-            "proposals of tether.Proposals.scan go with a log of tether.Log.scan, got a tether.Log"
-        )
-    return pose(log, proposals, family, test_weight, blend)
-
-
-def _find(
-    problem: Problem | ProblemInParts,
-    constraints: tuple[Constraint, ...],
-    confidence: float | None,
-    asked: str,
-) -> Calibration:
-    """The calibration that was asked for: by confidence, by alpha or by the promise."""
-    if confidence is not None:
-        return _certify(problem, constraints, confidence, asked)
-    if asked == "alpha":
-        return _solve(problem, constraints)
-
-    def solve(alphas: dict[str, float]) -> Calibration:
-        return _solve(
-            problem, tuple(replace(each, alpha=alphas[each.name]) for each in constraints)
-        )
-
-    return reach_promise(solve, {each.name: each.alpha for each in constraints})
-
-
-def _solve(problem: Problem | ProblemInParts, constraints: tuple[Constraint, ...]) -> Calibration:
-    """The largest beta that every constraint allows.
-
-    Where rows share draws, what this costs depends on beta: it is allowed for at the beta that was
-    found, and beta is found again.
-    """
-    stated, log_betas = constraints, _largest(problem, constraints)
-    shares = problem.sharing if isinstance(problem, ProblemInParts) else count_sharing(problem)
-    for _ in range(SHARING_STEPS if shares else 0):
-        log_beta = min(log_betas.values())
-        if isinstance(problem, ProblemInParts):
-            shared = shared_error_in_parts(problem, stated, log_beta)
-        else:
-            shared = max(shared_ratio_error(problem, each, log_beta) for each in stated)
-        if stated[0].ratio_error * shared <= constraints[0].ratio_error:  # all have the same
-            break
-        constraints = tuple(replace(each, ratio_error=each.ratio_error * shared) for each in stated)
-        log_betas = _largest(problem, constraints)
-    found = _result(problem, constraints, log_betas)
-    if isinstance(problem, Problem):  # with a log in parts, when its risks are first read
-        _check_result(found)
-    return found
-
-
-def _largest(
-    problem: Problem | ProblemInParts, constraints: tuple[Constraint, ...]
-) -> dict[str, float]:
-    if isinstance(problem, ProblemInParts):
-        return problem.largest(constraints)
-    return {each.name: problem.solver.largest(problem, each) for each in constraints}
-
-
-def _certify(
-    problem: Problem | ProblemInParts,
-    constraints: tuple[Constraint, ...],
-    confidence: float,
-    asked: str,
-) -> Calibration:
-    """The largest beta whose risks are at most alpha with a given probability over logs."""
-    if isinstance(problem, ProblemInParts):
-        certified = certified_beta_in_parts(problem, constraints, confidence)
-    else:
-        certified = certified_beta(problem, constraints, confidence)
-    found = _result(problem, constraints, certified.log_beta_by_constraint)
-    targets = {each.name: each.alpha for each in constraints}
-    return replace(
-        found,
-        confidence=certified.confidence,
-        upper_bounds=dict(certified.risk_bounds),
-        asked_promise=targets if asked == "promise" else None,
-    )
-
-
-def _result(
-    problem: Problem | ProblemInParts,
-    constraints: tuple[Constraint, ...],
-    log_betas: Mapping[str, float],
-) -> Calibration:
-    if isinstance(problem, ProblemInParts):
-        actions, scored_by = problem.actions, None
-    else:
-        listed, scored_by = problem.log.log_safe_all, problem.given_log.scored_by
-        actions = None if listed is None else listed.shape[1]
-    return Calibration(
-        log_beta=min(log_betas.values()),
-        constraints=constraints,
-        log_beta_by_constraint=dict(log_betas),
-        family=problem.family.name,
-        test_weight=problem.test_weight.label,
-        rows=len(problem.log),
-        contextual=problem.log.contextual,
-        blend=problem.blend,
-        actions=actions,
-        approximate=problem.log.approximate,
-        policies=None if scored_by is None else dict(scored_by.fingerprints),
-        _stored_problem=problem,
-    )
 
 
 def find_target(alpha: Target | None, promise: Target | None) -> tuple[str, Target]:
     """Which of alpha and promise was given, and its value."""
-    if (alpha is None) == (promise is None):
-        given = "neither" if alpha is None else "both"
-        raise TypeError(
-            f"give exactly one of alpha (the tolerated loss inside the calibration) and promise "
-            f"(what may be promised in total), got {given}"
-        )
-    if promise is not None:
+    if alpha is not None and promise is None:
+        return "alpha", alpha
+    if promise is not None and alpha is None:
         return "promise", promise
-    assert alpha is not None
-    return "alpha", alpha
+    raise TypeError(
+        f"give exactly one of alpha (the tolerated loss of the paper's rule) and promise (the "
+        f"expected loss to promise), got {'neither' if alpha is None else 'both'}"
+    )
 
 
-def _check_result(found: Calibration) -> None:
-    """Check that what was found satisfies the definition, computed afresh."""
-    for constraint in found.constraints:
-        risk = found.risks[constraint.name]
-        if found.exists and not risk <= constraint.alpha * (1 + RISK_TOLERANCE):
+def _by_alpha(problem: Problem, log: Log) -> Calibration:
+    """The paper's rule: the largest beta that passes as all before it do.
+
+    Where rows share draws, what this costs depends on beta: it is allowed for at the beta that was
+    found, and beta is found again.
+    """
+    stated, found = problem.constraints, search(problem)
+    log_betas = found.largest()
+    for _ in range(SHARING_STEPS if problem.shares_draws else 0):
+        shared = shared_ratio_error(problem, min(log_betas.values()))
+        if stated[0].ratio_error * shared <= problem.constraints[0].ratio_error:
+            break
+        wrong = tuple(replace(each, ratio_error=each.ratio_error * shared) for each in stated)
+        problem = replace(problem, constraints=wrong)
+        found = search(problem)
+        log_betas = found.largest()
+    log_beta = min(log_betas.values())
+    measured = measure(problem, log_beta)
+    _check_test_weight(problem, measured)
+    exists = log_beta > -np.inf
+    moved = instability(found, log_beta, measured.log_total) if exists else np.inf
+    terms = {
+        each.name: make_terms(problem, each, log_beta, measured, moved)
+        for each in problem.constraints
+    }
+    result = Calibration(
+        rule="alpha",
+        log_beta=log_beta,
+        family=problem.family.name,
+        blend=problem.blend,
+        losses=_losses(found, log_betas, measured, terms),
+        rows=measured.rows,
+        contextual=log.contextual,
+        confidence=None,
+        measured=measured,
+        probes=log.probes,
+    )
+    return replace(result, warnings=tuple(_warnings(result, log, problem)))
+
+
+def _losses(
+    found: Search,
+    log_betas: Mapping[str, float],
+    measured: Measured,
+    terms: Mapping[str, PromiseTerms],
+) -> dict[str, LossResult]:
+    """What is said of every loss; the risk is computed afresh and compared with alpha."""
+    exists = min(log_betas.values()) > -np.inf
+    losses = {}
+    for place, each in enumerate(found.problem.constraints):
+        risk = limit_if_tied(measured.risks[each.name], each.alpha, RISK_TOLERANCE)
+        if exists and not risk <= each.alpha:
             raise RuntimeError(
-                f"beta = exp({found.log_beta}) was found for {constraint.name!r} but its "
-                f"calibrated risk is {risk}, above alpha = {constraint.alpha}: this is a bug in "
-                f"tether, please report it"
+                f"beta = exp({min(log_betas.values())}) was found for {each.name!r} but its "
+                f"calibrated risk is {risk}, above alpha = {each.alpha}: this is a bug in tether, "
+                f"please report it"
             )
+        t, risks = found.curve(place)
+        mean, error = measured.safe_means[each.name]
+        losses[each.name] = LossResult(
+            *(each.name, each.alpha, each.bound, each.ratio_error, log_betas[each.name], risk),
+            safe_mean=mean,
+            safe_error=error,
+            terms=terms[each.name],
+            promise=terms[each.name].total if exists else each.bound,
+            log_betas=t,
+            risks=risks,
+        )
+    return losses
 
 
 def _constraints(
-    log: Log | LogInParts,
+    log: Log,
     asked: str,
     targets: float | Mapping[str, float],
     bound: float | Mapping[str, float],
     ratio_error: float | None,
 ) -> tuple[Constraint, ...]:
-    if not isinstance(log, (Log, LogInParts)):
+    """Every loss of the log with what is tolerated of it and the most it can be."""
+    if not isinstance(log, Log):
         raise TypeError(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
             f"of a frame, tether.make_log of policies and actions"
         )
-    names = list(log.loss if isinstance(log, Log) else log.loss_names)
+    names = list(log.loss_names)
     for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(names):
             raise ValueError(f"{name} has the losses {list(value)} but the log has {names}")
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
-    factor = min(factor, LARGEST_RATIO_ERROR)
     constraints = []
     for name in names:
-        several = len(names) > 1 or isinstance(targets, Mapping)
-        key = f"[{name!r}]" if several else ""
+        key = f"[{name!r}]" if len(names) > 1 or isinstance(targets, Mapping) else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
-        worst = validate.number(f"bound{key}", worst, above=0, below=BOUND_LIMIT)
+        worst = validate.number(f"bound{key}", worst, above=0, below=1e200)
         tolerated = targets[name] if isinstance(targets, Mapping) else targets
-        if validate.real(f"{asked}{key}", tolerated) >= worst and isinstance(log, Log):
-            _ask_for_a_bound(f"{asked}{key}", tolerated, worst, float(log.loss[name].max()))
+        if validate.real(f"{asked}{key}", tolerated) >= worst:
+            raise ValueError(
+                f"{asked}{key} must be above 0 and below bound = {worst:g}, got {tolerated!r}; "
+                f"losses on another scale, such as money, need bound=, the largest possible one"
+            )
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
-        if isinstance(log, Log):
-            advice = "; only if losses can be larger, pass a larger bound="
-            validate.reject_above_bound(f"loss{key}", log.loss[name], worst, advice)
-        constraints.append(Constraint(name, tolerated, worst, factor))
+        constraints.append(
+            Constraint(name, tolerated, worst, min(factor, LARGEST_RATIO_ERROR))
+        )
     return tuple(constraints)
 
 
-def _ask_for_a_bound(name: str, tolerated: float, bound: float, largest: float) -> None:
-    """Refuse what is tolerated of losses on another scale, such as money, without their bound."""
-    if largest > bound:
-        raise ValueError(
-            f"{name} must be above 0 and below bound = {bound:g}, got {tolerated!r}, and losses go "
-            f"up to {largest:g}: if they are amounts, pass the largest that is possible as bound="
+def _check_test_weight(problem: Problem, measured: Measured) -> None:
+    """Refuse a stated bound on all weights that is below the rows' own."""
+    if isinstance(problem.test_weight, str) or not measured.heavier_rows:
+        return
+    # Where ψ is estimated, so are weights: by a few per cent a row may be above a true bound.
+    heaviest = np.log(measured.max_weight) + measured.log_total - measured.log_test
+    if heaviest <= (0.0 if problem.kernel.known else 0.05):
+        return
+    raise ValueError(
+        f"test_weight must be at least the largest weight that an action can have, got "
+        f"{problem.test_weight!r}: {measured.heavier_rows} row(s) of the log itself weigh more, up "
+        f"to {problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}"
+    )
+
+
+def _warnings(found: Calibration, log: Log, problem: Problem) -> Iterator[str]:
+    """What changes a decision, in words; each names its loss where there are several."""
+    if log.approximate is not None:
+        yield log.approximate
+    yield from log.warnings
+    measured = found.measured
+    for each in found.losses.values():
+        of = f" of {each.name!r}" if len(found.losses) > 1 else ""
+        safe = f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
+        if not found.exists and each.log_beta == -np.inf:
+            yield _why_none(each, of, safe)
+        elif found.exists and each.terms is not None:
+            terms = each.terms
+            if terms.safe_excess > WORTH_SAYING * each.promise:
+                yield (
+                    f"{safe}, close to alpha = {each.alpha:.4g}: on some logs no beta passes, and "
+                    f"the promise includes {terms.safe_excess:.2g} for them"
+                )
+            if terms.stability > WORTH_SAYING * each.promise:
+                yield (
+                    f"beta{of and ' for' + of[3:]} rests on few rows: leaving one out moves it, and the promise "
+                    f"includes {terms.stability:.2g} for that"
+                )
+            if terms.unforeseen > WORTH_SAYING * each.promise:
+                yield (
+                    f"actions that no draw foresees add {terms.unforeseen:.2g} to the promise{of}: "
+                    f"make more proposals"
+                )
+    if found.exists and (why := why_not_useful(found)):
+        yield why
+        if not measured.covered:
+            warn_user(not_covered(measured), AssumptionWarning)
+    if found.exists and measured.effective_sample_size < MIN_EFFECTIVE_ROWS:
+        yield (
+            f"the effective sample size is {measured.effective_sample_size:.1f}: beta rests on few "
+            f"rows"
         )
+
+
+def _why_none(loss: LossResult, of: str, safe: str) -> str:
+    """Why no beta passes, and what would help."""
+    if loss.safe_mean <= loss.alpha:
+        return (
+            f"no beta passes: even the safe policy's calibrated risk{of} is {loss.risk:.4g}, above "
+            f"alpha = {loss.alpha:g}; serve the safe policy only, collect rows (tether.plan says "
+            f"how many), or raise alpha"
+        )
+    mean = SafeMean(loss.safe_mean, loss.safe_error)
+    clearly = mean.mean - 2 * mean.standard_error > loss.alpha
+    text = (
+        f"no beta passes: {safe}, above {loss.alpha:.4g}: more rows will "
+        f"{'not help' if clearly else 'help only if this is chance'}, however safe the optimized "
+        f"policy is. First make the safe policy safer and log it, or ask for more than its own loss"
+    )
+    if loss.safe_mean > loss.bound / 2:
+        text += f". Is {loss.bound:g} the harm, and 0 the good outcome?"
+    return text
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
     """The family and the log beta of what a user calls beta: a number or a calibration."""
     if isinstance(beta, Calibration):
-        chosen = _family_of(beta) if family is None else find_family(family)
+        try:
+            chosen = find_family(beta.family if family is None else family)
+        except ValueError:
+            raise ValueError(
+                f"family must be given: {beta.family!r} is not a family of the package"
+            ) from None
         if chosen.name != beta.family:
             raise ValueError(
                 f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
@@ -356,17 +364,3 @@ def family_and_beta(beta: float | Calibration, family: str | Family | None) -> t
     # math.log takes integers past the largest float too, and refuses zero.
     log_beta = math.log(beta) if beta else -math.inf
     return find_family("clip" if family is None else family), log_beta
-
-
-def _family_of(calibration: Calibration) -> Family:
-    """The family of a calibration; once saved and loaded, only those of the package are known."""
-    problem = calibration._stored_problem
-    if problem is not None and problem.family.name == calibration.family:
-        return problem.family
-    try:
-        return find_family(calibration.family)
-    except ValueError:
-        raise ValueError(
-            f"family must be given: this calibration was loaded, and {calibration.family!r} is not "
-            f"a family of the package"
-        ) from None

@@ -2,79 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tether._core import records
 from tether._core.columns import Columns
-from tether._core.description import Described, Description
-from tether._core.ties import limit_if_tied
+from tether._core.description import Description
+from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
-from tether.control import calibration_record
-from tether.control.calibration_log_facts import CalibrationLogFacts
-from tether.control.calibration_warnings import find_warnings
-from tether.control.constraint import Constraint
-from tether.control.curve import Curve, curve_columns
-from tether.control.diagnostics import RISK_TOLERANCE, Diagnostics, DiagnosticsInMemory
-from tether.control.problem import Problem
-from tether.control.promise import NearestPromise, PromiseTerms, make_promise, unforeseen_loss
-from tether.control.summary import describe_calibration, write_statement
+from tether.control.measure import Measured
+from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tether.control.gains import Gain
-    from tether.control.parts.problem import ProblemInParts
+HARDLY_CHANGED = 1e-3
+"""A policy that changes a smaller share of decisions is in practice the safe one."""
+ON_AVERAGE = "on average over logs like this one"
+"""The condition of a promise in expectation."""
 
 
 @dataclass(frozen=True)
-class Calibration(CalibrationLogFacts, records.Saved, Described):
-    """How far the optimized policy may go: everything at `beta` and below it passes.
-
-    `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
-    policy passes as it is. Properties that take time are computed when first needed and kept. A
-    saved calibration has everything except its log.
+class LossResult:
+    """What a calibration says of one loss.
 
     Parameters
     ----------
+    name : str
+        The name of the loss.
+    alpha : float
+        What was asked for: the tolerated expected loss, or the promise.
+    bound : float
+        The largest possible loss.
+    ratio_error : float
+        The factor by which every importance weight may be wrong, in either direction.
+    log_beta : float
+        Log of the largest beta that this loss allows by itself.
+    risk : float
+        The calibrated risk at the beta that is served.
+    safe_mean, safe_error : float
+        The safe policy's mean loss on the log, and its standard error.
+    terms : PromiseTerms, optional
+        What the promise is made of, where it is a sum of terms.
+    promise : float
+        What the expected loss is at most; the bound where nothing is promised.
+    log_betas, risks : ndarray of float
+        The calibrated risk along beta.
+    """
+
+    name: str
+    alpha: float
+    bound: float
+    ratio_error: float
+    log_beta: float
+    risk: float
+    safe_mean: float
+    safe_error: float
+    terms: PromiseTerms | None
+    promise: float
+    log_betas: Floats
+    risks: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration(records.Saved):
+    """How far the optimized policy may go, what is promised, and how much to trust it.
+
+    `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
+    policy passes as it is. Everything is a plain number: a saved calibration has all of it.
+
+    Parameters
+    ----------
+    rule : str
+        "alpha", "promise" or "confidence": what was asked for, and so what the promise means.
     log_beta : float
         Log of beta, exact where beta itself would overflow.
-    constraints : tuple of Constraint
-        Every loss with its alpha and bound.
-    log_beta_by_constraint : mapping of str to float
-        Log of the largest beta that each constraint allows by itself; the smallest is deployed.
     family : str
-        The name of the family.
-    test_weight : str or float
-        How the test point was weighted: "empirical", "analytic" or a number.
+        The name of the family that is served.
+    blend : float
+        The share of the safe policy that is blended into the optimized one, which never takes some
+        actions by itself.
+    losses : dict of str to LossResult
+        What is known of every loss.
     rows : int
         The number of rows of the log.
     contextual : bool
         Whether the log has contexts.
-    blend : float, default 0.0
-        The share of the safe policy that is blended into the optimized one, which never takes some
-        actions by itself.
-    asked_promise : mapping of str to float, optional
-        The promise that was asked for instead of alpha, for each loss.
     confidence : float, optional
         The probability over logs with which the promise holds, where it is not in expectation.
-    upper_bounds : mapping of str to float, optional
-        With a confidence, the smallest alpha that would be certified at beta, for each loss.
-    actions : int, optional
-        How many actions, or candidates of a shortlist, the tables of the log list.
-    approximate : str, optional
-        What is approximate about the log-probabilities, and so about the promise.
-    policies : mapping of str to str, optional
-        Digests of the policies "safe" and "optimized", of those that have one, where the log is
-        from `tether.make_log`; of a shortlist, how its "picker" picks, what draws its
-        "candidates", and its "scorer". Serving others is noticed.
-    nearest : NearestPromise, optional
-        Where no beta has the promise that was asked for, the smallest promise that was found.
+    measured : Measured
+        What the rows say at beta.
+    chain : Chain, optional
+        With `promise`, the betas that may be served, their shares and what was drawn.
+    gain : Gain, optional
+        What the calibration buys, if the log has rewards or tables of all actions.
+    probes : Probes, optional
+        What is known of the policies that were scored; whatever serves the calibration checks it.
+    warnings : tuple of str
+        What a careful reader would want to know before deploying, in words.
 
     Examples
     --------
@@ -86,24 +114,19 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
 
     _kind: ClassVar[str] = "calibration"
 
+    rule: str
     log_beta: float
-    constraints: tuple[Constraint, ...]
-    log_beta_by_constraint: Mapping[str, float]
     family: str
-    test_weight: str | float
+    blend: float
+    losses: dict[str, LossResult]
     rows: int
     contextual: bool
-    blend: float = 0.0
-    asked_promise: Mapping[str, float] | None = None
-    confidence: float | None = None
-    upper_bounds: Mapping[str, float] | None = None
-    actions: int | None = None
-    approximate: str | None = None
-    policies: Mapping[str, str] | None = None
-    nearest: NearestPromise | None = None
-    _stored_problem: Problem | ProblemInParts | None = field(
-        default=None, repr=False, compare=False
-    )
+    confidence: float | None
+    measured: Measured
+    chain: Any = None
+    gain: Any = None
+    probes: Any = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def beta(self) -> float:
@@ -117,203 +140,32 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         return self.log_beta > -np.inf
 
     @property
-    def binding(self) -> Constraint:
-        """The constraint that stops beta first."""
-        return min(self.constraints, key=lambda each: self.log_beta_by_constraint[each.name])
-
-    @property
-    def alpha(self) -> float:
-        """The tolerated expected loss of the binding constraint."""
-        return self.binding.alpha
-
-    @property
-    def bound(self) -> float:
-        """The largest possible loss of the binding constraint."""
-        return self.binding.bound
-
-    @property
-    def risk(self) -> float:
-        """The calibrated risk at beta of the binding constraint."""
-        return self.risks[self.binding.name]
-
-    @cached_property
-    def risks(self) -> dict[str, float]:
-        """The calibrated risk at beta of every constraint; alpha where only rounding exceeds it."""
-        measured = self._diagnostics.risks()
-        return {
-            each.name: limit_if_tied(measured[each.name], each.alpha, RISK_TOLERANCE)
-            for each in self.constraints
-        }
-
-    @cached_property
-    def safe_losses(self) -> dict[str, float] | None:
-        """The safe policy's mean loss on the log, for every loss; None if loaded from a file."""
-        if self._stored_problem is None:
-            return None
-        return {each.name: self._diagnostics.safe_mean(each).mean for each in self.constraints}
-
-    @property
-    def ratio_error(self) -> float:
-        """The factor by which every importance weight may be wrong, in either direction."""
-        return self.binding.ratio_error
-
-    @cached_property
-    def robustness(self) -> float:
-        """The largest ratio error at which a beta still passes; below 1 where none passes.
-
-        With a confidence, the largest at which one is certified.
-        """
-        return self._diagnostics.robustness()
-
-    @cached_property
-    def stability(self) -> float:
-        """How much the policy moves when one row is left out: ε in the promise.
-
-        0 with a confidence, whose promise does not need it.
-        """
-        return 0.0 if self.confidence is not None else self._diagnostics.stability()
-
-    @cached_property
-    def smoothness(self) -> float | None:
-        """K of the family; None where it states none."""
-        return self._problem.family.smoothness
+    def binding(self) -> LossResult:
+        """The loss that stops beta first."""
+        return min(self.losses.values(), key=lambda each: each.log_beta)
 
     @property
     def promise(self) -> float:
-        """The stated upper bound on the expected loss, at most B: the sum of `promise_terms`.
-
-        Where no beta passes nothing is promised, and this is B.
-        """
-        return self.promises[self.binding.name]
-
-    @property
-    def promises(self) -> dict[str, float]:
-        """The promise for every constraint."""
-        terms = self.promise_terms
-        return {
-            each.name: terms[each.name].total if self.exists else each.bound
-            for each in self.constraints
-        }
-
-    @cached_property
-    def promise_terms(self) -> dict[str, PromiseTerms]:
-        """What each promise is made of: alpha, stability, safe excess, and what is unforeseen."""
-        of = self.constraints
-        if self.confidence is not None:
-            return {each.name: PromiseTerms(each.alpha, 0.0, 0.0, each.bound) for each in of}
-        stability, terms = self.stability if self.exists else np.inf, {}
-        for each in of:
-            at = self._problem, each, self.log_beta
-            unforeseen = unforeseen_loss(*at, lambda: self.acceptance)
-            safe = self._diagnostics.safe_mean(each)
-            terms[each.name] = make_promise(each, stability, safe, unforeseen)
-        return terms
+        """What the expected loss of the binding constraint is at most; B where none is promised."""
+        return self.binding.promise
 
     @property
     def useful(self) -> bool:
-        """Whether the promise says something: a beta passes, and each promise is worth stating.
+        """Whether the result can be acted on.
 
-        A promise near the bound, or of more than twice what was asked for, is not. Nor is any where
-        the log does not contain what the tethered policy does (`covered`), or refutes what it
-        states (`refuted_by`).
+        A beta passes, each promise is worth stating (not near the bound, nor more than twice what
+        was asked for), the log contains what the tethered policy does, and more than a thousandth
+        of the decisions change.
         """
-        asked = self.asked_promise or {each.name: each.alpha for each in self.constraints}
-        return (
-            self.exists
-            and self.covered
-            and not self.refuted_by
-            and all(
-                is_useful(self.promises[each.name], asked[each.name], each.bound)
-                for each in self.constraints
-            )
-        )
+        return not why_not_useful(self)
 
     @property
     def statement(self) -> str:
-        """The promise in one sentence."""
+        """The promise in one sentence, with its condition."""
         return write_statement(self)
 
-    @cached_property
-    def effective_sample_size(self) -> float:
-        """How many equally weighted rows the weighted log is worth."""
-        return self._diagnostics.effective_sample_size()
-
-    @cached_property
-    def max_weight(self) -> float:
-        """The largest share of the total weight that one point has, the test point included."""
-        return self._diagnostics.max_weight()
-
-    @cached_property
-    def relative_weights(self) -> tuple[float, ...]:
-        """How unequal the rows are at beta: the 0 %, 1 %, …, 100 % quantiles of weight over mean.
-
-        All are 1 where every row counts the same, and 0 where no row counts at all.
-        """
-        return self._diagnostics.relative_weights()
-
-    @cached_property
-    def acceptance(self) -> float:
-        """The share of proposals that a rejection sampler accepts; NaN where it is unknown."""
-        return self._diagnostics.acceptance()
-
-    @cached_property
-    def rows_beyond_draws(self) -> int:
-        """How many rows have a larger ratio than every draw: the draws do not cover them."""
-        return self._diagnostics.rows_beyond_draws()
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """What a careful reader would want to know before deploying, in words."""
-        return tuple(find_warnings(self, self._problem, self._diagnostics))
-
-    @cached_property
-    def saved_gain(self) -> Gain | None:
-        """What the calibration buys, as `tether.gain` states it.
-
-        None if the log has neither rewards nor tables of all actions.
-        """
-        return None if self._stored_problem is None else self._diagnostics.gain(self)
-
-    @property
-    def effective_log_beta(self) -> float:
-        """Log beta, or the nearest finite one with the same policy if the family saturates."""
-        return float(np.clip(self.log_beta, *self._problem.reach(self.log_beta)))
-
-    def curve(self, constraint: str | None = None, *, points: int = 256) -> Curve:
-        """Compute beta and calibrated risk at the breakpoints, thinned to about `points` of them.
-
-        A loaded calibration has the curve that it was saved with, whatever `points` says.
-
-        Parameters
-        ----------
-        constraint : str, optional
-            The name of a loss; that of the binding constraint by default.
-        points : int, default 256
-            How many points to compute.
-
-        Returns
-        -------
-        Curve
-            The calibrated risk along beta.
-
-        Raises
-        ------
-        ValueError
-            If there is no such constraint, or `points` is less than 2.
-        """
-        if not isinstance(points, int) or points < 2:
-            raise ValueError(f"points must be an integer of at least 2, got {points!r}")
-        name = self.binding.name if constraint is None else constraint
-        saved: dict[str, Curve] = self.__dict__.get("_curves", {})
-        if name in saved:
-            return saved[name]
-        chosen = {each.name: each for each in self.constraints}
-        if name not in chosen:
-            raise ValueError(f"constraint must be one of {sorted(chosen)}, got {name!r}")
-        return self._diagnostics.curve(chosen[name], points)
-
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the calibrated risk along beta, with alpha, beta and the neighborhood of beta.
+        """Draw the calibrated risk along beta, with alpha and beta.
 
         Pyplot is not used. Needs the extra `plot`.
 
@@ -332,68 +184,155 @@ class Calibration(CalibrationLogFacts, records.Saved, Described):
         return plot_calibration(self, ax)
 
     def to_frame(self) -> Columns:
-        """Return the risk curves of all constraints as columns.
+        """Return the risk curves of all losses as columns.
 
         Returns
         -------
         Columns
-            A dictionary of arrays, which data-frame libraries accept: `constraint`, `log_beta`,
-            `beta` and `risk`.
+            A dictionary of arrays, which data-frame libraries accept: `loss`, `log_beta`, `beta`
+            and `risk`.
         """
-        return curve_columns({each.name: self.curve(each.name) for each in self.constraints})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything, diagnostics included, as plain values.
-
-        Returns
-        -------
-        dict
-            What `save` writes and `from_dict` reads.
-        """
-        return calibration_record.to_dict(self)
-
-    @classmethod
-    def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        return calibration_record.from_file(cls, saved)
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Self:
-        """Build a calibration from what `to_dict` returned, directly or read from JSON.
-
-        Parameters
-        ----------
-        content : mapping
-            What `to_dict` returned.
-
-        Returns
-        -------
-        Calibration
-            The same calibration without its log.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `content` is not a mapping, lacks entries, or contradicts itself.
-        """
-        return calibration_record.from_dict(cls, content)
-
-    def _describe(self) -> Description:
-        return describe_calibration(self)
-
-    @property
-    def _problem(self) -> Problem | ProblemInParts:
-        if self._stored_problem is None:
-            raise RuntimeError(
-                "this calibration was loaded from a file, which does not contain the log: "
-                "calibrate again to compute this"
+        every = list(self.losses.values())
+        log_betas = np.concatenate([each.log_betas for each in every])
+        with np.errstate(over="ignore"):
+            return Columns(
+                loss=np.repeat([each.name for each in every], [len(e.risks) for e in every]),
+                log_beta=log_betas,
+                beta=np.exp(log_betas),
+                risk=np.concatenate([each.risks for each in every]),
             )
-        return self._stored_problem
 
-    @cached_property
-    def _diagnostics(self) -> Diagnostics:
-        problem = self._problem
-        if isinstance(problem, Problem):
-            return DiagnosticsInMemory(self, problem)
-        from tether.control.parts.diagnostics import DiagnosticsInParts  # only for logs in parts
+    def details(self) -> str:
+        """Describe everything that is known, in words.
 
-        return DiagnosticsInParts(self, problem)
+        Returns
+        -------
+        str
+            Several lines for a terminal.
+        """
+        return describe(self, every=True).text()
+
+    def __str__(self) -> str:
+        return describe(self).text()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tether.report.summary_card import summary_card
+
+        return summary_card(describe(self))
+
+
+def why_not_useful(found: Calibration) -> str:
+    """Why a result cannot be acted on, in words; empty where it can."""
+    if not found.exists:
+        return "no beta passes"
+    if not found.measured.covered:
+        return not_covered(found.measured)
+    for each in found.losses.values():
+        if not is_useful(each.promise, each.alpha, each.bound):
+            of = f" of {each.name!r}" if len(found.losses) > 1 else ""
+            return (
+                f"no useful promise: the expected loss{of} is promised to be at most "
+                f"{each.promise:.4g}, where {each.alpha:.4g} was asked for and no loss exceeds "
+                f"{each.bound:g}; collect rows (tether.plan says how many), or ask for more"
+            )
+    if found.measured.changed < HARDLY_CHANGED and np.isfinite(found.log_beta):
+        return (
+            f"in practice the safe policy: {100 * found.measured.changed:.2g} % of the decisions "
+            f"change at this beta. Collect rows, or ask for more, to use more of the optimized "
+            f"policy"
+        )
+    return ""
+
+
+def not_covered(measured: Measured) -> str:
+    """Why the log does not contain what the tethered policy does, in words."""
+    return (
+        f"nothing useful is promised: the log contains only {measured.coverage:.1%} of what this "
+        f"policy does (by chance at most {measured.coverage_limit:.1%}), and nothing is known of "
+        f"the losses of the rest. The policy that took the actions never takes some of them, rows "
+        f"are missing, or the probabilities are not those with which the actions were taken"
+    )
+
+
+def condition(found: Calibration) -> str:
+    """For which logs the promise holds, in words."""
+    if found.confidence is None:
+        return ON_AVERAGE
+    return f"with probability {found.confidence:g} over logs"
+
+
+def write_statement(found: Calibration) -> str:
+    """The promise in one sentence."""
+    if not found.exists:
+        return "none: no beta passes, so only the safe policy is served"
+    several = len(found.losses) > 1
+    parts = []
+    for each in found.losses.values():
+        named = f" ({each.name})" if several or each.name != "loss" else ""
+        parts.append(f"the expected loss{named} of the next action is at most {each.promise:.4g}")
+    statement = f"{condition(found)}, {' and '.join(parts)}"
+    return f"no useful promise: {statement}" if why_not_useful(found) else statement
+
+
+def describe(found: Calibration, *, every: bool = False) -> Description:
+    """What printing a calibration shows: what one decides with, or everything."""
+    facts: list[tuple[str, str]] = [("promise", found.statement)]
+    measured, several = found.measured, len(found.losses) > 1
+    if found.exists:
+        facts.append(("decisions that change", f"{100 * measured.changed:.3g} %"))
+    if found.gain is not None:
+        facts += found.gain.facts()
+    for each in found.losses.values():
+        name = f"risk of {each.name}" if several else "risk"
+        limits = several and each is found.binding and found.log_beta < np.inf
+        safe = f"the safe policy's is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
+        asked = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for"
+        facts.append((name, f"{asked}; {safe}{'; limits beta' if limits else ''}"))
+        if every and each.terms is not None and found.exists:
+            facts.append(("made of", in_words(each.terms)))
+    worth = f"{found.rows:,} rows, worth {measured.effective_sample_size:,.1f} at this beta"
+    facts.append(("log", f"{worth}; {'' if found.contextual else 'no '}contexts"))
+    if found.family.startswith("budgeted_clip"):
+        budget = found.family[14:-1]
+        facts.append(("family", f"clip that takes the safe policy's action after {budget} tries"))
+    if found.blend:
+        facts.append(("blend", f"{found.blend:.3g} of the optimized policy is the safe one"))
+    if every:
+        facts += _more_facts(found)
+    tone = "good" if found.useful else "caution" if found.exists else "stop"
+    notes = (f"assumed: {ASSUMPTIONS}",) if every else ()
+    return Description(_headline(found), tone, tuple(facts), warnings=found.warnings, notes=notes)
+
+
+def _headline(found: Calibration) -> str:
+    family = f"(family {found.family})"
+    if not found.exists:
+        return f"beta = 0: serve the safe policy only {family}"
+    if np.isinf(found.log_beta):
+        policy = "the blend" if found.blend else "the optimized policy"
+        return f"beta = inf: {policy} passes as it is {family}"
+    size = f"{found.beta:.4g}" if abs(found.log_beta) < 300 else f"exp({found.log_beta:.6g})"
+    return f"beta = {size} {family}: 0 is the safe policy, inf the optimized one"
+
+
+def _more_facts(found: Calibration) -> list[tuple[str, str]]:
+    measured = found.measured
+    named = {
+        "empirical": "the largest among draws, or among all actions of the tables",
+        "analytic": "the largest possible",
+        "max_ratio": "the largest that the stated min_propensity or max_ratio allows",
+    }
+    stated = str(measured.test_weight)
+    share = f"{measured.max_weight:.3g} of the total"
+    facts = [
+        ("largest weight", f"{share}; that of the next action is {named.get(stated, stated)}"),
+        ("mean ratio", f"{measured.mean_ratio:.4g}: near 1 if the log covers the optimized policy"),
+    ]
+    if np.isfinite(measured.acceptance) and measured.acceptance > 0:
+        draws = f"{1 / measured.acceptance:.3g} proposals per action"
+        facts.append(("acceptance", f"{measured.acceptance:.3g}: {draws}"))
+    error = found.binding.ratio_error
+    if error > 1:
+        facts.append(("ratio error", f"{error:.6g} is allowed for, in every weight"))
+    return facts

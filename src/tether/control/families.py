@@ -1,28 +1,193 @@
-"""The families of the package: clip, mix and budgeted clip."""
+"""Families: how beta turns a safe and an optimized policy into one tethered policy.
+
+A family states the density of its tethered policy, the kernel whose integral is the normalizing
+constant ψ, and how to draw from it. Its smoothness K bounds how fast it changes: log density moves
+by at most K times the change of log beta, at every action.
+
+To bring a family of your own, derive from `Family` and write `log_kernel`; every other member has
+a default. `examples/own_family.py` does it for the geometric path between two policies.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
 
 from tether._core.types import Floats
-from tether.control.family import Family, limit_density
-from tether.control.policy_path import PATH_NAME, PathFamily
 
+DEFAULT_BLEND = 0.01
+"""The share of the safe policy in a blend."""
+DEFAULT_BUDGET = 16
+"""The most proposals per action where the user does not say."""
 NEGLIGIBLE_LOG_ACCEPTANCE = -40.0
 """Below this log acceptance rate, c/p differs from the budget by less than rounding."""
-LAST_LOG_BETA_OF_SAFE = float(np.nextafter(0.0, -1.0))
-"""The largest log beta at which the safe policy proposes."""
+PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")
+"""The names of the paths of the package; in brackets the share of the safe policy in a blend."""
+
+
+class Family(ABC):
+    """One way to interpolate between a safe and an optimized policy, indexed by beta.
+
+    All densities are logs, all functions broadcast, and `log_beta` is one number: −inf gives the
+    safe policy, +inf the optimized one. Only `log_kernel` must be written. What the other members
+    say decides which methods apply:
+
+    - ``smoothness``: K, or None where it is not known.
+    - ``normalized``: whether the kernel integrates to one, so that ψ is not needed.
+    - ``clips``: whether the kernel is min(optimized, β·safe), for which several samplers exist.
+    - ``single_draw``: whether an action is always one draw from one of the two policies.
+    - ``max_draws``: how many proposals a sampler makes before it takes the safe policy's action;
+      None for no limit. A family with a limit states its own `log_density`, fallback included.
+
+    Examples
+    --------
+    >>> class Geometric(Family):
+    ...     name = "geometric"
+    ...
+    ...     def log_kernel(self, log_safe, log_optimized, log_beta):
+    ...         share = 1 / (1 + np.exp(-log_beta))
+    ...         return (1 - share) * log_safe + share * log_optimized
+    >>> Geometric().log_density(np.log([0.5]), np.log([0.2]), 0.0, 0.0).round(3)
+    array([-1.151])
+    """
+
+    smoothness: ClassVar[float | None] = None
+    normalized: ClassVar[bool] = False
+    clips: ClassVar[bool] = False
+    single_draw: ClassVar[bool] = False
+    max_draws: int | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What results, errors and the command line call it; a class attribute is accepted."""
+
+    @abstractmethod
+    def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
+        """Log of the function whose integral over actions is the normalizing constant ψ.
+
+        Parameters
+        ----------
+        log_safe, log_optimized : ndarray of float
+            Log-densities of the two policies at the same actions.
+        log_beta : float
+            The control parameter.
+
+        Returns
+        -------
+        ndarray of float
+            The log of the unnormalized density.
+        """
+
+    def log_density(
+        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
+    ) -> Floats:
+        """Log-density of the tethered policy: the kernel over its integral.
+
+        Parameters
+        ----------
+        log_safe, log_optimized : ndarray of float
+            Log-densities of the two policies at the same actions.
+        log_beta : float
+            The control parameter.
+        log_psi : ndarray of float or float
+            Log of the normalizing constant in the context of each action.
+
+        Returns
+        -------
+        ndarray of float
+            The log-density at each action.
+        """
+        if np.isinf(log_beta):
+            return limit_density(log_safe, log_optimized, log_beta)
+        return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
+
+    def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
+        """Log of the share of proposals that a sampler accepts; NaN where it is unknown.
+
+        Parameters
+        ----------
+        log_beta : float
+            The control parameter.
+        log_psi : ndarray of float
+            Log of the normalizing constant in each context.
+
+        Returns
+        -------
+        ndarray of float
+            The log acceptance rate in each context.
+        """
+        return np.full_like(log_psi, np.nan)
+
+    def optimized_share(self, log_beta: float) -> float | None:
+        """The share of proposals that a sampler draws from the optimized policy.
+
+        Parameters
+        ----------
+        log_beta : float
+            The control parameter.
+
+        Returns
+        -------
+        float or None
+            A number from 0 to 1; None where the family has no sampler, and then it can be drawn
+            from over finitely many actions only.
+        """
+        return None
+
+    def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
+        """Log of the probability that a proposal is accepted, given its likelihood ratio.
+
+        It must be the kernel over the density of the proposals, up to a constant: with s the
+        `optimized_share`, kernel / ((1 − s)·safe + s·optimized), scaled to at most one.
+
+        Parameters
+        ----------
+        log_ratio : ndarray of float
+            Log optimized/safe density of each proposal.
+        log_beta : float
+            The control parameter.
+
+        Returns
+        -------
+        ndarray of float
+            The log acceptance probability of each proposal, at most zero.
+        """
+        raise NotImplementedError(f"family {self.name!r} has an optimized_share but no log_accept")
+
+
+def limit_density(log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
+    """The policy at a beta of zero or infinity; it never acts where the safe policy does not."""
+    log_safe, log_optimized = np.broadcast_arrays(log_safe, log_optimized)
+    if log_beta < 0:
+        return np.array(log_safe)
+    return np.where(np.isneginf(log_safe), -np.inf, log_optimized)
+
+
+def blend_scores(log_optimized: Floats, log_safe: Floats, blend: float) -> Floats:
+    """Log-densities of the blend (1 − δ)·optimized + δ·safe.
+
+    As beta goes to zero clip keeps the zeros of the optimized policy, so an optimized policy with
+    zeros (an argmax, a sampler with a cut-off) has no clip near the safe policy. The blend has
+    none, and differs from the optimized policy by at most δ.
+    """
+    if not blend:
+        return log_optimized
+    return np.asarray(
+        np.logaddexp(np.log1p(-blend) + log_optimized, np.log(blend) + log_safe), dtype=np.float64
+    )
 
 
 class _ClipKernel(Family):
     """What clip and budgeted clip share: the kernel min(optimized, β·safe)."""
 
-    saturates: ClassVar[bool] = True
     clips: ClassVar[bool] = True
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
@@ -34,12 +199,6 @@ class _ClipKernel(Family):
         if np.isinf(log_beta):
             return np.zeros_like(log_psi)
         return np.minimum(log_psi - min(log_beta, 0.0), 0.0)
-
-    def log_ratio_bounds(
-        self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
-    ) -> tuple[Floats, Floats]:
-        """Bounds from the monotone numerator min(ρ, β) and the monotone ψ(β)."""
-        return _clip_bounds(log_ratio, left, right, log_psi(left), log_psi(right))
 
     def optimized_share(self, log_beta: float) -> float:
         """All proposals from the safe policy below β = 1, all from the optimized one above."""
@@ -67,14 +226,6 @@ class Clip(_ClipKernel):
 
     name: ClassVar[str] = "clip"
     smoothness: ClassVar[float | None] = 1.0
-
-    def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
-    ) -> Floats:
-        """The kernel over its integral."""
-        if np.isinf(log_beta):
-            return limit_density(log_safe, log_optimized, log_beta)
-        return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
 
 
 @final
@@ -121,14 +272,6 @@ class Mix(Family):
         """Every draw is accepted."""
         return np.zeros_like(log_psi)
 
-    def log_ratio_bounds(
-        self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
-    ) -> tuple[Floats, Floats]:
-        """Bounds from the monotone numerator 1 + β·ρ and the monotone denominator 1 + β."""
-        lower = np.logaddexp(0.0, log_ratio + left) - np.logaddexp(0.0, right)
-        upper = np.logaddexp(0.0, log_ratio + right) - np.logaddexp(0.0, left)
-        return _quotient_bounds(lower, upper, right - left)
-
     def optimized_share(self, log_beta: float) -> float:
         """β / (1 + β)."""
         return float(np.exp(-np.logaddexp(0.0, -log_beta)))
@@ -146,8 +289,7 @@ class BudgetedClip(_ClipKernel):
     With p the acceptance rate of clip, the deployed density is c·clip + (1 − c)·safe where
     c = 1 − (1 − p)^max_draws. Calibrating this family rather than clip keeps the promise honest
     when the sampler gives up. It is also what clip becomes where its normalizing constant is not
-    known exactly, because its density is a plain average over fresh proposals. Its smoothness has
-    no constant: the change of each row's weight is measured instead.
+    known exactly, because its density is a plain average over fresh proposals.
 
     Parameters
     ----------
@@ -165,7 +307,7 @@ class BudgetedClip(_ClipKernel):
     'budgeted_clip(4)'
     """
 
-    max_draws: int = 16
+    max_draws: int = DEFAULT_BUDGET
 
     def __post_init__(self) -> None:
         if isinstance(self.max_draws, bool) or not isinstance(self.max_draws, (int, np.integer)):
@@ -181,113 +323,70 @@ class BudgetedClip(_ClipKernel):
     def log_density(
         self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
     ) -> Floats:
-        """The log of c·clip + (1 − c)·safe, from the exact averages."""
-        averages = self.log_averages(log_beta, np.asarray(log_psi))
-        return self.log_budgeted_density(log_safe, log_optimized, log_beta, *averages)
-
-    def log_budgeted_density(
-        self,
-        log_safe: Floats,
-        log_optimized: Floats,
-        log_beta: float,
-        log_tries: Floats,
-        log_fallback: Floats,
-    ) -> Floats:
-        """The log of S·min(optimized, β·safe)/min(β, 1) + D·safe.
-
-        Parameters
-        ----------
-        log_safe, log_optimized : ndarray of float
-            Log-densities of the two policies at the same actions.
-        log_beta : float
-            The control parameter.
-        log_tries, log_fallback : ndarray of float
-            Logs of S, the expected number of proposals, and of D, the probability that all of them
-            are rejected, in the context of each action: exact, or unbiased estimates.
-
-        Returns
-        -------
-        ndarray of float
-            The log-density at each action.
-        """
+        """The log of S·min(optimized, β·safe)/min(β, 1) + D·safe, with exact averages S and D."""
         if np.isinf(log_beta):
             return limit_density(log_safe, log_optimized, log_beta)
+        accepted = self.log_acceptance(log_beta, np.asarray(log_psi))
+        log_tries, log_fallback = exact_averages(accepted, self.max_draws)
         proposed = self.log_kernel(log_safe, log_optimized, log_beta) - min(log_beta, 0.0)
         return np.asarray(np.logaddexp(log_tries + proposed, log_fallback + log_safe))
 
-    def log_averages(self, log_beta: float, log_psi: Floats) -> tuple[Floats, Floats]:
-        """Compute the log number of proposals and the log share that the safe policy takes.
 
-        With p the acceptance rate these are c/p and 1 − c, where c = 1 − (1 − p)^max_draws.
+def exact_averages(log_accepted: Floats, budget: int) -> tuple[Floats, Floats]:
+    """Logs of S, the number of proposals, and D, the share that the safe policy takes.
 
-        Parameters
-        ----------
-        log_beta : float
-            The control parameter.
-        log_psi : ndarray of float
-            Log of the normalizing constant of clip in each context.
+    With p the acceptance rate these are c/p and 1 − c, where c = 1 − (1 − p)^budget.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_fallback = budget * np.log1p(-np.exp(log_accepted))
+        log_tries = np.log(-np.expm1(log_fallback)) - log_accepted
+    # Where hardly any proposal is accepted, c/p is the budget, and p itself may underflow.
+    rare = log_accepted < NEGLIGIBLE_LOG_ACCEPTANCE
+    return np.where(rare, np.log(budget), log_tries), log_fallback
 
-        Returns
-        -------
-        log_tries, log_fallback : ndarray of float
-            One of each per context.
-        """
-        log_accepted = self.log_acceptance(log_beta, log_psi)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_fallback = self.max_draws * np.log1p(-np.exp(log_accepted))
-            log_tries = np.log(-np.expm1(log_fallback)) - log_accepted
-        # Where hardly any proposal is accepted, c/p is the budget, and p itself may underflow.
-        rare = log_accepted < NEGLIGIBLE_LOG_ACCEPTANCE
-        return np.where(rare, np.log(self.max_draws), log_tries), log_fallback
 
-    def log_ratio_bounds(
-        self, log_ratio: Floats, left: float, right: float, log_psi: Callable[[float], Floats]
-    ) -> tuple[Floats, Floats]:
-        """Bounds from the exact averages at both ends."""
+@dataclass(frozen=True)
+class PathFamily(Family):
+    """A family that exists at the betas of a path, where its densities were computed.
 
-        def averages(log_beta: float) -> tuple[Floats, Floats]:
-            return self.log_averages(log_beta, log_psi(log_beta))
+    Parameters
+    ----------
+    path_name : str
+        "token_clip" or "token_mix", with the share of a blend in brackets if there is one.
 
-        return self.budgeted_bounds(log_ratio, left, right, averages)
+    Raises
+    ------
+    ValueError
+        If there is no path of that name.
 
-    def budgeted_bounds(
-        self,
-        log_ratio: Floats,
-        left: float,
-        right: float,
-        averages: Callable[[float], tuple[Floats, Floats]],
-    ) -> tuple[Floats, Floats]:
-        """Bound the log of S·min(ρ, β)/min(β, 1) + D while log beta is in an interval.
+    Examples
+    --------
+    >>> PathFamily("token_clip").normalized
+    True
+    """
 
-        Below β = 1 the first factor falls with beta while S and D rise; above it is the reverse. At
-        1 the proposals change from one policy to the other.
+    path_name: str
+    normalized: ClassVar[bool] = True
 
-        Parameters
-        ----------
-        log_ratio : ndarray of float
-            Log optimized/safe density of each action.
-        left, right : float
-            The ends of the interval of log beta.
-        averages : callable
-            From a log beta to the logs of S and D in each action's context.
+    def __post_init__(self) -> None:
+        if not isinstance(self.path_name, str) or not PATH_NAME.fullmatch(self.path_name):
+            raise ValueError(
+                f"the family of a path must be 'token_clip' or 'token_mix', or one of them with "
+                f"the share of a blend ('token_clip(0.01)'), got {self.path_name!r}"
+            )
 
-        Returns
-        -------
-        low, high : ndarray of float
-            Bounds for each action.
-        """
-        if left < 0 <= right:
-            below = self.budgeted_bounds(log_ratio, left, LAST_LOG_BETA_OF_SAFE, averages)
-            above = self.budgeted_bounds(log_ratio, 0.0, right, averages)
-            return np.minimum(below[0], above[0]), np.maximum(below[1], above[1])
-        fewest, most = (left, right) if right < 0 else (right, left)
-        high_proposed, low_proposed = (
-            np.minimum(log_ratio, log_beta) - min(log_beta, 0.0) for log_beta in (fewest, most)
+    @property
+    def name(self) -> str:
+        """What results call it: the name of the path."""
+        return self.path_name
+
+    def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
+        """Not defined: the scores of the two policies do not determine the density."""
+        raise TypeError(
+            f"family {self.name!r} is tethered at every token, so that the scores of whole answers "
+            f"do not say how likely an answer is: tether.llm.TokenTether makes its log and its "
+            f"proposals, and serves it"
         )
-        (low_tries, low_fallback), (high_tries, high_fallback) = averages(fewest), averages(most)
-        low = np.logaddexp(low_proposed + low_tries, low_fallback)
-        high = np.logaddexp(high_proposed + high_tries, high_fallback)
-        return low, high
 
 
 def find_family(family: str | Family) -> Family:
@@ -331,20 +430,14 @@ def find_family(family: str | Family) -> Family:
         raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
         raise TypeError(f"family must be derived from tether.Family, got {family!r}")
-    _check_declarations(family)
+    if not isinstance(family, (Clip, Mix, BudgetedClip, PathFamily)):
+        _check_declarations(family)
     return family
-
-
-def is_of_package(family: Family) -> bool:
-    """Whether a family is the package's own: pure, and safe to call from several threads."""
-    return isinstance(family, (Clip, Mix, BudgetedClip, PathFamily))
 
 
 def _check_declarations(family: Family) -> None:
     """Refuse a user's family that says something of itself that cannot be true."""
-    if is_of_package(family):
-        return
-    name, limit, known = getattr(family, "name", None), family.max_draws, family.smoothness
+    name, known = getattr(family, "name", None), family.smoothness
     if not isinstance(name, str) or not name:
         raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
     if re.fullmatch(r"clip|mix|budgeted_clip(\(\d+\))?|" + PATH_NAME.pattern, name):
@@ -352,31 +445,9 @@ def _check_declarations(family: Family) -> None:
     is_number = isinstance(known, (int, float)) and not isinstance(known, bool)
     if known is not None and not (is_number and 0 <= known < np.inf):
         raise ValueError(f"family {name!r} has smoothness {known!r}, expected None or a number")
-    is_count = isinstance(limit, int) and not isinstance(limit, bool)
-    if limit is not None and not (is_count and limit >= 1):
-        raise ValueError(f"family {name!r} has max_draws {limit!r}, expected None or an integer")
-    if limit is not None and type(family).log_density is Family.log_density:
+    if family.max_draws is not None and type(family).log_density is Family.log_density:
         raise TypeError(f"family {name!r} has max_draws: its log_density must include the fallback")
     log_safe, log_optimized = np.array([-1.0, -1.0]), np.array([-2.0, 0.5])
     kernel = np.minimum(log_optimized, log_safe + 0.5)
     if family.clips and not np.allclose(family.log_kernel(log_safe, log_optimized, 0.5), kernel):
         raise ValueError(f"family {name!r} says that it clips, but its kernel is not clip's")
-
-
-def _clip_bounds(
-    log_ratio: Floats, left: float, right: float, psi_left: Floats, psi_right: Floats
-) -> tuple[Floats, Floats]:
-    """Bounds on min(ρ, β)/ψ(β), given log ψ at both ends of the interval."""
-    lower = np.minimum(log_ratio, left) - psi_right
-    upper = np.minimum(log_ratio, right) - psi_left
-    return _quotient_bounds(lower, upper, right - left)
-
-
-def _quotient_bounds(lower: Floats, upper: Floats, width: float) -> tuple[Floats, Floats]:
-    """Bounds on numerator/denominator where both rise with beta, and fall when divided by it.
-
-    Between two betas a factor e^width apart the quotient is at most `upper` (numerator right over
-    denominator left) and at most e^width times `lower` (the mirror image), and likewise from below.
-    Where nothing changes the bounds meet, so a plateau of any length is certified at once.
-    """
-    return np.maximum(lower, upper - width), np.minimum(upper, lower + width)

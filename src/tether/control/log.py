@@ -2,40 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.row_indexes import check_row_indexes
+from tether._core.rows import Block, Rows
 from tether._core.shown import shown
-from tether._core.types import Floats, Frame, Losses
-from tether.control.acting import Acting
-from tether.control.log_checks import (
-    checked_max_ratio,
-    checked_share,
-    named_losses,
-    warn_and_keep,
-)
-from tether.control.log_overview import LogOverview
-from tether.control.policy_path import PolicyPath
-from tether.control.repeated_rows import repeated_rows_warning
-from tether.control.score_checks import refuse_probabilities
-from tether.control.scored_by import ScoredBy
-from tether.control.table_checks import check_tables, read_table
+from tether._core.types import Booleans, Floats, Frame, Losses
+from tether.control.families import PathFamily
 
 if TYPE_CHECKING:
-    from tether.control.parts.in_parts import LogInParts
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tether.control.probes import Probes
+
+SHARE_TOLERANCE = 1e-6
+"""How far, in logs, a mixture may be below the safe policy's share of it."""
+SAME_ACTION_TOLERANCE = 1e-4
+"""How far the scores of a row may be from those of its action in the tables."""
+MIN_ROWS_OF_PROBABILITIES = 20
+"""Fewer rows of log-densities than this may all lie between 0 and 1 by chance."""
+COLUMNS_OF_ROWS = ("log_safe", "log_optimized", "reward", "log_mix")
+ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 
 
-class Log(LogOverview):
+@dataclass(frozen=True)
+class Acting:
+    """The policies that acted in the rows of a log, where it was not always the safe policy.
+
+    Parameters
+    ----------
+    log_logged : ndarray of float
+        The log-density of each row's action under the policy that acted in that row.
+    log_logged_all : ndarray of float, optional
+        The same for every action of the row's tables (rows × actions).
+    log_base_limit : ndarray of float, optional
+        For each row, the log of a number that safe over acting density cannot exceed at any action
+        in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
+        default. It must not depend on the action that was taken.
+    """
+
+    log_logged: Floats
+    log_logged_all: Floats | None = None
+    log_base_limit: Floats | None = None
+
+    def __post_init__(self) -> None:
+        validate.log_probabilities("log_logged", self.log_logged)
+        if self.log_logged_all is not None:
+            validate.log_probabilities("log_logged_all", self.log_logged_all, ndim=2, zero=True)
+
+
+class PolicyPath:
+    """The log-density of the tethered policy at each of several betas, for every row.
+
+    A policy that is tethered at every token, or in any other way inside of an action, has a density
+    that the scores of the two policies do not determine; a path is its table. The betas must not
+    depend on the losses. At a beta of 0 the policy is the safe one and at an infinite beta the
+    optimized one, whose scores the log has; between two betas of the path the policy at the smaller
+    one is served.
+
+    Parameters
+    ----------
+    family : str
+        The name of what beta does: "token_clip" or "token_mix" for `tether.llm.TokenTether`.
+    log_beta : array_like
+        Log betas, finite and increasing.
+    log_density : array_like
+        The normalized log-density of each row at each beta (rows × betas); −inf where the policy
+        at that beta never takes the action.
+    drawn_at : array_like, optional
+        For proposals, the log beta of the policy that drew each row: −inf for the safe one, inf for
+        the optimized one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or values.
+
+    Examples
+    --------
+    >>> PolicyPath("token_mix", [-1.0, 0.0], [[-3.0, -2.5], [-1.0, -1.5]])
+    PolicyPath(token_mix, 2 rows, 2 betas)
+    """
+
+    def __init__(
+        self,
+        family: str,
+        log_beta: ArrayLike,
+        log_density: ArrayLike,
+        *,
+        drawn_at: ArrayLike | None = None,
+    ) -> None:
+        self.family = PathFamily(family).name
+        self.log_beta = validate.frozen(np.array(log_beta, dtype=np.float64))
+        betas = self.log_beta
+        if betas.ndim != 1 or not len(betas) or not np.isfinite(betas).all():
+            raise ValueError(f"log_beta must be a sequence of finite numbers, got {log_beta!r:.80}")
+        if not (np.diff(betas) > 0).all():
+            raise ValueError(f"log_beta must increase, got {betas!r:.200}")
+        table = np.array(log_density, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != len(betas) or not len(table):
+            raise ValueError(
+                f"log_density must have one row per action and {len(betas)} columns, one per beta, "
+                f"got shape {table.shape}"
+            )
+        if np.isnan(table).any() or (table == np.inf).any():
+            raise ValueError("log_density must hold log-densities below inf, got NaN or inf")
+        self.log_density = validate.frozen(table)
+        self.drawn_at: Floats | None = None
+        if drawn_at is not None:
+            levels = np.array(drawn_at, dtype=np.float64)
+            validate.same_length("drawn_at", levels, "log_density", len(table))
+            if np.isnan(levels).any():
+                raise ValueError("drawn_at must hold log betas, got NaN")
+            self.drawn_at = validate.frozen(levels)
+
+    def __len__(self) -> int:
+        return len(self.log_density)
+
+    def __repr__(self) -> str:
+        return f"PolicyPath({self.family}, {len(self)} rows, {len(self.log_beta)} betas)"
+
+
+class Log(Described):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context.
     The arrays are not copied unless they must be converted, and cannot be changed through the log.
+    Where the rows lie (`rows`) is the only difference between a log in memory and one in files,
+    which `Log.scan` names; a log in files has no arrays.
 
     Parameters
     ----------
@@ -69,12 +173,12 @@ class Log(LogOverview):
     ratio_error : float, default 1.0
         A factor by which ratios of probabilities may be wrong, which calibrations allow for.
     reward : array_like, optional
-        What each action brought, any finite number. Calibration does not use it; `tether.gain`
-        estimates from it what each policy earns.
+        What each action brought, any finite number. Calibration does not use it; gains are
+        estimated from it.
     policy_path : PolicyPath, optional
         The log-density of each action along a path of policies, which families such as
         "token_clip" are calibrated on.
-    scored_by : ScoredBy, optional
+    probes : Probes, optional
         What `tether.make_log` notes of the policies that the scores are of.
     warnings : sequence of str, default ()
         What looks wrong about the log, in words; every calibration on it says so too.
@@ -111,44 +215,89 @@ class Log(LogOverview):
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
-        scored_by: ScoredBy | None = None,
+        probes: Probes | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        columns: dict[str, Any] = {
-            "loss": loss,
-            "log_safe": log_safe,
-            "log_optimized": log_optimized,
-        }
-        columns |= {"context": context, "log_mix": log_mix, "reward": reward}
+        given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
         tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
-        check_row_indexes({**columns, **tables, "log_mix_all": log_mix_all})
-        self.scored_by, self.warnings = scored_by, tuple(warnings)
+        tables["log_mix_all"] = log_mix_all
+        check_row_indexes({"loss": loss, "context": context, "reward": reward, **given, **tables})
         if acting is not None and not isinstance(acting, Acting):
             raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
-        self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
-        self.log_safe = validate.log_probabilities("log_safe", log_safe)
-        rows = len(self.log_safe)
-        self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
-        validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
-        self.loss = named_losses(loss, rows)
-        self.reward = None if reward is None else validate.rewards("reward", reward, rows)
-        self.policy_path = policy_path
+        columns: Block = {}
+        for name, values in given.items():
+            if values is not None:
+                zero = name == "log_optimized"
+                columns[name] = validate.log_probabilities(name, values, zero=zero)
+                rows = len(columns["log_safe"])
+                validate.same_length(name, columns[name], "log_safe", rows)
+        for name in ("log_safe", "log_optimized"):
+            refuse_probabilities(name, columns[name])
+        columns |= {f"loss/{name}": each for name, each in _named_losses(loss, rows).items()}
+        if reward is not None:
+            columns["reward"] = validate.rewards("reward", reward, rows)
+        for name, values in tables.items():
+            if values is not None:
+                columns[name] = validate.log_probabilities(name, values, ndim=2, zero=True)
+                validate.same_length(name, columns[name], "log_safe", rows)
+        _check_tables(columns)
         if policy_path is not None:
             validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
+            columns["log_path"] = policy_path.log_density
+        if acting is not None:
+            columns |= _acting_columns(acting, columns)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
-        self.log_mix: Floats | None = None
-        if log_mix is not None:
-            self.log_mix = validate.log_probabilities("log_mix", log_mix)
-            validate.same_length("log_mix", self.log_mix, "log_safe", rows)
-        self._refuse_probabilities()
-        self.safe_share = checked_share(self, safe_share)
-        self.log_safe_all = read_table("log_safe_all", log_safe_all, rows)
-        self.log_optimized_all = read_table("log_optimized_all", log_optimized_all, rows)
-        self.log_mix_all = read_table("log_mix_all", log_mix_all, rows)
-        check_tables(self)
-        self.max_ratio = checked_max_ratio(self, max_ratio)
+        self.rows = Rows(columns)
+        self.contextual = context is not None or self.has_tables
+        self.safe_share = _checked_share(columns, safe_share)
+        self.max_ratio = _checked_max_ratio(columns, max_ratio)
+        self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
+        self.policy_path, self.probes, self.warnings = policy_path, probes, tuple(warnings)
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: Rows,
+        *,
+        contextual: bool,
+        safe_share: float | None = None,
+        max_ratio: float | None = None,
+        approximate: str | None = None,
+        ratio_error: float = 1.0,
+        warnings: Sequence[str] = (),
+    ) -> Self:
+        """Make a log of rows that lie anywhere; losses are the columns `loss/<name>`.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows, with the columns of a log.
+        contextual : bool
+            Whether the policies depend on a context.
+        safe_share, max_ratio, approximate, ratio_error, warnings
+            As in `Log`.
+
+        Returns
+        -------
+        Log
+            The log. Its arrays exist if the rows lie in memory.
+        """
+        log = cls.__new__(cls)
+        log.rows, log.context = rows, None
+        log.contextual = contextual or "log_safe_all" in rows.names
+        mixed = "log_mix" in rows.names
+        if not mixed and safe_share not in (None, 1):
+            raise ValueError(f"safe_share is {safe_share!r} but there is no log_mix; give both")
+        if safe_share is not None:
+            validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
+        if max_ratio is not None:
+            validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
+        log.safe_share, log.max_ratio = safe_share if mixed else 1.0, max_ratio
+        log.acting, log.approximate, log.ratio_error = None, approximate, ratio_error
+        log.policy_path, log.probes, log.warnings = None, None, tuple(warnings)
+        return log
 
     @classmethod
     def from_frame(
@@ -210,11 +359,6 @@ class Log(LogOverview):
             If contexts are not stated, the frame has no such column, or the columns do not make a
             log.
 
-        Warns
-        -----
-        AssumptionWarning
-            If more rows occur several times than by chance, as in a table of files that overlap.
-
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
@@ -235,16 +379,13 @@ class Log(LogOverview):
             losses = frames.column(frame, "loss", loss)
         else:
             losses = {name: frames.column(frame, "loss", name) for name in names}
+        wanted = (log_safe_all, log_optimized_all, log_mix_all)
         tables: dict[str, Any] = {
             name: frames.table(frame, name, columns)
-            for name, columns in (
-                ("log_safe_all", log_safe_all),
-                ("log_optimized_all", log_optimized_all),
-                ("log_mix_all", log_mix_all),
-            )
+            for name, columns in zip(ACTION_TABLES, wanted, strict=True)
         }
         has_tables = tables["log_safe_all"] is not None
-        log = cls(
+        return cls(
             losses,
             frames.column(frame, "log_safe", log_safe),
             frames.column(frame, "log_optimized", log_optimized),
@@ -255,31 +396,10 @@ class Log(LogOverview):
             max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
             reward=None if reward is None else frames.column(frame, "reward", reward),
         )
-        return warn_and_keep(log, repeated_rows_warning(log))
 
     @classmethod
-    def scan(
-        cls,
-        source: Any,
-        *,
-        context: ContextColumns = UNSTATED,
-        loss: str | Sequence[str] = "loss",
-        log_safe: str = "log_safe",
-        log_optimized: str = "log_optimized",
-        log_mix: str | None = None,
-        log_safe_all: str | Sequence[str] | None = None,
-        log_optimized_all: str | Sequence[str] | None = None,
-        log_mix_all: str | Sequence[str] | None = None,
-        safe_draws: Sequence[str] | None = None,
-        optimized_draws: Sequence[str] | None = None,
-        log_logged: str | None = None,
-        log_base_limit: str | None = None,
-        safe_share: float | None = None,
-        max_ratio: float | None = None,
-        reward: str | None = None,
-        where: Any = None,
-    ) -> LogInParts:
-        """Name a log that is larger than memory, and is read in parts.
+    def scan(cls, source: Any, **columns: Any) -> Log:
+        """Name a log that is larger than memory; see `tether.scan.scan_log`.
 
         Nothing is read but the names of the columns. `calibrate` takes the result like any log, and
         reads the rows as often as it needs to, with the same answer as in memory. Needs the extra
@@ -288,88 +408,113 @@ class Log(LogOverview):
         Parameters
         ----------
         source : path, frame, callable or tether.scan.Source
-            A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
-            as s3://bucket/folder; a lazy frame of an
-            engine, which may not tell in an error which file it was (Polars does not, and skips
-            files of zero bytes); or a function that applies a kernel to partitions and returns its
-            summaries.
-        context : str, sequence of str or None
-            The columns of contexts, or None if neither policy depends on a context; as in
-            `from_frame`. Only whether there are contexts is used: weights come from the tables or
-            the stored draws of each row.
-        loss : str or sequence of str, default "loss"
-            The column of losses, or several of them.
-        log_safe, log_optimized : str
-            The columns of log-probabilities.
-        log_mix : str, optional
-            The column of the mixture.
-        log_safe_all, log_optimized_all, log_mix_all : str or sequence of str, optional
-            The columns of each table, one per action, or one column of lists; by default all whose
-            names start with the name of the argument and an underscore.
-        safe_draws, optimized_draws : sequence of str, optional
-            Columns of lists with the draws of each policy in the context of the row: their
-            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
-            under the mixture.
-        log_logged, log_base_limit : str, optional
-            The columns of `Acting`, which a promise with a confidence needs with a mixture.
-        safe_share : float, optional
-            The share of rows that the safe policy produced.
-        max_ratio : float, optional
-            A number that optimized over safe probability never exceeds.
-        reward : str, optional
-            The column of rewards; none are read unless it is named.
-        where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read; columns in the names of folders, such as
-            `day=2026-01-01`, may be used.
+            A Parquet file, a folder or a glob of them, an address in object storage, or a lazy
+            frame of an engine.
+        **columns
+            The names of columns, as in `tether.scan.scan_log`.
 
         Returns
         -------
-        LogInParts
-            The log.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the source is none of these, contexts are not stated, or it has no such column.
+        Log
+            The log; it has no arrays.
         """
         from tether.scan import scan_log
 
-        return scan_log(
-            source,
-            context=context,
-            loss=loss,
-            scores=(log_safe, log_optimized, log_mix),
-            tables=(log_safe_all, log_optimized_all, log_mix_all),
-            draws=(safe_draws, optimized_draws),
-            acting=(log_logged, log_base_limit),
-            safe_share=safe_share,
-            max_ratio=max_ratio,
-            reward=reward,
-            where=where,
-        )
+        return scan_log(source, **columns)
+
+    def _column(self, name: str) -> Any:
+        return self.rows.columns.get(name)
+
+    @property
+    def loss(self) -> dict[str, Floats]:
+        """The losses by name."""
+        return {name: self.rows.columns[f"loss/{name}"] for name in self.loss_names}
+
+    @property
+    def log_safe(self) -> Floats:
+        """The log-probability of each action under the safe policy."""
+        return np.asarray(self._column("log_safe"))
+
+    @property
+    def log_optimized(self) -> Floats:
+        """The log-probability of each action under the optimized policy."""
+        return np.asarray(self._column("log_optimized"))
+
+    @property
+    def log_mix(self) -> Floats | None:
+        """The log-density of the mixture that produced the rows, if it was not the safe policy."""
+        found: Floats | None = self._column("log_mix")
+        return found
+
+    @property
+    def reward(self) -> Floats | None:
+        """What each action brought."""
+        found: Floats | None = self._column("reward")
+        return found
+
+    @property
+    def log_safe_all(self) -> Floats | None:
+        """The safe policy's log-probabilities of all actions (rows × actions)."""
+        found: Floats | None = self._column("log_safe_all")
+        return found
+
+    @property
+    def log_optimized_all(self) -> Floats | None:
+        """The optimized policy's log-probabilities of all actions."""
+        found: Floats | None = self._column("log_optimized_all")
+        return found
+
+    @property
+    def log_mix_all(self) -> Floats | None:
+        """The mixture's log-probabilities of all actions."""
+        found: Floats | None = self._column("log_mix_all")
+        return found
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """The names of the losses."""
+        return tuple(name[5:] for name in self.rows.names if name.startswith("loss/"))
 
     @property
     def has_tables(self) -> bool:
         """Whether the rows list all actions."""
-        return self.log_safe_all is not None
+        return "log_safe_all" in self.rows.names
 
     @property
-    def contextual(self) -> bool:
-        """Whether the log has contexts or tables, and so one normalizing constant per context."""
-        return self.context is not None or self.log_safe_all is not None
+    def has_mixture(self) -> bool:
+        """Whether several policies produced the rows."""
+        return "log_mix" in self.rows.names
+
+    @property
+    def log_ratio(self) -> Floats:
+        """The log of optimized over safe probability of each row; −inf where it is 0."""
+        return np.asarray(self.log_optimized - self.log_safe)
+
+    @property
+    def overlap(self) -> float:
+        """How many rows the log is worth for the optimized policy as it is.
+
+        The effective sample size of the weights optimized over logged probability; 0 where the
+        optimized policy takes none of the logged actions.
+        """
+        log_weight = self.log_optimized - (self.log_safe if self.log_mix is None else self.log_mix)
+        total = np.logaddexp.reduce(log_weight)
+        if total == -np.inf:
+            return 0.0
+        return float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weight)))
 
     def __len__(self) -> int:
-        return len(self.log_safe)
+        return len(self.rows)
 
     def __repr__(self) -> str:
-        parts = [f"{len(self)} rows", f"losses {list(self.loss)}"]
-        if self.context is not None:
+        parts = [f"{len(self)} rows", f"losses {list(self.loss_names)}"]
+        if self.contextual and not self.has_tables:
             parts.append("contexts")
-        if self.log_safe_all is not None:
-            parts.append(f"{self.log_safe_all.shape[1]} actions")
-        if self.log_mix is not None:
+        if self.has_tables:
+            parts.append("tables of all actions")
+        if self.has_mixture:
             parts.append("a mixture of policies")
-        if self.reward is not None:
+        if "reward" in self.rows.names:
             parts.append("rewards")
         if self.policy_path is not None:
             parts.append(f"a path of {len(self.policy_path.log_beta)} policies")
@@ -377,6 +522,211 @@ class Log(LogOverview):
             parts.append("approximate")
         return f"Log({', '.join(parts)})"
 
-    def _refuse_probabilities(self) -> None:
-        for name in ("log_safe", "log_optimized"):
-            refuse_probabilities(name, getattr(self, name))
+    def to_frame(self) -> Columns:
+        """Return the rows of the log as columns, which `Log.from_frame` accepts.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: the losses by name (one
+            called like another column as `loss[name]`), `log_safe`, `log_optimized`, and what else
+            the log has of `context`, `reward`, `log_mix`, `max_ratio` (the same in every row) and
+            the tables, one column per action (`log_safe_all_0`, …).
+        """
+        taken = {*COLUMNS_OF_ROWS, *ACTION_TABLES, "max_ratio", "context"}
+        columns = Columns(
+            {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
+        )
+        columns |= {name: self._column(name) for name in COLUMNS_OF_ROWS if name in self.rows.names}
+        if self.context is not None:
+            columns["context"] = self.context
+        if self.max_ratio is not None:
+            columns["max_ratio"] = np.full(len(self), self.max_ratio)
+        for name in ACTION_TABLES:
+            if (table := self._column(name)) is not None:
+                columns |= {f"{name}_{i}": table[:, i] for i in range(table.shape[1])}
+        return columns
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw how the ratios of the two policies are distributed, and the mean loss along them.
+
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the mean loss; by default a new figure that shows the ratios too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.log_plot import plot_log
+
+        return plot_log(self, ax)
+
+    def _describe(self) -> Description:
+        by = "a mixture of policies" if self.has_mixture else "the safe policy"
+        headline = f"log of {len(self):,} rows, produced by {by}"
+        try:
+            losses = self.loss
+        except (AttributeError, TypeError, ValueError):  # rows in files
+            return Description(headline, facts=(("losses", ", ".join(self.loss_names)),))
+        facts = []
+        for name, each in losses.items():
+            error = f" ± {each.std(ddof=1) / np.sqrt(len(each)):.2g}" if len(each) > 1 else ""
+            limits = f"from {each.min():.4g} to {each.max():.4g}"
+            facts.append((name, f"{each.mean():.4g}{error} on average, {limits}"))
+        if self.reward is not None:
+            facts.append(("reward", f"{self.reward.mean():.4g} on average"))
+        contexts = "none" if self.context is None else f"{len(np.unique(self.context)):,} different"
+        if self.log_safe_all is not None:
+            contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
+        worth = f"{self.overlap:,.1f} of {len(self):,} rows is what the log is worth for the"
+        facts += [
+            ("contexts", contexts),
+            ("overlap", f"{worth} optimized policy as it is (effective sample size)"),
+        ]
+        approximate = [] if self.approximate is None else [self.approximate]
+        return Description(headline, facts=tuple(facts), warnings=(*approximate, *self.warnings))
+
+
+def refuse_probabilities(name: str, scores: Floats) -> None:
+    """Raise if a column of log-probabilities holds probabilities."""
+    low, high = scores.min(), scores.max()
+    if len(scores) >= MIN_ROWS_OF_PROBABILITIES and 0 <= low < high <= 1:
+        raise ValueError(
+            f"{name} must hold log-probabilities, but all its {len(scores)} values lie between 0 "
+            f"and 1 ({low:.4g} to {high:.4g}), as probabilities do: take their logarithm. If these "
+            f"are log-densities, subtract log_safe from all columns of scores: only differences "
+            f"count"
+        )
+
+
+def _named_losses(loss: Losses, rows: int) -> dict[str, Floats]:
+    """Each loss by its name, checked."""
+    columns = list(getattr(loss, "columns", ()))
+    if len(columns) > 1 and not isinstance(loss, Mapping):
+        raise ValueError(
+            f"loss is a frame with the columns {columns[:5]}: several losses are passed as a "
+            f"mapping of columns by name, dict(frame); one loss is a column"
+        )
+    named = loss if isinstance(loss, Mapping) else {"loss": loss}
+    if not named:
+        raise ValueError("loss is an empty mapping; at least one loss is needed")
+    checked: dict[str, Floats] = {}
+    for key, values in named.items():
+        if not isinstance(key, str):
+            raise TypeError(f"loss must be named by strings, got the name {key!r}")
+        name = f"loss[{key!r}]" if isinstance(loss, Mapping) else "loss"
+        checked[key] = validate.losses(name, values)
+        validate.same_length(name, checked[key], "log_safe", rows)
+    return checked
+
+
+def _checked_share(columns: Block, safe_share: float | None) -> float | None:
+    """The share of rows that the safe policy produced, compared with the mixture."""
+    if "log_mix" not in columns:
+        if safe_share is not None and validate.real("safe_share", safe_share) != 1:
+            raise ValueError(
+                f"safe_share is {safe_share!r} but without log_mix the safe policy produced "
+                f"every row; give log_mix too"
+            )
+        return 1.0
+    if safe_share is None:
+        return None
+    share = validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
+    least = columns["log_safe"] + np.log(share)
+    short = columns["log_mix"] < least - SHARE_TOLERANCE
+    if short.any():
+        row = int(np.argmax(short))
+        raise ValueError(
+            f"log_mix[{row}] is {columns['log_mix'][row]:g}, below log_safe + log(safe_share) = "
+            f"{least[row]:g}: a mixture with that share of the safe policy is at least this large"
+        )
+    return share
+
+
+def _checked_max_ratio(columns: Block, max_ratio: float | None) -> float | None:
+    """A number that no ratio exceeds, compared with the rows."""
+    if max_ratio is None:
+        return None
+    validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
+    log_ratio = columns["log_optimized"] - columns["log_safe"]
+    beyond = log_ratio > np.log(max_ratio) + SHARE_TOLERANCE
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        raise ValueError(
+            f"row {row} has the ratio exp(log_optimized - log_safe) = "
+            f"{np.exp(log_ratio[row]):.6g}, above max_ratio = {max_ratio!r} "
+            f"({int(beyond.sum())} such row(s))"
+        )
+    return float(max_ratio)
+
+
+def _check_tables(columns: Block) -> None:
+    """Refuse tables that contradict each other, or the rows."""
+    if ("log_safe_all" in columns) != ("log_optimized_all" in columns):
+        lacking = "log_optimized_all" if "log_safe_all" in columns else "log_safe_all"
+        raise ValueError(f"{lacking} is missing: give the tables of both policies, or neither")
+    tables = {name: columns[name] for name in ACTION_TABLES if name in columns}
+    if not tables:
+        return
+    if "log_safe_all" not in tables:
+        raise ValueError("log_mix_all needs log_safe_all and log_optimized_all as well")
+    if ("log_mix_all" in columns) != ("log_mix" in columns):
+        lacking = "log_mix" if "log_mix_all" in columns else "log_mix_all"
+        raise ValueError(
+            f"{lacking} is missing: with tables the mixture must be known at every action, not "
+            f"only at the actions taken"
+        )
+    shape = columns["log_safe_all"].shape
+    matches: Booleans = np.ones(shape, dtype=np.bool_)
+    for name, table in tables.items():
+        if table.shape != shape:
+            raise ValueError(f"{name} has shape {table.shape} but log_safe_all {shape}")
+        total = np.exp(table).sum(axis=1)
+        off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
+        if off.any():
+            row = int(np.argmax(off))
+            hint = "it must list every action"
+            if abs(table[row].sum() - 1) <= validate.TABLE_SUM_TOLERANCE:
+                hint = "its values look like probabilities: take their logarithm"
+            raise ValueError(
+                f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; {hint}"
+            )
+        taken = columns[name.removesuffix("_all")][:, None]
+        matches &= np.isclose(table, taken, rtol=SAME_ACTION_TOLERANCE, atol=SAME_ACTION_TOLERANCE)
+    absent = ~matches.any(axis=1)
+    if absent.any():
+        row = int(np.argmax(absent))
+        raise ValueError(
+            f"row {row} took an action with log_safe {columns['log_safe'][row]:g} and "
+            f"log_optimized {columns['log_optimized'][row]:g}: no action of its tables "
+            f"(log_safe_all, log_optimized_all) has these and its log_mix"
+        )
+
+
+def _acting_columns(acting: Acting, columns: Block) -> Block:
+    """What the rows carry of the policies that acted, checked against the rows."""
+    rows, found = len(columns["log_safe"]), {"log_logged": acting.log_logged}
+    validate.same_length("log_logged", acting.log_logged, "log_safe", rows)
+    if (table := acting.log_logged_all) is not None:
+        if "log_safe_all" not in columns:
+            raise ValueError("log_logged_all needs log_safe_all and log_optimized_all in the log")
+        if table.shape != columns["log_safe_all"].shape:
+            shape = columns["log_safe_all"].shape
+            raise ValueError(f"log_logged_all has shape {table.shape} but log_safe_all {shape}")
+        found["log_logged_all"] = table
+    if (limit := acting.log_base_limit) is not None:
+        validate.same_length("log_base_limit", limit, "log_safe", rows)
+        excess = columns["log_safe"] - acting.log_logged - limit
+        if not (excess <= SHARE_TOLERANCE).all():
+            row = int(np.argmax(~(excess <= SHARE_TOLERANCE)))
+            raise ValueError(
+                f"log_base_limit[{row}] is {limit[row]:g}, below log_safe − log_logged = "
+                f"{columns['log_safe'][row] - acting.log_logged[row]:g} of its own row"
+            )
+        found["log_base_limit"] = limit
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,12 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import frames, validate
 from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.row_indexes import check_row_indexes
+from tether._core.rows import Block, Rows
 from tether._core.types import Booleans, Floats, Frame
-from tether.control.policy_path import PolicyPath
-from tether.control.score_checks import refuse_probabilities
-
-if TYPE_CHECKING:
-    from tether.control.parts.in_parts import ProposalsInParts
+from tether.control.log import PolicyPath, refuse_probabilities
 
 SOURCES = ("safe", "optimized")
 
@@ -66,38 +63,49 @@ class Proposals:
         source: str | ArrayLike = "optimized",
         policy_path: PolicyPath | None = None,
     ) -> None:
-        columns = {"log_safe": log_safe, "log_optimized": log_optimized, "context": context}
-        check_row_indexes({**columns, "log_mix": log_mix, "source": source})
-        self.log_safe = validate.log_probabilities("log_safe", log_safe, zero=True)
-        rows = len(self.log_safe)
-        self.log_optimized = validate.log_probabilities("log_optimized", log_optimized, zero=True)
-        validate.same_length("log_optimized", self.log_optimized, "log_safe", rows)
-        self.from_safe = _from_safe(source, rows)
-        for policy, values, drew in (
-            ("safe", self.log_safe, self.from_safe),
-            ("optimized", self.log_optimized, ~self.from_safe),
-        ):
-            if (
-                policy_path is None
-                and drew.any()
-                and values.min() == -np.inf
-                and (impossible := drew & np.isneginf(values)).any()
-            ):
-                accepted = f"a finite log-probability, since the {policy} policy drew this row"
-                validate.reject(f"log_{policy}", values, impossible, accepted)
-        self._refuse_probabilities()
-        self.policy_path = policy_path
-        if policy_path is not None:
+        given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
+        check_row_indexes({**given, "context": context, "source": source})
+        columns: Block = {}
+        for name, values in given.items():
+            if values is not None:
+                columns[name] = validate.log_probabilities(name, values, zero=True)
+                rows = len(columns["log_safe"])
+                validate.same_length(name, columns[name], "log_safe", rows)
+        columns["from_safe"] = _from_safe(source, rows)
+        if policy_path is None:
+            _check_possible(columns)
+        else:
             validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
             if policy_path.drawn_at is None:
                 raise ValueError("policy_path of proposals needs drawn_at: which policy drew them")
+            columns |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
+        if columns["log_safe"].any():  # else the other column holds log ratios, often positive
+            for name in ("log_safe", "log_optimized"):
+                refuse_probabilities(name, columns[name])
+        self.policy_path = policy_path
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
-        self.log_mix: Floats | None = None
-        if log_mix is not None:
-            self.log_mix = validate.log_probabilities("log_mix", log_mix, zero=True)
-            validate.same_length("log_mix", self.log_mix, "log_safe", rows)
+        self.rows = Rows(columns)
+
+    @classmethod
+    def of_rows(cls, rows: Rows) -> Self:
+        """Make proposals of rows that lie anywhere.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows, with the columns `log_safe`, `log_optimized`, `from_safe` and perhaps
+            `log_mix`.
+
+        Returns
+        -------
+        Proposals
+            The proposals. Their arrays exist if the rows lie in memory.
+        """
+        proposals = cls.__new__(cls)
+        proposals.rows, proposals.context, proposals.policy_path = rows, None, None
+        return proposals
 
     @classmethod
     def from_frame(
@@ -159,63 +167,50 @@ class Proposals:
         )
 
     @classmethod
-    def scan(
-        cls,
-        source: Any,
-        *,
-        context: ContextColumns = UNSTATED,
-        log_safe: str = "log_safe",
-        log_optimized: str = "log_optimized",
-        log_mix: str | None = None,
-        drawn_by: str | None = None,
-        where: Any = None,
-    ) -> ProposalsInParts:
-        """Name proposals that are larger than memory, and are read in parts.
+    def scan(cls, source: Any, **columns: Any) -> Proposals:
+        """Name proposals that are larger than memory; see `tether.scan.scan_proposals`.
 
-        They go with a log of `tether.Log.scan` without contexts; the draws of a log with contexts
-        are stored beside its rows. Needs the extra `scan`.
+        They go with a log without contexts; the draws of a log with contexts are stored beside its
+        rows. Needs the extra `scan`.
 
         Parameters
         ----------
         source : path, frame, callable or tether.scan.Source
             Where the draws are, as in `tether.Log.scan`.
-        context : None
-            Must be stated to be None.
-        log_safe, log_optimized : str
-            The columns of log-probabilities.
-        log_mix : str, optional
-            The column of the mixture.
-        drawn_by : str, optional
-            The column of policies that made the draws, or "safe" or "optimized" for all draws; the
-            column `source` if there is one, else the optimized policy.
-        where : pyarrow.compute.Expression, optional
-            Which rows of Parquet files to read; columns in the names of folders, such as
-            `day=2026-01-01`, may be used.
+        **columns
+            The names of columns, as in `tether.scan.scan_proposals`.
 
         Returns
         -------
-        ProposalsInParts
-            The proposals.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the source is none of these, contexts are stated, or it has no such column.
+        Proposals
+            The proposals; they have no arrays.
         """
         from tether.scan import scan_proposals
 
-        scores = (log_safe, log_optimized, log_mix)
-        return scan_proposals(
-            source, context=context, scores=scores, drawn_by=drawn_by, where=where
-        )
+        return scan_proposals(source, **columns)
 
-    def _refuse_probabilities(self) -> None:
-        if self.log_safe.any():  # else the other column holds log ratios, often positive
-            for name in ("log_safe", "log_optimized"):
-                refuse_probabilities(name, getattr(self, name))
+    @property
+    def log_safe(self) -> Floats:
+        """The log-probability of each draw under the safe policy."""
+        return np.asarray(self.rows.columns["log_safe"])
+
+    @property
+    def log_optimized(self) -> Floats:
+        """The log-probability of each draw under the optimized policy."""
+        return np.asarray(self.rows.columns["log_optimized"])
+
+    @property
+    def from_safe(self) -> Booleans:
+        """Which draws the safe policy made."""
+        return np.asarray(self.rows.columns["from_safe"])
+
+    @property
+    def log_mix(self) -> Floats | None:
+        """The log-density of each draw under the mixture that produced the log."""
+        return self.rows.columns.get("log_mix")
 
     def __len__(self) -> int:
-        return len(self.log_safe)
+        return len(self.rows)
 
     def __repr__(self) -> str:
         if self.policy_path is not None:
@@ -223,6 +218,17 @@ class Proposals:
         safe = int(self.from_safe.sum())
         contexts = "" if self.context is None else ", with contexts"
         return f"Proposals({safe} safe and {len(self) - safe} optimized draws{contexts})"
+
+
+def _check_possible(columns: Block) -> None:
+    """Refuse a draw that the policy which made it cannot make."""
+    for policy, drew in (("safe", columns["from_safe"]), ("optimized", ~columns["from_safe"])):
+        values = columns[f"log_{policy}"]
+        if drew.any() and values.min() == -np.inf:
+            impossible = drew & np.isneginf(values)
+            if impossible.any():
+                accepted = f"a finite log-probability, since the {policy} policy drew this row"
+                validate.reject(f"log_{policy}", values, impossible, accepted)
 
 
 def _from_safe(source: str | ArrayLike, rows: int) -> Booleans:

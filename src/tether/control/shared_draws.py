@@ -6,107 +6,110 @@ average out. The condition compares P, the weighted sum over rows with a loss ab
 that over rows below it, and E[N/P] exceeds the ratio of the expectations by about the relative
 variance of P. So P ≤ N is replaced by P·g ≤ N/g with g² = 1 + var P/P² + var N/N².
 
-With a the acceptance probability of a proposal, p its mean and M draws in a group, a weight
+With a the acceptance probability of a proposal, p its mean and M draws of a row, a weight
 m·S(p) + D(p) changes by (m·S′ + D′)·dp, and dp has variance var(a)/M, common to the rows that share
-the draws; what each row would have with draws of its own is taken off. Groups are independent, so
-many contexts, or many draws in each, make g close to one.
+the draws; what each row would have with draws of its own is taken off. Rows that share draws are
+told by the draws themselves. Of many millions of rows a share of the groups is looked at, whole
+groups, chosen by their draws.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tether._core.rows import Block, Rows
 from tether._core.types import Floats
-from tether.control.densities import BudgetedDensities
+from tether.control.engine import LAST, Problem
+from tether.control.kernels import BudgetedKernel, scores
 
-if TYPE_CHECKING:
-    from tether.control.constraint import Constraint
-    from tether.control.problem import Problem
-
-
-def count_sharing(problem: Problem) -> int:
-    """How many rows do not have draws of their own, of those that their weights average over."""
-    if not isinstance(problem.densities, BudgetedDensities):
-        return 0
-    return len(problem.log) - int(np.count_nonzero(np.bincount(problem.densities.row)))
+MOST_KEPT = 1 << 20
+"""About how many rows are kept in memory to find those that share draws."""
+HASH_SEED = 7
 
 
-class SharingTerms(NamedTuple):
-    """Of each row its expected weight, how it changes with p, and the variance of p."""
+def _keys(block: Block) -> Any:
+    """A number for the draws of each row: equal for rows that share them."""
+    if "cell_safe" in block:  # dealt out in memory
+        return block["cell_safe"].astype(np.uint64)
+    drawn = np.hstack((block["draws_safe"], block["draws_optimized"])).astype(np.float64)
+    odd = np.random.default_rng(HASH_SEED).integers(0, 1 << 63, drawn.shape[1], dtype=np.uint64)
+    mixed = (np.ascontiguousarray(drawn).view(np.uint64) * (2 * odd + 1)).sum(axis=1)
+    return mixed ^ (mixed >> np.uint64(29))
 
-    weight: Floats
-    slope: Floats
-    noise: Floats
+
+def _sampled(block: Block, rows: int) -> tuple[Any, Any]:
+    """The keys of whole groups, of about a million rows, and the rows that have them."""
+    keys = _keys(block)
+    step = max(1, rows // MOST_KEPT)
+    chosen = np.flatnonzero(keys % np.uint64(step) == 0)
+    return keys[chosen], chosen
 
 
-def shared_ratio_error(problem: Problem, constraint: Constraint, log_beta: float) -> float:
-    """The factor g at one beta; 1 where no rows share draws."""
-    if not np.isfinite(log_beta) or not isinstance(problem.densities, BudgetedDensities):
+def sharing(rows: Rows) -> int:
+    """How many rows share their draws, of those that share them with the most others."""
+    count = len(rows)
+    found = rows.reduce(lambda block: {"keys": _sampled(block, count)[0]}, {"keys": "concat"})
+    keys = found["keys"]
+    return int(np.unique(keys, return_counts=True)[1].max()) if len(keys) else 1
+
+
+def shared_ratio_error(problem: Problem, log_beta: float) -> float:
+    """The factor g at one beta, the largest of any constraint; 1 where no rows share draws."""
+    kernel = problem.kernel
+    if not problem.shares_draws or not np.isfinite(log_beta):
         return 1.0
-    terms, group = sharing_terms(problem, log_beta), problem.densities.row
-    relative = 0.0
-    for side in sides_of(problem, constraint):
-        total = float((side * terms.weight).sum())
-        if total > 0:
-            moves = side * terms.slope * np.sqrt(terms.noise)
+    if not isinstance(kernel, BudgetedKernel):
+        return 1.0
+    count = len(problem.rows)
+    step = max(1, count // MOST_KEPT)
+
+    def terms(block: Block) -> dict[str, Any]:
+        weight, slope, noise = _weights_and_slopes(kernel, block, log_beta)
+        keys, chosen = _sampled(block, count)
+        sides = [_sides(each.excess(block)) for each in problem.constraints]
+        amounts = np.concatenate(sides)
+        moves = amounts * (slope * np.sqrt(noise))
+        return {"total": (amounts * weight).sum(axis=1), "keys": keys, "moves": moves[:, chosen]}
+
+    how = {"total": "sum", "keys": "concat", "moves": "concat"}
+    found = problem.rows.reduce(terms, how, 4096)
+    _, group = np.unique(found["keys"], return_inverse=True)
+    relative = np.zeros(len(found["total"]))
+    for k, (moves, total) in enumerate(zip(found["moves"], found["total"], strict=True)):
+        if total > 0 and len(moves):
             moved = np.bincount(group, moves) ** 2 - np.bincount(group, moves**2)
-            relative += float(np.maximum(moved, 0.0).sum()) / total**2
-    return float(np.sqrt(1 + relative))
+            relative[k] = step * np.maximum(moved, 0.0).sum() / total**2
+    return float(np.sqrt(1 + relative.reshape(-1, 2).sum(axis=1).max()))
 
 
-def sides_of(problem: Problem, constraint: Constraint) -> tuple[Floats, Floats]:
+def _sides(excess: Floats) -> Floats:
     """The amounts of the rows above alpha, and of those below it, both without signs."""
-    signed = constraint.signed(problem.log.loss[constraint.name])
-    return np.maximum(signed, 0.0), np.maximum(-signed, 0.0)
+    return np.array([np.maximum(excess, 0.0), np.maximum(-excess, 0.0)])
 
 
-def sharing_terms(problem: Problem, log_beta: float, top: float | None = None) -> SharingTerms:
-    """What rows with draws weigh, with weights over e^top: by default the largest."""
-    densities = problem.densities
-    assert isinstance(densities, BudgetedDensities)
-    mean, variance = _acceptance(densities, log_beta)
-    row, group, blocks = problem.draws.row, densities.row, densities.blocks
-    groups = len(blocks.group_start)
-    draws = np.diff(blocks.group_start, append=blocks.log_ratio_safe.shape[1])
-    draws *= densities.family.max_draws
-    context = np.repeat(
-        np.arange(len(blocks.context_start)), np.diff(blocks.context_start, append=groups)
-    )
-    noise = variance[context] / draws
-    tries, fallback, tries_slope, fallback_slope = expected_averages(
-        mean, densities.family.max_draws
-    )
-    base = np.broadcast_to(problem.log_base, len(problem.log))
-    log_proposed = np.minimum(problem.log_ratio, log_beta) - min(log_beta, 0.0) + base
-    if top is None:  # it cancels, and keeps squares finite
-        top = max(float(log_proposed.max()), float(base.max()))
-    proposed, base = np.exp(log_proposed - top), np.exp(base - top)
-    weight = proposed * tries[row] + base * fallback[row]
-    slope = proposed * tries_slope[row] + base * fallback_slope[row]
-    return SharingTerms(weight, slope, noise[group])
-
-
-def _acceptance(densities: BudgetedDensities, log_beta: float) -> tuple[Floats, Floats]:
-    """The mean and the variance of acceptance probabilities in each context."""
-    blocks = densities.blocks
-    accept = np.exp(densities.log_accept(log_beta))
-    first = blocks.group_start[blocks.context_start]
-    draws = np.diff(first, append=accept.shape[1]) * accept.shape[0]
-    mean = np.add.reduceat(accept.sum(axis=0), first) / draws
-    square = np.add.reduceat((accept**2).sum(axis=0), first) / draws
-    spread = np.maximum(square - mean**2, 0.0) * draws / np.maximum(draws - 1, 1)
+def _weights_and_slopes(
+    kernel: BudgetedKernel, block: Block, log_beta: float
+) -> tuple[Floats, Floats, Floats]:
+    """Of each row its expected weight, how it changes with p, and the variance of p."""
+    ratio, base = scores(block)
+    t = np.clip([log_beta], -LAST, LAST)
+    accept = 1 - kernel.rejected(*kernel.draws(block), t)[:, 0]
+    draws, mean = len(accept), accept.mean(axis=0)
     # One draw has no spread of its own: then that of a coin with the same mean.
-    return mean, np.where(draws > 1, spread, mean * (1 - mean))
+    spread = accept.var(axis=0, ddof=1) if draws > 1 else mean * (1 - mean)
+    proposed = np.exp(np.minimum(ratio, log_beta) - min(log_beta, 0.0) + base)
+    tries, fallback, tries_slope, fallback_slope = expected_averages(mean, kernel.budget)
+    weight = proposed * tries + np.exp(base) * fallback
+    return weight, proposed * tries_slope + np.exp(base) * fallback_slope, spread / draws
 
 
 def expected_averages(mean: Floats, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
     """S, D and their derivatives for proposals that are accepted with probability `mean`."""
     rejected = 1 - mean
     tries, slope = np.zeros(len(mean)), np.zeros(len(mean))
-    power = np.ones(len(mean))
-    previous = np.zeros(len(mean))
+    power, previous = np.ones(len(mean)), np.zeros(len(mean))
     for count in range(budget):
         tries += power
         slope -= count * previous

@@ -6,78 +6,106 @@ condition then change by at most max(α, B − α)·Σ w_i·|r_i − 1|, so the 
 
     ε̂ = Σ_i share_i·|r_i − 1|.
 
-The change of each row's own weight is computed where weights are known. Without contexts a weight
-of clip lacks the normalizing constant, which cancels in the condition but changes with beta. There
-the smoothness K of the family is used: r_i is at most (β̂/β̂₋ᵢ)^K or its inverse at every action.
+Without row i, the condition loses the term (l_i − α)·w_i(β). Only grid points where that can change
+the verdict are computed anew: a few around β̂.
 
-Where betas are found by a search, β̂₋ᵢ is enclosed in steps of log beta, and the largest change in
-them is taken (`tether.control.left_out`): ε̂ is then an upper bound.
+The change of each row's own weight is what is measured. Without contexts a weight of clip lacks the
+normalizing constant ψ, which cancels in the condition but changes with beta. There the quotient
+ψ(β̂)/ψ(β̂₋ᵢ) is estimated from the m draws (or rows). It lies between 1 and the quotient of betas, in
+which the share of what clip cuts decides; two standard errors of that share are at most 1/√m, so
+e^(s/√m) − 1 is added for a step of s in log beta. The change never exceeds e^(K·s) − 1, with K the
+smoothness of the family.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from tether._core.rows import Block
 from tether._core.types import Floats
-from tether.control.constraint import Constraint
-from tether.control.families import Mix
-from tether.control.left_out import largest_changes, own_changes, smooth_changes, step_points
-from tether.control.problem import Problem
-from tether.control.solvers.excess import _log_sum
-from tether.control.solvers.search import limits_without_row
+from tether.control.engine import LARGEST_LOG, LAST, ROUNDING, Search, log_of, log_sum
 
 
-def searched_instability(
-    problem: Problem, constraints: tuple[Constraint, ...], log_beta: float
-) -> float:
-    """An upper bound on ε̂ from steps that enclose the beta without each row."""
-    lo, hi = problem.search_range()
-    limits = [limits_without_row(problem, each) for each in constraints]
-    earliest, latest = (min(each[side] for each in limits) for side in (0, 1))
-    points = step_points(log_beta, earliest, latest, (lo, max(hi, latest)))
-    here, test = problem.log_weights(float(np.clip(log_beta, lo, hi)))
-    known = problem.family.smoothness
-    if known is None or not problem.normalizer_cancels:
-        changes = own_changes(problem, here)
-    else:
-        changes = smooth_changes(here, log_beta, known, problem.reach(log_beta))
-    found = largest_changes(problem, constraints, points, changes)
-    with np.errstate(over="ignore"):
-        return float(np.exp(_log_sum(found) - _log_sum(here, test)))
+def instability(found: Search, log_beta: float, log_total: float) -> float:
+    """ε̂ at the beta that was found, by one pass; `log_total` is the log of all weights there."""
+    problem, kernel, parts = found.problem, found.problem.kernel, found.parts
+    doubts = [np.logical_and(*part.doubts(problem.constraints)) for part in parts]
+    doubt = [np.flatnonzero(each.any(axis=0)) for each in doubts]
+    every = np.concatenate([part.t[which] for part, which in zip(parts, doubt, strict=True)])
+    if not len(every):
+        return 0.0
+    t, back = np.unique(every, return_inverse=True)
+    change = _Change(found, log_beta)
+
+    def without_each(block: Block) -> dict[str, Any]:
+        log_w = change.weigh(block, t)[back]
+        rows = log_w.shape[1]
+        without = np.full(rows, np.inf)
+        for c, excess in enumerate(each.excess(block) for each in problem.constraints):
+            fails = []
+            split = np.split(log_w, [len(doubt[0])])
+            for part, which, own in zip(parts, doubt, split, strict=True):
+                size = np.minimum(own - part.unit[c, which, None], LARGEST_LOG)
+                term = excess * np.exp(size)
+                fails.append(np.repeat(part.fails[c][:, None], rows, axis=1))
+                fails[-1][which] = part.value[c, which, None] - term > ROUNDING
+            without = np.minimum(without, found.log_betas(fails, log_beta))
+        moved = np.flatnonzero(without != log_beta)
+        if not len(moved):
+            return {"change": -np.inf}
+        own_block = {name: column[moved] for name, column in block.items()}
+        return {"change": log_sum(change.of(own_block, without[moved]))}
+
+    size = max(64, min(kernel.size, (1 << 22) // sum(len(part.t) for part in parts)))
+    total = problem.rows.reduce(without_each, {"change": "logsum"}, size)["change"]
+    return float(np.exp(min(total - log_total, LARGEST_LOG)))
 
 
-def smooth_instability(
-    log_beta: float, without: Floats, share: Floats, smoothness: float, reach: tuple[float, float]
-) -> float:
-    """Bound ε̂ from beta, the betas without each row, the rows' shares and the smoothness K.
+class _Change:
+    """How the weight of a row changes from one beta to others, in the unit of weights at it."""
 
-    Betas outside the reach of the policies all give the same policy as its nearest end.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        moved = np.clip(without, *reach) - np.clip(log_beta, *reach)
-        grown = np.expm1(smoothness * np.abs(np.where(np.isnan(moved), 0.0, moved)))
-        return float(np.sum(share * grown, where=share > 0))
+    def __init__(self, found: Search, log_beta: float) -> None:
+        self.problem, self.log_beta = found.problem, log_beta
+        self.kernel, self.points = self.problem.kernel, 0
+        if not self.kernel.known:
+            grid = np.concatenate([part.t for part in found.parts] + [[-LAST, LAST]])
+            self.t = np.unique(np.append(grid, np.clip(log_beta, -LAST, LAST)))
+            self.unit = self.kernel.log_unit(self.problem, self.t)
+            draws = self.problem.draws if self.problem.drawn is not None else None
+            self.points = len(self.problem.rows if draws is None else draws)
+
+    def weigh(self, block: Block, log_betas: Floats) -> Floats:
+        """Log-weights (betas × rows)."""
+        at = np.clip(log_betas, -LAST, LAST) if self.kernel.nested else log_betas
+        log_w, _, _, place = self.kernel.weigh(block, at, self.problem)
+        return np.asarray(log_w[place])
+
+    def of(self, block: Block, log_betas: Floats) -> Floats:
+        """The log of how much the weight of each row changes on the way to a beta of its own."""
+        here = self.weigh(block, np.array([self.log_beta]))[0]
+        targets, place = np.unique(log_betas, return_inverse=True)
+        there = self.weigh(block, targets)[place, np.arange(len(place))]
+        if self.kernel.known:
+            return _difference(here, there)
+        at, own = (np.clip(each, -LAST, LAST) for each in (log_betas, self.log_beta))
+        unit = self.unit[np.searchsorted(self.t, at)]
+        there = there - unit + self.unit[np.searchsorted(self.t, own)]
+        measured = _difference(here, there)
+        if self.kernel.smoothness is None:
+            return measured
+        step = self.kernel.smoothness * np.abs(at - own)
+        slack, most = (
+            here + log_of(np.expm1(np.minimum(each, LARGEST_LOG)))
+            for each in (step / np.sqrt(self.points), step)
+        )
+        return np.minimum(np.logaddexp(measured, slack), most)
 
 
-def measured_instability(problem: Problem, log_beta: float, without: Floats) -> float:
-    """Compute ε̂ from the rows' own weights: of mix, and of families along a path."""
-    if not len(problem.path_log_betas):
-        log_beta = float(np.clip(log_beta, *problem.search_range()))
-    rows, test = problem.log_weights(log_beta)
-    moved = _log_weights_at(problem, without)
-    log_total = _log_sum(rows, test)
-    with np.errstate(over="ignore"):
-        return float(np.abs(np.exp(moved - log_total) - np.exp(rows - log_total)).sum())
-
-
-def _log_weights_at(problem: Problem, log_betas: Floats) -> Floats:
-    """The log-weight of each row at a beta of its own."""
-    if isinstance(problem.family, Mix):
-        own, log = np.clip(log_betas, *problem.search_range()), problem.log
-        density = problem.family.log_density(log.log_safe, log.log_optimized, own, 0.0)
-        return np.asarray(density - problem.log_mix)
-    result = np.empty(len(log_betas))
-    for log_beta in np.unique(log_betas):  # one of the few of a path
-        own = log_betas == log_beta
-        result[own] = problem.log_weights(float(log_beta))[0][own]
-    return result
+def _difference(here: Floats, there: Floats) -> Floats:
+    """The log of |e^there − e^here|."""
+    larger, smaller = np.maximum(here, there), np.minimum(here, there)
+    possible = larger > -np.inf
+    gap = np.where(possible, smaller, 0.0) - np.where(possible, larger, 0.0)
+    return np.asarray(larger + log_of(-np.expm1(gap)))

@@ -1,0 +1,281 @@
+"""The largest safe beta, found on one fixed grid in two passes over rows.
+
+Row i has the weight w_i(β) = tethered density / density of the mixture that produced the log. With
+w the test weight, the largest that the next action may have, the calibrated risk is
+
+    R(β) = (Σ l_i·w_i + B·w) / (Σ w_i + w).
+
+Both sums are positive, and kept as logs at every beta: R is the curve of all alphas at once. Log β
+lies on one grid that is the same for every log: coarse points, and 31 fine ones between two
+neighbours. One pass finds the last coarse point before the first with R > α, a second one the last
+fine point before the first with R > α in that gap.
+
+Why this is the theorem. With the test point at the worst loss B and the largest weight, R > α on
+n + 1 points implies R > α on n of them, at every beta. So a coarse point that passes on n rows
+passes on n + 1, the gap of n + 1 is not earlier, and in the same gap the fine point is not earlier
+either: the beta of n rows is at most that of n + 1 points, at which the condition was evaluated.
+The proof uses nothing else of "every smaller beta", so that a dip between two coarse points that is
+stepped over costs nothing. The ends of the grid, ±1,000, stand for −inf and +inf.
+
+Matrices are (betas × rows) and hold log-weights up to one factor per beta, which the condition does
+not see: ψ/β for clip without contexts, whose normalizing constant ψ cancels, and 1 elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.rows import Block, Rows
+from tether._core.ties import TIE_TOLERANCE
+from tether._core.types import Booleans, Floats, Integers
+
+if TYPE_CHECKING:
+    from tether.control.families import Family
+    from tether.control.kernels import Kernel
+
+LAST = 1000.0
+"""Log betas and log ratios are at most this; the grid's ends mean −inf and +inf."""
+PARTS = 32
+"""Fine steps in a gap between coarse points."""
+NEAR = 16
+"""How many gaps on each side of beta are searched finely when a row is left out."""
+ROUNDING = 1e-12
+"""By how much, relatively, sums may differ because a row was taken off again."""
+LARGEST_LOG = 700.0
+"""Logs up to this have an exponential that is a float."""
+
+
+def _coarse_points() -> Floats:
+    """A quarter apart up to 20, then growing like a fortieth of |log β|, up to ±1,000."""
+    right = [0.0]
+    while right[-1] < LAST:
+        right.append(min(right[-1] + max(1.0, right[-1] // 10) / 4, LAST))
+    return np.array([-t for t in right[:0:-1]] + right)
+
+
+COARSE = _coarse_points()
+
+
+def fine_points(gaps: Integers, t: Floats = COARSE) -> Floats:
+    """The first point of each gap between points of t, and the 31 fine ones after it (2-d)."""
+    steps = np.diff(t)[gaps, None] * np.arange(PARTS) / PARTS
+    return np.asarray(t[gaps, None] + steps)
+
+
+def log_of(values: Any) -> Any:
+    """The log of numbers of at least 0; −inf for 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def log_sum(logs: Floats) -> float:
+    """The log of a sum of exponentials."""
+    top = float(logs.max(initial=-np.inf))
+    return top + float(np.log(np.exp(logs - top).sum())) if top > -np.inf else -np.inf
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One loss, how much of it is tolerated in expectation, and the most it can be.
+
+    Every weight may be wrong by a factor of up to g, `ratio_error`, in either direction. The
+    condition then holds for the true weights if it holds with the weights of rows with l > α and of
+    the test point multiplied by g, and those of other rows divided by it.
+    """
+
+    name: str
+    alpha: float
+    bound: float = 1.0
+    ratio_error: float = 1.0
+
+    def loss(self, block: Block) -> Floats:
+        """The losses of a block; an error if one exceeds the bound."""
+        found: Floats = block[f"loss/{self.name}"]
+        if found.max() > self.bound:
+            key = "loss" if self.name == "loss" else f"loss[{self.name!r}]"
+            advice = "; only if losses can be larger, pass a larger bound="
+            validate.reject_above_bound(key, found, self.bound, advice)
+        return found
+
+    def factors(self, block: Block) -> Floats:
+        """What weights are multiplied by: the error for losses above alpha, else its inverse."""
+        error = self.ratio_error
+        return np.where(self.loss(block) > self.alpha, error, 1 / error)
+
+    def amounts(self, block: Block) -> Floats:
+        """What a unit of weight adds to the sum of weights and to that of losses (2 × rows)."""
+        loss = self.loss(block)
+        if self.ratio_error == 1:
+            return np.stack((np.ones(len(loss)), loss))
+        factors = self.factors(block)
+        return np.stack((factors, factors * loss))
+
+    def excess(self, block: Block) -> Floats:
+        """What a unit of weight adds to the sum of losses less alpha times that of weights."""
+        weight, loss = self.amounts(block)
+        return np.asarray(loss - self.alpha * (1 + TIE_TOLERANCE) * weight)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, the family that is served and its kernel, constraints, and the test weight.
+
+    `test_weight` is "empirical", "analytic", "max_ratio" or a number that bounds all weights.
+    `draws` are fresh draws of the policies with their scores, where rows do not carry them, and
+    `front` the few of them that can be the heaviest (`tether.control.kernels.front`). `drawn` says
+    how many of them each policy made, and `foreseeing` how many of the safe and of the optimized policy
+    foresee the next action, where the test weight is the largest among draws; None where no action
+    can exceed it. Rows that share their draws are told by `shares_draws`.
+    """
+
+    rows: Rows
+    family: Family
+    kernel: Kernel
+    constraints: tuple[Constraint, ...]
+    test_weight: str | float = "empirical"
+    draws: Rows | None = None
+    front: Floats | None = None
+    drawn: Floats | None = None
+    safe_share: float = 1.0
+    max_ratio: float = np.inf
+    has_mixture: bool = False
+    foreseeing: tuple[float, float] | None = None
+    shares_draws: bool = False
+    blend: float = 0.0
+
+    @property
+    def carried(self) -> bool:
+        """Whether the test weight comes from candidates that the rows carry."""
+        return self.kernel.candidates and isinstance(self.test_weight, str)
+
+    def levels(self, t: Floats) -> Levels:
+        """The condition at increasing log betas: one pass over the rows."""
+        found = self.kernel.sums(self, t)
+        top = found["top"] if self.carried else self.kernel.log_test(self, t)
+        numbers = [(each.alpha, each.bound, each.ratio_error) for each in self.constraints]
+        alpha, bound, error = np.array(numbers).T[:, :, None]
+        weight, loss = np.moveaxis(found["sums"], 2, 0)
+        log_loss = np.logaddexp(loss, np.log(bound * error) + top)
+        log_limit = np.log(alpha * (1 + TIE_TOLERANCE))
+        log_limit = log_limit + np.logaddexp(weight, np.log(error) + top)
+        return Levels(t, log_loss, log_limit, found["most"])
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The condition at some log betas.
+
+    Logs of Σ l·w and of α·Σ w, the test point in both (constraints × betas), and of the heaviest
+    row's weight (betas). R > α where the first exceeds the second.
+    """
+
+    t: Floats
+    log_loss: Floats
+    log_limit: Floats
+    most: Floats
+
+    @cached_property
+    def unit(self) -> Floats:
+        """The larger of both."""
+        unit = np.maximum(self.log_loss, self.log_limit)
+        return np.where(np.isfinite(unit), unit, 0.0)
+
+    @cached_property
+    def value(self) -> Floats:
+        """Their difference in that unit: positive where R > α."""
+        return np.asarray(np.exp(self.log_loss - self.unit) - np.exp(self.log_limit - self.unit))
+
+    @property
+    def fails(self) -> Booleans:
+        """Where R > α (constraints × betas)."""
+        return np.asarray(self.value > 0)
+
+    def risks(self, constraint: Constraint, place: int) -> Floats:
+        """The calibrated risk of one constraint along the betas."""
+        ratio = np.exp(np.minimum(self.log_loss[place] - self.log_limit[place], LARGEST_LOG))
+        return np.asarray(np.minimum(constraint.alpha * (1 + TIE_TOLERANCE) * ratio, constraint.bound))
+
+    def doubts(self, constraints: tuple[Constraint, ...]) -> tuple[Booleans, Booleans]:
+        """Where a constraint could fail without some row, and where it could pass."""
+        heavy = np.exp(np.minimum(self.most - self.unit, LARGEST_LOG))
+        most = np.array([(c.alpha, c.bound - c.alpha) for c in constraints]).T[:, :, None]
+        below, above = most * heavy * np.array([[c.ratio_error] for c in constraints])
+        return self.value + below > -ROUNDING, self.value - above <= ROUNDING
+
+    def cut(self, constraints: tuple[Constraint, ...]) -> Levels:
+        """From the last beta that must pass to the first that must fail without any one row."""
+        could_fail, could_pass = self.doubts(constraints)
+        last = len(self.t) - 1
+        start = min(int(each.argmax()) if each.any() else last for each in could_fail) - 1
+        stop = max(last if each.all() else int((~each).argmax()) for each in could_pass) + 1
+        kept = slice(max(min(start, last - 1), 0), max(stop, 2))
+        arrays = (each[..., kept] for each in (self.t, self.log_loss, self.log_limit, self.most))
+        return Levels(*arrays)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The condition at coarse points, and at the fine points of the gaps that matter, if any.
+
+    `every` has all coarse points; the first of `parts` those at which a verdict is in doubt.
+    """
+
+    problem: Problem
+    every: Levels
+    parts: tuple[Levels, ...]
+    gaps: Integers
+
+    def log_betas(self, fails: list[Booleans], near: float = 0.0) -> Floats:
+        """From verdicts at coarse and fine points (betas × cases) to the log beta of each case.
+
+        −inf where nothing passes; in a gap without fine points, its end further from `near`.
+        """
+        t, points = self.parts[0].t, len(self.parts[0].t)
+        first = np.where(fails[0].any(axis=0), fails[0].argmax(axis=0), points)
+        gap = np.clip(first - 1, 0, max(points - 2, 0))
+        found = t[gap]
+        if len(self.parts) > 1:
+            found = np.where(found < near, found, t[gap + 1])
+            place = np.minimum(np.searchsorted(self.gaps, gap), len(self.gaps) - 1)
+            case = np.flatnonzero(self.gaps[place] == gap)
+            own = fails[1].reshape(len(self.gaps), PARTS, -1)[place[case], :, case]
+            own[:, 0] = False  # the coarse point itself, which has passed
+            step = np.where(own.any(axis=1), own.argmax(axis=1), PARTS) - 1
+            found[case] = self.parts[1].t.reshape(-1, PARTS)[place[case], step]
+        last = np.inf if self.problem.kernel.nested else t[-1]
+        return np.where(first == 0, -np.inf, np.where(first == points, last, found))
+
+    def largest(self) -> dict[str, float]:
+        """The log beta that every constraint allows by itself."""
+        return {
+            each.name: float(self.log_betas([part.fails[c][:, None] for part in self.parts])[0])
+            for c, each in enumerate(self.problem.constraints)
+        }
+
+    def curve(self, place: int) -> tuple[Floats, Floats]:
+        """Log betas, coarse and fine ones, and the calibrated risk of one constraint at them."""
+        levels = (self.every, *self.parts[1:])
+        t, order = np.unique(np.concatenate([each.t for each in levels]), return_index=True)
+        constraint = self.problem.constraints[place]
+        risks = np.concatenate([each.risks(constraint, place) for each in levels])[order]
+        return t, risks
+
+
+def search(problem: Problem) -> Search:
+    """Two passes: all coarse points, then the fine points of the gaps that matter."""
+    every = problem.levels(np.asarray(problem.kernel.coarse))
+    coarse = every.cut(problem.constraints)
+    t, fails = coarse.t, coarse.fails
+    if not problem.kernel.nested:
+        return Search(problem, every, (coarse,), np.empty(0, np.int64))
+    own = np.clip(np.where(fails.any(axis=1), fails.argmax(axis=1), len(t)) - 1, 0, len(t) - 2)
+    could_fail, could_pass = (each.any(axis=0) for each in coarse.doubts(problem.constraints))
+    around = np.arange(max(own.min() - NEAR, 0), min(own.min() + NEAR + 1, len(t) - 1))
+    gaps = np.union1d(own, around[could_fail[around + 1] & could_pass[around]])
+    fine = problem.levels(fine_points(gaps, t).ravel())
+    return Search(problem, every, (coarse, fine), gaps)

@@ -1,0 +1,616 @@
+"""What each family needs: the weights of a block of rows at several betas, and their sums.
+
+A kernel weighs a block of rows. The default sums of the condition come from that matrix; clip
+without contexts and mix have sums that cost one pass however many betas there are.
+
+- Clip without contexts: each row lies in one bin of log ρ. The sums of amounts above each grid
+  point, and of amount·ρ/β below it, follow from bins by one recurrence; ψ(β) cancels.
+- Mix is linear in β: two sums.
+- Tables of all actions: ψ(β, x) is a sum over them, exact, by the same bins in every row.
+- Budgeted clip without tables: no weight may divide by an estimate of ψ, since E[1/ψ̂] > 1/ψ. With
+  acc the acceptance probability of a proposal, its density is r·acc·E[S] + E[D]·safe, where
+  S = Σ_{k<N} Π_{j≤k}(1 − acc_j) and D = Π_{j≤N}(1 − acc_j) over N fresh proposals of the proposing
+  policy r. S and D are plain averages over stored draws, so the weight is unbiased, at any N ≥ 1.
+- A path has its own log-density at its own betas.
+- A user's own family states its kernel or its density; nothing else is known of it.
+"""
+
+from __future__ import annotations
+
+
+from dataclasses import dataclass
+from functools import reduce
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from tether._core.rows import BLOCK, Block, Rows
+from tether._core.types import Floats, Integers
+from tether.control.engine import COARSE, LARGEST_LOG, LAST, PARTS, Problem, log_of
+from tether.control.families import Family, exact_averages, limit_density
+
+NO_TOP = np.full(1, -np.inf)
+MARGIN = 100.0
+"""How far past all ratios a beta still differs from the last one that they tell apart."""
+NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
+
+Weighed = tuple[Floats, Floats, Floats, Any]
+
+
+def scores(block: Block, suffix: str = "") -> tuple[Floats, Floats]:
+    """Log ratio (optimized over safe) and log base (safe over mixture); −inf where safe is."""
+    safe, mix = block["log_safe" + suffix], block.get("log_mix" + suffix)
+    with np.errstate(invalid="ignore"):
+        ratio = block["log_optimized" + suffix] - safe
+        base = np.zeros(safe.shape) if mix is None else safe - mix
+    if safe.min() == -np.inf:
+        ratio, base = (np.where(safe > -np.inf, each, -np.inf) for each in (ratio, base))
+    most = max(ratio.max(), base.max())
+    if not most <= LAST:
+        raise ValueError(
+            f"log ratios of optimized over safe and of safe over mixture probability must be at "
+            f"most {LAST:g}, got {most:g} (log_safe, log_optimized, log_mix)"
+        )
+    return ratio, base
+
+
+class Kernel:
+    """How one family weighs rows; the default sums the condition from its matrix."""
+
+    coarse: Any = COARSE
+    nested = True
+    """Whether fine points exist between coarse ones."""
+    candidates = False
+    """Whether the rows carry the points among which the test weight is found."""
+    known = True
+    """Whether weights are complete; else one factor per beta, `log_unit`, is estimated."""
+    smoothness: float | None = None
+    """K of the family, where weights are not known."""
+    size = 1024
+    """Rows of a block."""
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """Weigh a block.
+
+        Log-weights (told betas × rows), the heaviest candidate's (betas), log draws per action
+        (told betas × rows), and the place of every beta among those that the block tells apart.
+        """
+        raise NotImplementedError
+
+    def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
+        """Sum the condition in one pass.
+
+        Logs of the sums of weights and losses (constraints × betas × 2), of the largest weight and
+        of the heaviest candidate (betas).
+        """
+
+        def kernel(block: Block) -> dict[str, Any]:
+            log_w, top, _, place = self.weigh(block, t, problem)
+            found = _log_dots(log_w, block, problem)
+            return {"sums": found["sums"][:, place], "most": found["most"][place], "top": top}
+
+        how = {"sums": "logsum", "most": "max", "top": "max"}
+        return problem.rows.reduce(kernel, how, self.size)
+
+    def log_test(self, problem: Problem, t: Floats) -> Floats:
+        """The log of the test weight at every beta, where rows do not carry its candidates."""
+        if not isinstance(problem.test_weight, str):
+            return self.log_unit(problem, t) + np.log(problem.test_weight)
+        if problem.test_weight == "empirical":
+            assert problem.draws is not None
+
+            def kernel(block: Block) -> dict[str, Any]:
+                return {"top": self.weigh(block, t, problem)[1]}
+
+            found: Floats = problem.draws.reduce(kernel, {"top": "max"}, self.size)["top"]
+            return found
+        return self.log_limit(problem, t) - np.log(problem.safe_share)
+
+    def log_limit(self, problem: Problem, t: Floats) -> Floats:
+        """The log of the largest weight of any action against the safe policy (or `max_ratio`)."""
+        raise NotImplementedError
+
+    def log_unit(self, problem: Problem, t: Floats) -> Floats:
+        """Logs of the factors that weights lack, one for each beta: 0 where weights are known."""
+        return np.zeros(len(t))
+
+
+def _log_dots(logs: Floats, block: Block, problem: Problem) -> dict[str, Any]:
+    """Logs of Σ amount·e^logs over rows, for every constraint, and the largest logs."""
+    most = logs.max(axis=1)
+    unit = np.where(most > -np.inf, most, 0.0)[:, None]
+    plain = np.exp(logs - unit)
+    dots = np.array([plain @ each.amounts(block).T for each in problem.constraints])
+    return {"sums": log_of(dots) + unit, "most": most}
+
+
+# ---- without contexts: clip by bins, mix by two sums -------------------------------------------
+
+
+class ClipKernel(Kernel):
+    """min(optimized, β·safe)/ψ(β) without contexts: each row in one bin, however many betas.
+
+    Weights are those of min(1, ρ/β)·safe/mixture, up to the factor ψ/β.
+    """
+
+    known = False
+    smoothness = 1.0
+    size = BLOCK
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """min(0, log ρ − log β) plus the base."""
+        ratio, base = scores(block)
+        log_w = base + np.minimum(ratio - t[:, None], 0.0)
+        return log_w, NO_TOP, np.zeros((1, 1)), slice(None)
+
+    def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
+        """By bins of log ρ: any number of betas costs one pass."""
+        plain = not problem.has_mixture
+
+        def kernel(block: Block) -> dict[str, Any]:
+            ratio, base = scores(block)
+            amounts = np.concatenate([each.amounts(block) for each in problem.constraints])
+            binned = clip_bins(ratio, amounts if plain else amounts * np.exp(base), t)
+            return {"bins": binned, "base": base.max(), "high": ratio.max()}
+
+        found = problem.rows.reduce(kernel, {"bins": "sum", "base": "max", "high": "max"}, BLOCK)
+        logs = log_clip_sums(found["bins"], t, found["high"])
+        sums = np.moveaxis(logs.reshape(len(t), -1, 2), 0, 1)
+        most = found["base"] + np.minimum(found["high"] - t, 0.0)
+        return {"sums": sums, "most": most}
+
+    def log_test(self, problem: Problem, t: Floats) -> Floats:
+        """The largest min(1, ρ/β)·base among the few draws that can be the heaviest."""
+        if problem.test_weight == "empirical":
+            assert problem.front is not None
+            base, rise = problem.front
+            return np.asarray(np.minimum(base, rise - t[:, None]).max(axis=1))
+        return super().log_test(problem, t)
+
+    def log_limit(self, problem: Problem, t: Floats) -> Floats:
+        """An infinite ratio has the weight 1 in the unit of these weights."""
+        return np.zeros(len(t))
+
+    def log_unit(self, problem: Problem, t: Floats) -> Floats:
+        """Log of ψ(β)/β, estimated from the draws, or else from the rows."""
+        logs = None if problem.drawn is None else log_of(problem.drawn)
+
+        def kernel(block: Block) -> dict[str, Any]:
+            ratio, base = scores(block)
+            log_share = base if logs is None else -np.logaddexp(logs[0], logs[1] + ratio)
+            amount = np.exp(np.where(ratio > -np.inf, log_share, -np.inf))
+            return {"bins": clip_bins(ratio, amount[None], t), "high": ratio.max()}
+
+        draws = problem.draws if problem.drawn is not None else None
+        source, count = (problem.rows, len(problem.rows)) if draws is None else (draws, 1)
+        found = source.reduce(kernel, {"bins": "sum", "high": "max"}, BLOCK)
+        sums = log_clip_sums(found["bins"], t, found["high"])
+        return np.asarray(sums[:, 0] - np.log(count))
+
+
+def bins(ratio: Floats, t: Floats) -> Integers:
+    """How many of the increasing log betas t are at most each ratio, by arithmetic if it can."""
+    first = max(int(np.searchsorted(t, max(ratio.min(), t[0]))) - 1, 0)
+    near = t[first : int(np.searchsorted(t, min(ratio.max(), t[-1]))) + 1]
+    steps = np.diff(near)
+    if not len(steps) or steps.max() > steps.min() * (1 + 1e-9):
+        return np.searchsorted(t, ratio, side="right")
+    place = np.floor((np.maximum(ratio, near[0] - steps[0]) - near[0]) / steps[0])
+    return np.clip(place + 1, 0, len(near)).astype(np.int64) + first
+
+
+def clip_bins(ratio: Floats, amounts: Floats, t: Floats) -> Floats:
+    """Sums of amounts, and of amount·ρ/β at the next beta, by bin (2 × bins × amounts)."""
+    place, count = bins(ratio, t), len(t) + 1
+    near = np.exp(np.minimum(ratio - np.append(t, np.inf)[place], 0.0))
+    sums = [
+        [np.bincount(place, one, count) for one in amounts],
+        [np.bincount(place, one * near, count) for one in amounts],
+    ]
+    return np.array(sums).swapaxes(1, 2)
+
+
+def clip_sums(binned: Floats, t: Floats) -> Floats:
+    """Σ amount·min(1, ρ/β) at every beta (betas × amounts), from bins."""
+    whole, near = binned
+    result = np.cumsum(whole[:0:-1], axis=0)[::-1]
+    decayed: Any = 0.0
+    for k, factor in enumerate(np.exp(-np.diff(t, prepend=t[0]))):
+        decayed = decayed * factor + near[k]
+        result[k] += decayed
+    return result
+
+
+def log_clip_sums(binned: Floats, t: Floats, high: float) -> Floats:
+    """Their logs; past the largest ratio the sums only decay, and must not underflow."""
+    last = min(int(np.searchsorted(t, high)) + 1, len(t))
+    logs = log_of(clip_sums(binned[:, : last + 1], t[:last]))
+    return np.concatenate((logs, logs[-1] - (t[last:] - t[last - 1])[:, None]))
+
+
+class MixKernel(Kernel):
+    """(safe + β·optimized)/(1 + β), with contexts or without: two sums, linear in β."""
+
+    size = BLOCK
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """The weighted average of both policies over the mixture."""
+        ratio, base = scores(block)
+        log_w = base + along(0.0, ratio, t[:, None])
+        return log_w, NO_TOP, np.zeros((1, len(base))), slice(None)
+
+    def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
+        """Linear in β: any number of betas costs one pass."""
+
+        def kernel(block: Block) -> dict[str, Any]:
+            ratio, base = scores(block)
+            return _log_dots(np.array([base, base + ratio]), block, problem)
+
+        found = problem.rows.reduce(kernel, {"sums": "logsum", "most": "max"}, BLOCK)
+        level, slope = np.moveaxis(found["sums"][:, :, None], 1, 0)
+        return {"sums": along(level, slope, t[:, None]), "most": along(*found["most"], t)}
+
+    def log_test(self, problem: Problem, t: Floats) -> Floats:
+        """The heaviest of the few draws that can be."""
+        if problem.test_weight == "empirical":
+            assert problem.front is not None
+            base, rise = problem.front
+            return np.asarray(along(base, rise, t[:, None]).max(axis=1))
+        return super().log_test(problem, t)
+
+    def log_limit(self, problem: Problem, t: Floats) -> Floats:
+        """The weight at the largest ratio that the log states."""
+        return np.asarray(along(0.0, np.log(problem.max_ratio), t))
+
+
+def along(level: Any, slope: Any, t: Any) -> Any:
+    """Log of (level + β·slope)/(1 + β), from logs."""
+    return np.logaddexp(level, slope + t) - np.logaddexp(0.0, t)
+
+
+def front(draws: Rows) -> Floats:
+    """The few draws that can be the heaviest at some beta: one pass over the draws.
+
+    Logs of safe and of optimized over mixture (2 × few). Draws are binned by ratio in steps of
+    1/128, of which all points of the grid are multiples: so the largest weight of clip is exact,
+    and that of mix at most 0.8 % too large.
+    """
+
+    def heaviest(base: Floats, rise: Floats) -> Floats:
+        if base.min() == base.max():
+            return np.array([base[:1], rise.max(keepdims=True)])
+        base, rise = base[base > -np.inf], rise[base > -np.inf]
+        cell = np.floor(np.maximum(rise - base, -LAST) * 4 * PARTS).astype(np.int64)
+        cell -= cell.min()
+        most = np.full((2, cell.max() + 1), -np.inf)
+        for each, values in zip(most, (base, rise), strict=True):
+            np.maximum.at(each, cell, values)
+        return np.asarray(most[:, most[0] > -np.inf])
+
+    def kernel(block: Block) -> dict[str, Any]:
+        ratio, base = scores(block)
+        return {"points": heaviest(base, base + ratio)}
+
+    points = heaviest(*draws.reduce(kernel, {"points": "concat"}, BLOCK)["points"])
+    if points[1].max() == -np.inf:
+        raise ValueError(NOTHING_TO_WEIGHT)
+    return points
+
+
+def count_draws(draws: Rows) -> Floats:
+    """How many draws the safe and the optimized policy made."""
+
+    def kernel(block: Block) -> dict[str, Any]:
+        safe = int(block["from_safe"].sum())
+        return {"counts": np.array([safe, len(block["from_safe"]) - safe], dtype=np.float64)}
+
+    counts: Floats = draws.reduce(kernel, {"counts": "sum"}, BLOCK)["counts"]
+    return counts
+
+
+# ---- tables of all actions ---------------------------------------------------------------------
+
+
+class TableKernel(Kernel):
+    """Clip in contexts, with tables of all actions in every row: ψ(β, x) is a sum over them.
+
+    With a budget, the safe policy acts after that many rejected proposals: c·clip + (1 − c)·safe
+    with c = 1 − (1 − p)^N and p the acceptance rate.
+    """
+
+    candidates = True
+
+    def __init__(self, budget: int | None = None) -> None:
+        self.budget = budget
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """Weights with the exact normalizing constant of every row."""
+        (ratio, base), (ratios, bases) = scores(block), scores(block, "_all")
+        near, place = told_apart(t, *ends(ratios))
+        at = near[:, None]
+        binned = table_bins(ratios, np.exp(block["log_safe_all"]), near)
+        log_psi = log_of(clip_sums(binned, near))  # of ψ/β
+        accepted = np.minimum(log_psi + np.maximum(at, 0.0), 0.0)
+        if self.budget is None:
+
+            def against_safe(ratio: Any) -> Floats:
+                return np.asarray(np.minimum(ratio - at, 0.0) - log_psi)
+
+            draws = -accepted
+        else:
+            draws, fallback = exact_averages(accepted, self.budget)
+            tries, unit = draws, np.minimum(at, 0.0)
+
+            def against_safe(ratio: Any) -> Floats:
+                return np.logaddexp(np.minimum(ratio, at) - unit + tries, fallback)
+
+        if problem.test_weight == "analytic":
+            # past all ratios the limit goes on growing with β
+            past = np.maximum(t - near[-1], 0.0) - np.log(problem.safe_share)
+            top = against_safe(np.inf).max(axis=1)[place] + past
+        elif "log_mix_all" in block:
+            each = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
+            top = reduce(np.maximum, each).max(axis=1)[place]
+        else:
+            top = against_safe(ratios.max(axis=1)).max(axis=1)[place]
+        return base + against_safe(ratio), top, draws, place
+
+
+def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
+    """As `clip_bins` for the actions of every row (2 × bins × rows)."""
+    place, (rows, _) = bins(ratios, t), ratios.shape
+    cell = (place * rows + np.arange(rows)[:, None]).ravel()
+    near = safe * np.exp(np.minimum(ratios - np.append(t, np.inf)[place], 0.0))
+    sums = [np.bincount(cell, each.ravel(), (len(t) + 1) * rows) for each in (safe, near)]
+    return np.array(sums).reshape(2, len(t) + 1, rows)
+
+
+def ends(ratio: Floats) -> tuple[float, float]:
+    """Minus the smallest finite ratio, and the largest one."""
+    low = ratio.min()
+    if low == -np.inf:
+        low = ratio.min(initial=np.inf, where=ratio > -np.inf)
+    return float(-low), float(ratio.max())
+
+
+def told_apart(t: Floats, low: float, high: float) -> tuple[Floats, Integers]:
+    """The betas that ratios in [−low, high] tell apart, and each beta's place among them."""
+    first = int(np.clip(np.searchsorted(t, -low, side="right") - 1, 0, len(t) - 1))
+    stop = int(np.clip(np.searchsorted(t, high) + 1, first + 1, len(t)))
+    near = np.clip(t[first:stop], -low - MARGIN, high + MARGIN)
+    return near, np.clip(np.arange(len(t)) - first, 0, stop - first - 1)
+
+
+# ---- stored draws ------------------------------------------------------------------------------
+
+
+class BudgetedKernel(Kernel):
+    """Clip that gives up after `budget` proposals, weighed by averages over stored draws.
+
+    Each row has log ratios of fresh draws of both policies in its context (`draws_safe` and
+    `draws_optimized`), and with a mixture their log bases. `blend` is the safe policy's share in
+    the optimized one, whose draws are then mixed draws of both.
+    """
+
+    candidates = True
+    size = 256
+
+    def __init__(self, budget: int, blend: float = 0.0) -> None:
+        if budget > MAX_BUDGET:
+            raise ValueError(
+                f"family: a budget of {budget} draws per action needs tables of all actions; with "
+                f"stored draws it is at most {MAX_BUDGET}"
+            )
+        self.budget, self.blend = budget, blend
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """Unbiased weights from the draws of every row."""
+        ratio, base = scores(block)
+        safe, optimized = self.draws(block)
+        drawn = np.hstack((safe, optimized))
+        drawn = np.where(drawn < np.inf, drawn, -np.inf)  # what safe cannot do is always rejected
+        if not drawn.max() <= LAST:
+            raise ValueError(f"draws: log ratios must be at most {LAST:g}, got {drawn.max():g}")
+        low, high = ends(np.column_stack((drawn, ratio)))
+        near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
+        tries, fallback = self.averages(safe, optimized, near)
+        unit = np.minimum(near, 0.0)[:, None]
+
+        def against_safe(ratio: Any) -> Floats:
+            return np.logaddexp(np.minimum(ratio, near[:, None]) - unit + tries, fallback)
+
+        if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
+            top = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
+            top = top - np.log(problem.safe_share)
+        elif "base_safe" in block:
+            bases = np.hstack((block["base_safe"], block["base_optimized"])).T
+            each = (b + against_safe(r) for r, b in zip(drawn.T, bases, strict=True))
+            top = reduce(np.maximum, each).max(axis=1)[place]
+        else:
+            top = against_safe(drawn.max(axis=1)).max(axis=1)[place]
+        return base + against_safe(ratio), top, tries, place
+
+    def draws(self, block: Block) -> tuple[Floats, Floats]:
+        """As many draws of each policy as whole budgets can be made of."""
+        safe, optimized = block["draws_safe"], block["draws_optimized"]
+        width = min(safe.shape[1], optimized.shape[1]) // self.budget * self.budget
+        if not width:
+            raise ValueError(few_draws(self.budget, safe.shape[1], optimized.shape[1]))
+        return safe[:, :width], optimized[:, :width]
+
+    def rejected(self, safe: Floats, optimized: Floats, t: Floats) -> Floats:
+        """The probability that each proposal is rejected (draws × betas × rows)."""
+        safe, optimized, at = safe.T[:, None], optimized.T[:, None], t[:, None]
+        below = int(np.searchsorted(t, 0.0))  # the safe policy proposes where β < 1
+        proposed = _rejected(safe, at[:below]), _rejected(at[below:], optimized)
+        found = np.concatenate(proposed, axis=1)
+        if self.blend:
+            found[:, below:] += self.blend * (_rejected(at[below:], safe) - found[:, below:])
+        return found
+
+    def averages(self, safe: Floats, optimized: Floats, t: Floats) -> tuple[Floats, Floats]:
+        """Logs of S, averaged over all orders of the proposals, and of D (betas × rows).
+
+        The average of Π(1 − acc) over all subsets of k proposals is e_k/C(N, k), with e_k the
+        elementary symmetric polynomial of the rejection probabilities.
+        """
+        rejected = self.rejected(safe, optimized, t)
+        rejected = rejected.reshape(-1, self.budget, *rejected.shape[1:])
+        sums = np.zeros((self.budget + 1, len(rejected), *rejected.shape[2:]))
+        sums[0] = 1.0
+        for j in range(self.budget):
+            sums[1 : j + 2] += rejected[:, j] * sums[: j + 1]
+        shares = [1 / comb(self.budget, k) for k in range(self.budget)]
+        tries = np.tensordot(shares, sums[:-1], 1).mean(axis=0)
+        return np.log(np.clip(tries, 1.0, self.budget)), log_of(sums[-1].mean(axis=0))
+
+
+MAX_BUDGET = 512
+"""With more than about twice as many proposals, the polynomials leave the range of floats."""
+
+
+def few_draws(budget: int, safe: int, optimized: int) -> str:
+    """Why a budget cannot be weighed."""
+    return (
+        f"proposals: a budget of {budget} draws per action needs as many fresh draws of each "
+        f"policy in every context, got {safe} of the safe policy and {optimized} of the optimized "
+        f"one (tether.make_proposals makes both)"
+    )
+
+
+def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
+    """1 − min(1, kept/limit) from logs, without an exponential of every pair where it can."""
+    finite = [each[each > -np.inf] for each in (log_kept, log_limit)]
+    if max((np.abs(each).max(initial=0.0) for each in finite)) < LARGEST_LOG / 2:
+        return np.maximum(1.0 - np.exp(log_kept) * np.exp(-log_limit), 0.0)
+    with np.errstate(invalid="ignore"):
+        gap = np.minimum(log_kept - log_limit, 0.0)
+    return np.asarray(-np.expm1(np.where(np.isnan(gap), 0.0, gap)))
+
+
+# ---- a path, and a user's own family -----------------------------------------------------------
+
+
+class PathKernel(Kernel):
+    """A family with its own log-density (`log_path`, rows × betas) at its own log betas.
+
+    After these comes +inf, the optimized policy. With draws of the policies along the path
+    (`drawn_at`), those that made draws may be chosen; the test weight at one of them is the largest
+    among the draws of its own policy and of those below it.
+    """
+
+    nested = False
+
+    def __init__(self, log_betas: Floats, levels: Integers | None = None) -> None:
+        self.every = np.append(log_betas, np.inf)
+        self.coarse = self.every if levels is None else self.every[levels]
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """The path's own densities over the mixture."""
+        table = [block[name] for name in ("log_safe", "log_path", "log_optimized")]
+        place = np.searchsorted(self.every, t, side="right")
+        log_mix = block.get("log_mix", block["log_safe"])
+        with np.errstate(invalid="ignore"):
+            log_w = np.column_stack(table).T[place] - log_mix
+        log_w = np.where(np.isnan(log_w), -np.inf, log_w)
+        if log_w.max() == np.inf:
+            raise ValueError(
+                "log_safe: a draw is an action that the policies which produced the log never "
+                "take, and the tethered policy does: its weight is infinite. The safe policy must "
+                "be able to take every action of the optimized one (absolute continuity)"
+            )
+        drawn = block.get("drawn_at", np.full(1, np.inf))
+        top = np.where(drawn <= t[:, None], log_w, -np.inf).max(axis=1)
+        return log_w, top, np.zeros((1, log_w.shape[1])), slice(None)
+
+
+class OwnKernel(Kernel):
+    """A family of which only its kernel or its density is known.
+
+    With tables ψ(β, x) is a sum over actions; without contexts it cancels. A normalized family
+    needs neither. At the ends of the grid the family is the safe and the optimized policy.
+    """
+
+    def __init__(self, family: Family, *, tables: bool) -> None:
+        self.family, self.tables = family, tables
+        self.known = family.normalized or tables
+        self.candidates = tables
+        self.smoothness = None if self.known else family.smoothness
+
+    def log_density(
+        self, safe: Floats, optimized: Floats, log_beta: float, log_psi: Floats | float
+    ) -> Floats:
+        """The density; the kernel where ψ cancels."""
+        if abs(log_beta) == LAST:
+            return limit_density(safe, optimized, log_beta)
+        return np.asarray(self.family.log_density(safe, optimized, float(log_beta), log_psi))
+
+    def log_psi(self, block: Block, log_beta: float) -> Floats | float:
+        """The log of the sum of the kernel over all actions of each row, where it is needed."""
+        if not self.tables or self.family.normalized or abs(log_beta) == LAST:
+            return 0.0
+        safe, optimized = block["log_safe_all"], block["log_optimized_all"]
+        with np.errstate(invalid="ignore"):
+            kernel = self.family.log_kernel(safe, optimized, float(log_beta))
+        logs = np.where(safe > -np.inf, kernel, -np.inf)
+        return np.asarray(np.logaddexp.reduce(logs, axis=1))
+
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """One beta after the other."""
+        log_w = np.empty((len(t), len(block["log_safe"])))
+        top = np.full(len(t), -np.inf)
+        for k, log_beta in enumerate(t):
+            log_psi = self.log_psi(block, log_beta)
+            log_w[k] = self._against_mixture(block, "", log_beta, log_psi)
+            if self.tables and problem.test_weight == "empirical":
+                psi = log_psi if isinstance(log_psi, float) else log_psi[:, None]
+                top[k] = self._against_mixture(block, "_all", log_beta, psi).max()
+            elif self.tables and problem.test_weight == "analytic":
+                limit = self._limit(log_beta, log_psi)
+                top[k] = np.max(limit) - np.log(problem.safe_share)
+        draws = np.full((1, log_w.shape[1]), np.nan)
+        return log_w, top if self.tables else log_w.max(axis=1), draws, slice(None)
+
+    def _against_mixture(
+        self, block: Block, suffix: str, log_beta: float, log_psi: Floats | float
+    ) -> Floats:
+        safe, optimized = block["log_safe" + suffix], block["log_optimized" + suffix]
+        log_mix = block.get("log_mix" + suffix, safe)
+        with np.errstate(invalid="ignore"):
+            found = self.log_density(safe, optimized, log_beta, log_psi) - log_mix
+        return np.where(safe > -np.inf, found, -np.inf)
+
+    def _limit(self, log_beta: float, log_psi: Floats | float) -> Floats:
+        """The log of the weight of an infinite ratio against the safe policy."""
+        with np.errstate(invalid="ignore"):
+            return self.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
+
+    def log_limit(self, problem: Problem, t: Floats) -> Floats:
+        """The weight of an infinite ratio, or of the largest that the log states."""
+        ratio = np.full(1, np.log(problem.max_ratio))
+        found = [self.log_density(np.zeros(1), ratio, each, 0.0)[0] for each in t]
+        return np.array(found)
+
+    def log_unit(self, problem: Problem, t: Floats) -> Floats:
+        """The log of ψ, estimated from the draws or the rows where it cancels."""
+        if self.known:
+            return np.zeros(len(t))
+        logs = None if problem.drawn is None else log_of(problem.drawn)
+
+        def kernel(block: Block) -> dict[str, Any]:
+            safe, optimized = block["log_safe"], block["log_optimized"]
+            mass = block.get("log_mix", safe)
+            if logs is not None:
+                mass = np.logaddexp(logs[0] + safe, logs[1] + optimized)
+            found = []
+            for each in t:
+                with np.errstate(invalid="ignore"):
+                    log_w = self.log_density(safe, optimized, each, 0.0) - mass
+                found.append(np.logaddexp.reduce(np.where(safe > -np.inf, log_w, -np.inf)))
+            return {"psi": np.array(found)}
+
+        draws = problem.draws if problem.drawn is not None else None
+        source, count = (problem.rows, len(problem.rows)) if draws is None else (draws, 1)
+        found: Floats = source.reduce(kernel, {"psi": "logsum"}, self.size)["psi"]
+        return np.asarray(found - np.log(count))

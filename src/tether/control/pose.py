@@ -1,0 +1,540 @@
+"""From a log, proposals, a family and a test weight to a problem, or an error where they do not fit.
+
+Which weights are known is decided here and nowhere else. A normalizing constant is exact over
+tables of all actions, and cancels for clip without contexts. Otherwise it is not known, and no
+weight may divide by an estimate of it: clip becomes budgeted clip, with as many proposals as each
+context has draws of each policy, at most 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.rows import BLOCK, Block, Rows
+from tether._core.shown import shown
+from tether._core.types import Floats, Integers
+from tether.control.engine import Constraint, Problem
+from tether.control.families import (
+    DEFAULT_BUDGET,
+    BudgetedClip,
+    Clip,
+    Family,
+    Mix,
+    PathFamily,
+    blend_scores,
+)
+from tether.control.kernels import (
+    BudgetedKernel,
+    ClipKernel,
+    Kernel,
+    MixKernel,
+    OwnKernel,
+    PathKernel,
+    TableKernel,
+    few_draws,
+    front,
+)
+from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.proposals import Proposals
+from tether.control.shared_draws import sharing
+
+T = TypeVar("T")
+
+TEST_WEIGHT_NAMES = ("empirical", "analytic")
+MAX_STANDARD_ERRORS = 6.0
+"""A normalizer more than this many standard errors above one is an error, not chance."""
+STATE_MAX_RATIO = (
+    "min_propensity in tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio "
+    "on the command line"
+)
+"""How the largest ratio is stated."""
+
+
+class Changed(Rows):
+    """Rows whose blocks are changed when they are read."""
+
+    def __init__(self, rows: Rows, change: Callable[[Block], Block]) -> None:
+        self._rows, self._change, self.names = rows, change, rows.names
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def columns(self) -> Block:
+        """All rows as one block."""
+        return self._change(self._rows.columns)
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """The changed blocks."""
+        return map(self._change, self._rows.blocks(size))
+
+    def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
+        """What a kernel returns for each changed block."""
+        return self._rows.map(partial(_after, self._change, kernel), size)
+
+
+def _after(change: Callable[[Block], Block], kernel: Callable[[Block], T], block: Block) -> T:
+    return kernel(change(block))
+
+
+def pose(
+    log: Log,
+    proposals: Proposals | None,
+    family: Family,
+    test_weight: str | float,
+    blend: float,
+    constraints: tuple[Constraint, ...],
+) -> Problem:
+    """Combine log, proposals, family and test weight; raise if they are inconsistent."""
+    if not isinstance(log, Log):
+        raise TypeError(
+            f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
+            f"of a frame, tether.make_log of policies and actions"
+        )
+    if proposals is not None:
+        if not isinstance(proposals, Proposals):
+            raise TypeError(
+                f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise "
+                f"are passed by name, such as alpha=0.1"
+            )
+        _check_proposals(log, proposals)
+    if isinstance(family, PathFamily):
+        return _pose_path(log, proposals, family, test_weight, constraints)
+    stored = "draws_safe" in log.rows.names
+    label = _test_weight(
+        test_weight, log, family, has_draws=proposals is not None or log.has_tables or stored
+    )
+    budgeted = isinstance(family, BudgetedClip) or (isinstance(family, Clip) and log.contextual)
+    rows, draws, foreseeing, shared = log.rows, None, None, False
+    if budgeted and not log.has_tables:
+        rows, budget, foreseeing, shared = _with_draws(log, proposals, family.max_draws)
+        family = BudgetedClip(budget)
+    elif proposals is not None:
+        draws = proposals.rows
+        match = _match(log, proposals)
+        foreseeing = match.foreseeing
+        _check_normalizer(proposals, match)
+    if _has_zeros(family, rows, draws):
+        change = partial(_blended, blend)
+        rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
+    else:
+        blend = 0.0
+    kernel = _kernel(log, family, blend)
+    drawn = None if draws is None or proposals is None else _counts(proposals.rows)
+    if isinstance(kernel, MixKernel) and log.has_tables:
+        draws = Changed(rows, _flat)
+    if not isinstance(kernel, TableKernel):
+        _check_support(family, rows, draws)
+    first = None
+    if label == "empirical" and draws is not None and isinstance(kernel, (ClipKernel, MixKernel)):
+        first = front(draws)
+        if log.safe_share is not None and first[0].max() > SHARE_TOLERANCE - np.log(log.safe_share):
+            raise ValueError(
+                f"proposals: a draw has log_mix below log_safe + log(safe_share), with safe_share "
+                f"= {log.safe_share:g}: a mixture is at least that large"
+            )
+    return Problem(
+        rows,
+        family,
+        kernel,
+        constraints,
+        label,
+        draws,
+        first,
+        drawn,
+        safe_share=log.safe_share or 1.0,
+        max_ratio=np.inf if log.max_ratio is None else log.max_ratio,
+        has_mixture=log.has_mixture,
+        foreseeing=foreseeing if label == "empirical" else None,
+        shares_draws=shared,
+        blend=blend,
+    )
+
+
+def _kernel(log: Log, family: Family, blend: float) -> Kernel:
+    """How the family weighs rows."""
+    if isinstance(family, (Clip, BudgetedClip)) and log.has_tables:
+        return TableKernel(family.max_draws)
+    if isinstance(family, BudgetedClip):
+        return BudgetedKernel(family.max_draws, blend)
+    if isinstance(family, Clip):
+        return ClipKernel()
+    if isinstance(family, Mix):
+        return MixKernel()
+    if family.normalized or log.has_tables or (not log.contextual and family.max_draws is None):
+        return OwnKernel(family, tables=log.has_tables)
+    raise ValueError(
+        f"family {family.name!r} has a normalizing constant in each context, which draws can only "
+        f"estimate, and dividing by an estimate would bias every weight: give tables of all "
+        f"actions (log_safe_all, log_optimized_all), use a tether.Shortlist, or family 'clip' or "
+        f"'mix'"
+    )
+
+
+# ---- the test weight ---------------------------------------------------------------------------
+
+
+def _test_weight(
+    test_weight: str | float, log: Log, family: Family, *, has_draws: bool
+) -> str | float:
+    """Where the weight of the next action comes from, or an error where that is not defined.
+
+    Without draws there is no largest weight among them; a clip then falls back to the analytic one.
+    """
+    if not isinstance(test_weight, str):
+        return validate.number("test_weight", test_weight, above=0, below=np.inf)
+    validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
+    if test_weight == "empirical" and has_draws:
+        return "empirical"
+    with np.errstate(invalid="ignore"):
+        limit = family.log_density(np.zeros(1), np.full(1, np.inf), 0.0, np.zeros(1))
+    bounded = bool(np.isfinite(limit).all())
+    takes_max_ratio = not bounded and family.normalized
+    if takes_max_ratio and log.max_ratio is not None:
+        _require_safe_share(log, "max_ratio")
+        return "max_ratio"
+    cancels = family.normalized or (family.clips and family.max_draws is None)
+    if test_weight == "empirical" and not (bounded and cancels):
+        draws = (
+            "proposals: fresh draws among which to find the largest weight (tether.make_proposals "
+            "makes them"
+        )
+        stated = f"the largest ratio ({STATE_MAX_RATIO}), or {draws} from both policies)"
+        raise ValueError(
+            f"test_weight 'empirical' of family {family.name!r} needs "
+            f"{stated if takes_max_ratio else f'{draws})'}"
+        )
+    if not bounded:
+        raise ValueError(
+            f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
+            f"have no bound; use 'empirical' with proposals, or a number"
+            + (f"; or state the largest ratio: {STATE_MAX_RATIO}" if takes_max_ratio else "")
+        )
+    _require_safe_share(log, "analytic")
+    return "analytic"
+
+
+def _require_safe_share(log: Log, name: str) -> None:
+    if log.safe_share is None:
+        raise ValueError(
+            f"test_weight {name!r} needs safe_share in the log: the share of rows that the "
+            f"safe policy produced, since log_mix is given"
+        )
+
+
+# ---- draws -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Which context each row and each draw is in; one context for all where there are none."""
+
+    row: Integers
+    draw: Integers
+    rows: Integers
+    """How many rows each context has."""
+    counts: Integers
+    """How many draws of the safe (first) and the optimized policy each context has."""
+    total: int
+    """How many rows there are."""
+
+    @property
+    def foreseeing(self) -> tuple[float, float]:
+        """How many draws of each policy the next action is foreseen by.
+
+        With m_x draws in a context that has a share p_x of the rows, the smallest m_x/p_x.
+        """
+        used = self.rows > 0
+        safe, optimized = (self.counts[:, used] / self.rows[used]).min(axis=1) * self.total
+        return float(safe), float(optimized)
+
+
+def _match(log: Log, proposals: Proposals) -> _Match:
+    """The contexts of rows and draws; an error if a context of the log has no draws."""
+    if log.context is None or proposals.context is None:
+        if log.contextual or proposals.context is not None:
+            present, lacking = ("log", "proposals") if log.contextual else ("proposals", "log")
+            raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
+        none, counts = np.zeros(1, np.int64), _counts(proposals.rows)
+        return _Match(none, none, np.array([len(log)]), counts[:, None].astype(int), len(log))
+    if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
+        raise TypeError(
+            f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
+            f"proposals: labels must have the same type to be matched"
+        )
+    known, draw = np.unique(proposals.context, return_inverse=True)
+    row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
+    absent = known[row] != log.context
+    if absent.any():
+        first = log.context[np.argmax(absent)]
+        raise ValueError(
+            f"proposals has no draw in context {first!s} of the log "
+            f"({len(np.unique(log.context[absent]))} such context(s))"
+        )
+    from_safe, size = proposals.from_safe, len(known)
+    counts = np.array([np.bincount(draw[each], minlength=size) for each in (from_safe, ~from_safe)])
+    return _Match(row, draw, np.bincount(row, minlength=size), counts, len(log))
+
+
+def _counts(draws: Rows) -> Floats:
+    """How many draws the safe and the optimized policy made."""
+
+    def kernel(block: Block) -> dict[str, Any]:
+        safe = int(block["from_safe"].sum())
+        return {"counts": np.array([safe, len(block["from_safe"]) - safe], dtype=np.float64)}
+
+    counts: Floats = draws.reduce(kernel, {"counts": "sum"})["counts"]
+    return counts
+
+
+def _with_draws(
+    log: Log, proposals: Proposals | None, budget: int | None
+) -> tuple[Rows, int, tuple[float, float], bool]:
+    """Rows that carry the draws of their contexts, the budget, and how the draws are shared.
+
+    In memory a context deals its draws out to its rows, in sets of the budget: every row has as
+    many sets of its own as there are for all, and where there are fewer sets than rows, rows share
+    them evenly. The draws are gathered block by block.
+    """
+    if "draws_safe" in log.rows.names:
+        if proposals is not None:
+            raise ValueError("proposals are not needed: the rows have draws of their own")
+        block = next(iter(log.rows.blocks(1)))
+        safe, optimized = block["draws_safe"].shape[1], block["draws_optimized"].shape[1]
+        budget = min(safe, optimized, DEFAULT_BUDGET) if budget is None else budget
+        if min(safe, optimized) < budget:
+            raise ValueError(few_draws(budget, safe, optimized))
+        largest = sharing(log.rows)
+        per_draw = len(log) / largest
+        return log.rows, budget, (safe * per_draw, optimized * per_draw), largest > 1
+    if proposals is None:
+        why = ""
+        if log.probes is not None and not log.has_tables:
+            why = "; a log with propensities only can use family 'mix'"
+        raise ValueError(
+            f"the log has contexts, so proposals are needed: draws of both policies in each "
+            f"context (or log_safe_all and log_optimized_all for a finite action set{why})"
+        )
+    match = _match(log, proposals)
+    _check_normalizer(proposals, match)
+    fewest = match.counts[:, match.rows > 0].min(axis=0)
+    budget = int(np.clip(fewest.min(), 1, DEFAULT_BUDGET)) if budget is None else budget
+    if fewest.min() < budget:
+        short = np.flatnonzero(match.rows > 0)[fewest.argmin()]
+        raise ValueError(few_draws(budget, *match.counts[:, short]))
+    sets = match.counts.min(axis=0) // budget
+    own = max(1, int((sets[match.rows > 0] // match.rows[match.rows > 0]).min()))
+    groups = np.clip(sets // own, 1, np.maximum(match.rows, 1))
+    context = np.broadcast_to(match.row, len(log))
+    order = np.argsort(context, kind="stable")
+    rank = np.empty(len(log), dtype=np.int64)
+    rank[order] = np.arange(len(log)) - np.repeat(np.cumsum(match.rows) - match.rows, match.rows)
+    group = rank % groups[context]
+    draw = np.broadcast_to(match.draw, len(proposals))
+    columns = {**log.rows.columns}
+    tables: dict[str, Floats] = {}
+    possible, base = proposals.log_safe > -np.inf, None
+    with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
+        ratio = np.where(possible, proposals.log_optimized - proposals.log_safe, np.inf)
+        if proposals.log_mix is not None:
+            base = np.where(possible, proposals.log_safe - proposals.log_mix, -np.inf)
+    for k, name in enumerate(("safe", "optimized")):
+        chosen = np.flatnonzero(proposals.from_safe if name == "safe" else ~proposals.from_safe)
+        chosen = chosen[np.argsort(draw[chosen], kind="stable")]
+        start = np.cumsum(match.counts[k]) - match.counts[k]
+        columns[f"cell_{name}"] = start[context] + group * own * budget
+        tables[f"draws_{name}"] = ratio[chosen]
+        if base is not None:
+            tables[f"base_{name}"] = base[chosen]
+    dealt = Changed(Rows(columns), partial(_dealt, tables, own * budget))
+    return dealt, budget, match.foreseeing, bool((groups < match.rows).any())
+
+
+def _dealt(tables: dict[str, Floats], width: int, block: Block) -> Block:
+    """The rows of a block with the draws of their cells."""
+    found = {name: column for name, column in block.items() if name != "cell_optimized"}
+    for name, table in tables.items():
+        cell = block["cell_" + name.rpartition("_")[2]]
+        found[name] = table[cell[:, None] + np.arange(width)]
+    return found
+
+
+# ---- blends and checks -------------------------------------------------------------------------
+
+
+def _has_zeros(family: Family, rows: Rows, draws: Rows | None) -> bool:
+    """Whether the optimized policy never takes some action, and the family keeps such zeros."""
+    if family.normalized:
+        return False
+    if family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] > -np.inf:
+        return False
+
+    def kernel(block: Block) -> dict[str, Any]:
+        found = False
+        for end in ("", "_all"):
+            if (optimized := block.get("log_optimized" + end)) is None:
+                continue
+            if optimized.min() == -np.inf:
+                found |= bool(((optimized == -np.inf) & (block["log_safe" + end] > -np.inf)).any())
+        for name in ("draws_safe", "draws_optimized"):
+            found |= name in block and bool(block[name].min() == -np.inf)
+        return {"zeros": found}
+
+    sources = [rows] if draws is None else [rows, draws]
+    return any(bool(each.reduce(kernel, {"zeros": "max"})["zeros"]) for each in sources)
+
+
+def _blended(blend: float, block: Block) -> Block:
+    """A block with the blend in place of the optimized policy."""
+    found = dict(block)
+    for end in ("", "_all"):
+        if "log_optimized" + end in block:
+            scores = block["log_optimized" + end], block["log_safe" + end]
+            found["log_optimized" + end] = blend_scores(*scores, blend)
+    for name in ("draws_safe", "draws_optimized"):
+        if name in block:  # log ratios
+            found[name] = blend_scores(block[name], np.zeros(1), blend)
+    return found
+
+
+def _flat(block: Block) -> Block:
+    """Every action of the tables of a block as a row of its own."""
+    tables = (name for name in block if name.endswith("_all"))
+    return {name.removesuffix("_all"): block[name].ravel() for name in tables}
+
+
+def _check_proposals(log: Log, proposals: Proposals) -> None:
+    if log.has_tables:
+        raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
+    if log.has_mixture != ("log_mix" in proposals.rows.names):
+        present, lacking = ("log", "proposals") if log.has_mixture else ("proposals", "log")
+        raise ValueError(
+            f"the {present} has log_mix but the {lacking} has none: rows and draws need "
+            f"weights against the same mixture"
+        )
+
+
+def _check_support(family: Family, rows: Rows, draws: Rows | None) -> None:
+    """Refuse a family that acts where the safe policy never does: its weight is infinite there."""
+    reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
+    if reached[0] == -np.inf:
+        return
+
+    def kernel(block: Block) -> dict[str, Any]:
+        safe, optimized = block["log_safe"], block["log_optimized"]
+        outside = safe.min() == -np.inf and ((safe == -np.inf) & (optimized > -np.inf)).any()
+        return {"outside": bool(outside)}
+
+    if draws is not None and draws.reduce(kernel, {"outside": "max"})["outside"]:
+        raise ValueError(
+            f"family {family.name!r} needs a safe policy that can take every action of the "
+            f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict "
+            f"the optimized policy to actions of the safe one, or use family 'clip'"
+        )
+
+
+def _check_normalizer(proposals: Proposals, match: _Match) -> None:
+    """Refuse draws that do not come from the policies whose log-probabilities they carry.
+
+    The integral of the optimized density over the actions of the safe policy is at most one. An
+    estimate clearly above one means that the distribution scored is not the one sampled from.
+    """
+    counts = match.counts.astype(np.float64)
+    if not counts[0].any():
+        return  # each draw contributes optimized/(n·optimized): the estimate is 1
+    rows = proposals.rows
+    if len(match.draw) > 1:
+        n_safe, n_optimized = counts[:, match.draw]
+        rows = Rows({**rows.columns, "n_safe": n_safe, "n_optimized": n_optimized})
+
+    def kernel(block: Block) -> dict[str, Any]:
+        n_safe, n_optimized = block.get("n_safe", counts[0]), block.get("n_optimized", counts[1])
+        with np.errstate(invalid="ignore", over="ignore"):
+            ratio = np.exp(block["log_optimized"] - block["log_safe"])
+            terms = (n_safe + n_optimized) / (n_safe / ratio + n_optimized)
+        terms = np.where(np.isnan(terms), 0.0, terms)
+        return {"sums": np.array([len(terms), terms.sum(), (terms * terms).sum()])}
+
+    with np.errstate(divide="ignore"):
+        size, total, squares = rows.reduce(kernel, {"sums": "sum"})["sums"]
+    mean = total / size
+    # A few draws may agree by chance, so a standard deviation below one is not trusted.
+    error = np.sqrt(max(squares / size - mean**2, 1.0) / size)
+    if not mean <= 1 + MAX_STANDARD_ERRORS * error:
+        raise ValueError(
+            f"proposals: the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most "
+            f"1: the proposals were not drawn from the policies whose log-probabilities they carry"
+        )
+
+
+# ---- paths -------------------------------------------------------------------------------------
+
+
+def _pose_path(
+    log: Log,
+    proposals: Proposals | None,
+    family: PathFamily,
+    test_weight: str | float,
+    constraints: tuple[Constraint, ...],
+) -> Problem:
+    """The problem of a family that exists along a path of policies only.
+
+    The test weight is the largest among draws of the policies along the path: proof that the next
+    action is unforeseen with probability at most 1/(m + 1) in `tether.control.promise`.
+    """
+    if log.policy_path is None:
+        raise ValueError(
+            f"family {family.name!r} needs a policy_path in the log, the density of each action at "
+            f"several betas (tether.llm.TokenTether.make_log makes it)"
+        )
+    drawn = None if proposals is None else proposals.policy_path
+    if isinstance(test_weight, str):
+        validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
+        if test_weight == "analytic":
+            raise ValueError(
+                f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
+                f"have no bound; use 'empirical' with proposals, or a number"
+            )
+        if drawn is None:
+            raise ValueError(
+                f"test_weight {test_weight!r} of family {family.name!r} needs proposals along its "
+                f"path (tether.llm.TokenTether.make_proposals makes them)"
+            )
+    else:
+        test_weight = validate.number("test_weight", test_weight, above=0, below=np.inf)
+    for name, part in (("log", log.policy_path), ("proposals", drawn)):
+        if part is not None and part.family != family.name:
+            raise ValueError(
+                f"family is {family.name!r} but the policy_path of the {name} is {part.family!r}"
+            )
+    log_betas = log.policy_path.log_beta
+    rest: dict[str, Any] = {"has_mixture": log.has_mixture, "safe_share": log.safe_share or 1.0}
+    if drawn is None or proposals is None or not isinstance(test_weight, str):
+        return Problem(log.rows, family, PathKernel(log_betas), constraints, test_weight, **rest)
+    if not np.array_equal(drawn.log_beta, log_betas):
+        raise ValueError("the policy_path of the proposals has other betas than that of the log")
+    assert drawn.drawn_at is not None
+    every = np.append(log_betas, np.inf)
+    levels = np.flatnonzero(np.isin(every, drawn.drawn_at))
+    if not len(levels):
+        raise ValueError(
+            f"drawn_at of the proposals has none of the log betas of the path, of which one is "
+            f"chosen: draw from the policies that may be served, got {drawn.drawn_at[:5]}"
+        )
+    fewest = float(min((drawn.drawn_at == every[k]).sum() for k in levels))
+    shared = log.context is not None and (
+        proposals.context is None or bool(np.isin(proposals.context, log.context).any())
+    )
+    kernel = PathKernel(log_betas, levels)
+    return Problem(
+        *(log.rows, family, kernel, constraints, "empirical", proposals.rows),
+        foreseeing=(fewest, fewest),
+        shares_draws=shared,
+        **rest,
+    )
