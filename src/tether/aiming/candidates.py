@@ -14,7 +14,7 @@ from tether.aiming.aimed_policy import AimedPolicy
 from tether.aiming.fitted_loss import fit_loss
 from tether.aiming.tempered_policy import TemperedPolicy
 from tether.aiming.training_rows import LoggedRows
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 

@@ -18,7 +18,7 @@ from tether.aiming.candidate_simulation import (
     as_candidates,
 )
 from tether.aiming.training_rows import as_rows
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.policies.policy import as_policy
 
 MIN_ROWS_TO_CHOOSE = 40

@@ -24,11 +24,9 @@ from tether._core.shown import shown
 from tether._core.types import Floats, Integers
 from tether.aiming.loss_model import LossModel, predict_losses, predict_table
 from tether.aiming.training_rows import LoggedRows, each_loss
-from tether.control.blend import blend_scores
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
-from tether.control.families import find_family
-from tether.control.family import Family
+from tether.control.families import Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.policies.aligned_actions import align_actions
 from tether.policies.policy import as_policy, is_finite, shared_actions

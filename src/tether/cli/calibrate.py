@@ -49,7 +49,7 @@ from tether.cli.terminal import (
     show_and_save,
 )
 from tether.control import AlphaGrid
-from tether.control.blend import DEFAULT_BLEND
+from tether.control.families import DEFAULT_BLEND
 from tether.control.parts.in_parts import LogInParts
 from tether.control.score_checks import has_equal_scores
 

@@ -263,9 +263,7 @@ def _constraints(
                 f"losses on another scale, such as money, need bound=, the largest possible one"
             )
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)
-        constraints.append(
-            Constraint(name, tolerated, worst, min(factor, LARGEST_RATIO_ERROR))
-        )
+        constraints.append(Constraint(name, tolerated, worst, min(factor, LARGEST_RATIO_ERROR)))
     return tuple(constraints)
 
 
@@ -292,7 +290,9 @@ def _warnings(found: Calibration, log: Log, problem: Problem) -> Iterator[str]:
     measured = found.measured
     for each in found.losses.values():
         of = f" of {each.name!r}" if len(found.losses) > 1 else ""
-        safe = f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
+        safe = (
+            f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
+        )
         if not found.exists and each.log_beta == -np.inf:
             yield _why_none(each, of, safe)
         elif found.exists and each.terms is not None:

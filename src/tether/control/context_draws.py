@@ -17,8 +17,7 @@ import numpy as np
 
 from tether._core.blocks import map_blocks
 from tether._core.types import Booleans, Floats, Integers
-from tether.control.families import Clip
-from tether.control.family import Family
+from tether.control.families import Clip, Family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.control.score_range import ScoreRange, score_range

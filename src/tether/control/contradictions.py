@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats, Integers
-from tether.control.acting import acting_in
+from tether.control.log import acting_in
 from tether.control.refuted_log import Refutation, refute
 from tether.control.score_checks import HIGH_RATIO_WORDS, deviation_of_sums
 

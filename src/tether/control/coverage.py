@@ -45,7 +45,7 @@ import numpy as np
 
 from tether._core.averaged_bets import beyond_chance
 from tether._core.types import Floats
-from tether.control.acting import acting_in
+from tether.control.log import acting_in
 
 if TYPE_CHECKING:
     from tether.control.log import Log

@@ -35,8 +35,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.types import Booleans, Floats, Integers
-from tether.control.families import BudgetedClip, find_family
-from tether.control.family import Family
+from tether.control.families import BudgetedClip, Family, find_family
 from tether.control.proposals import Proposals
 from tether.control.shared_draws import expected_averages
 

@@ -198,7 +198,9 @@ class Levels:
     def risks(self, constraint: Constraint, place: int) -> Floats:
         """The calibrated risk of one constraint along the betas."""
         ratio = np.exp(np.minimum(self.log_loss[place] - self.log_limit[place], LARGEST_LOG))
-        return np.asarray(np.minimum(constraint.alpha * (1 + TIE_TOLERANCE) * ratio, constraint.bound))
+        return np.asarray(
+            np.minimum(constraint.alpha * (1 + TIE_TOLERANCE) * ratio, constraint.bound)
+        )
 
     def doubts(self, constraints: tuple[Constraint, ...]) -> tuple[Booleans, Booleans]:
         """Where a constraint could fail without some row, and where it could pass."""

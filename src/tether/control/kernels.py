@@ -17,8 +17,6 @@ without contexts and mix have sums that cost one pass however many betas there a
 
 from __future__ import annotations
 
-
-from dataclasses import dataclass
 from functools import reduce
 from math import comb
 from typing import Any
@@ -482,7 +480,7 @@ def few_draws(budget: int, safe: int, optimized: int) -> str:
 def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
     """1 − min(1, kept/limit) from logs, without an exponential of every pair where it can."""
     finite = [each[each > -np.inf] for each in (log_kept, log_limit)]
-    if max((np.abs(each).max(initial=0.0) for each in finite)) < LARGEST_LOG / 2:
+    if max(np.abs(each).max(initial=0.0) for each in finite) < LARGEST_LOG / 2:
         return np.maximum(1.0 - np.exp(log_kept) * np.exp(-log_limit), 0.0)
     with np.errstate(invalid="ignore"):
         gap = np.minimum(log_kept - log_limit, 0.0)

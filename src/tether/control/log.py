@@ -61,6 +61,13 @@ class Acting:
             validate.log_probabilities("log_logged_all", self.log_logged_all, ndim=2, zero=True)
 
 
+def acting_in(log: Log) -> Acting | None:
+    """Who acted in each row of a log; None where only the mixture of several policies is known."""
+    if log.acting is not None or log.has_mixture:
+        return log.acting
+    return Acting(log.log_safe, log.log_safe_all, np.zeros(len(log)))
+
+
 class PolicyPath:
     """The log-density of the tethered policy at each of several betas, for every row.
 

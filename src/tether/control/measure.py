@@ -103,7 +103,9 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         for each in constraints:
             loss, wrong = log_of(each.loss(block) / each.bound), np.log(each.factors(block))
             wanted = (log_w + wrong, log_w + wrong + loss, base, base + loss, square, square + loss)
-            found["of " + each.name] = np.array([log_sum(one) for one in (*wanted, square + 2 * loss)])
+            found["of " + each.name] = np.array(
+                [log_sum(one) for one in (*wanted, square + 2 * loss)]
+            )
             harm = log_of(np.maximum(each.excess(block), 0.0)) + log_w
             found["harm " + each.name] = harm.max()
         return {**found, **{name: log_sum(one) for name, one in logs.items()}}
@@ -128,7 +130,9 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     return Measured(
         rows,
         risks,
-        effective_sample_size=float(np.exp(2 * found["w"] - found["ww"])) if found["w"] > -np.inf else 0.0,
+        effective_sample_size=float(np.exp(2 * found["w"] - found["ww"]))
+        if found["w"] > -np.inf
+        else 0.0,
         max_weight=float(np.exp(max(found["most"], test) - total)),
         log_test=test,
         log_total=total,
@@ -139,7 +143,10 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         coverage=coverage,
         coverage_limit=limit,
         safe_means=safe,
-        harms={each.name: float(np.exp(min(found["harm " + each.name] - unit, LARGEST_LOG))) for each in constraints},
+        harms={
+            each.name: float(np.exp(min(found["harm " + each.name] - unit, LARGEST_LOG)))
+            for each in constraints
+        },
         rows_beyond_draws=int(found["beyond"]),
         heavier_rows=int(found.get("heavier", 0)),
     )

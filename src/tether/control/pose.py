@@ -192,9 +192,7 @@ def _test_weight(
     validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
     if test_weight == "empirical" and has_draws:
         return "empirical"
-    with np.errstate(invalid="ignore"):
-        limit = family.log_density(np.zeros(1), np.full(1, np.inf), 0.0, np.zeros(1))
-    bounded = bool(np.isfinite(limit).all())
+    bounded = is_bounded(family)
     takes_max_ratio = not bounded and family.normalized
     if takes_max_ratio and log.max_ratio is not None:
         _require_safe_share(log, "max_ratio")
@@ -218,6 +216,13 @@ def _test_weight(
         )
     _require_safe_share(log, "analytic")
     return "analytic"
+
+
+def is_bounded(family: Family) -> bool:
+    """Whether the ratio of tethered to safe density is bounded for every optimized policy."""
+    with np.errstate(invalid="ignore"):
+        limit = family.log_density(np.zeros(1), np.full(1, np.inf), 0.0, np.zeros(1))
+    return bool(np.isfinite(limit).all())
 
 
 def _require_safe_share(log: Log, name: str) -> None:

@@ -15,7 +15,7 @@ from tether._core.types import Floats
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import PromiseWarning
 from tether.control.calibrate import calibrate as find_beta
-from tether.control.calibration_warnings import why_not_useful
+from tether.control.calibration import why_not_useful
 from tether.learn.action_losses import action_losses
 from tether.learn.all_or_nothing import all_or_nothing
 from tether.learn.checked_features import (

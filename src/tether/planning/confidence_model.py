@@ -27,9 +27,8 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether.control.acting_weights import ActingWeights
-from tether.control.blend import DEFAULT_BLEND
-from tether.control.constraint import Constraint
-from tether.control.families import find_family
+from tether.control.engine import Constraint
+from tether.control.families import DEFAULT_BLEND, find_family
 from tether.control.high_probability import log_beta_sequence, weighted_losses
 from tether.control.problem import pose
 from tether.control.risk_betting import WeightedLosses, is_certified, spread_bets

@@ -22,8 +22,7 @@ import numpy as np
 
 from tether._core.types import Floats, Integers
 from tether.control.acting_weights import ActingWeights
-from tether.control.blend import DEFAULT_BLEND
-from tether.control.families import Clip
+from tether.control.families import DEFAULT_BLEND, Clip
 from tether.control.problem import pose
 from tether.planning.plan_model import CONDITION_TOLERANCE, PlanModel
 from tether.planning.population import TYPICAL_SHARE, Population, group_values

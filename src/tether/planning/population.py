@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from tether._core.types import Floats, Integers
-from tether.control.blend import DEFAULT_BLEND
+from tether.control.families import DEFAULT_BLEND
 
 LARGEST_PLANNED_LOG_RATIO = 600.0
 """Log ratios further from 0 than this are taken for it, so that nothing overflows."""

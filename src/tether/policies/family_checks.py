@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tether.control.family import Family
-from tether.control.policy_path import PathFamily
+from tether.control.families import Family, PathFamily
 
 
 def check_family(family: Family, sampler: str, max_draws: int) -> None:

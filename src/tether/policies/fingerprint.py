@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.control.family import Family
+from tether.control.families import Family
 
 
 def fingerprint(policy: Any) -> str | None:

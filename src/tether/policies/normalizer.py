@@ -12,7 +12,7 @@ from tether._core import policy_calls
 from tether._core.contexts import labels, length, parts, take
 from tether._core.types import Booleans, Floats
 from tether.control.context_draws import ContextDraws, check_normalizer, refuse_empty
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.sampling.policy_pair import PolicyPair
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tether._core.types import Booleans, Contexts, Integers
 from tether._core.validate import frozen
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
-from tether.sampling.sampling_info import DrawLimitError
 from tether.sampling.samplers import optimized_share_of
+from tether.sampling.sampling_info import DrawLimitError
 
 Result = TypeVar("Result")
 

@@ -20,9 +20,8 @@ from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning, PromiseWarning
-from tether.control.calibration import Calibration
-from tether.control.calibration_warnings import why_not_useful
-from tether.control.family import Family
+from tether.control.calibration import Calibration, why_not_useful
+from tether.control.families import Family
 from tether.control.scored_by import ScoredBy
 from tether.policies.fingerprint import fingerprint
 from tether.policies.policy import Policy, is_finite

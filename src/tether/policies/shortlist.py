@@ -13,7 +13,7 @@ from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Integers, Losses
 from tether.control.calibration import Calibration
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
 from tether.policies.copied_candidates import copied_warning

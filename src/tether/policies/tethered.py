@@ -14,7 +14,7 @@ from tether._core.plain_arrays import plain_column
 from tether._core.types import Actions, Contexts, Floats
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.policies.aligned_actions import align_actions
 from tether.policies.family_checks import check_family
 from tether.policies.mixture import Mixture
@@ -32,9 +32,8 @@ from tether.policies.table_policy import picked, positions
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
-from tether.sampling.samplers import SAMPLERS
+from tether.sampling.samplers import SAMPLERS, draw_tethered
 from tether.sampling.sampling_info import SamplingInfo, direct_info, exact_info
-from tether.sampling.samplers import draw_tethered
 
 NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tether._core.types import Contexts, Integers
 from tether.control.calibration import Calibration
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.policies.pick_watch import PickWatch
 from tether.policies.picker import Picker, scoring_once
 from tether.policies.shortlist_rows import ShortlistRows

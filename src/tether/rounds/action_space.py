@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tether._core.contexts import take
 from tether._core.shown import shown
 from tether._core.types import Integers
-from tether.control.family import Family
-from tether.control.policy_path import PathFamily
+from tether.control.families import Family, PathFamily
 from tether.policies.aligned_actions import in_order_of
 from tether.policies.policy import Policy, PolicyLike, as_policy
 from tether.policies.sampler import Sampler, as_named_sampler

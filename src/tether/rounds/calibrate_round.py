@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
-from tether.control.blend import blend_scores
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
-from tether.control.family import Family
+from tether.control.families import Family, blend_scores
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer, settled_marginal_normalizer

@@ -13,10 +13,7 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.types import Contexts
 from tether._core.warning_categories import DurabilityWarning
-from tether.control.blend import DEFAULT_BLEND
-from tether.control.families import find_family
-from tether.control.family import Family
-from tether.control.policy_path import PathFamily
+from tether.control.families import DEFAULT_BLEND, Family, PathFamily, find_family
 from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist
 from tether.rounds.action_space import ActionSpace, OptimizedLike

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tether._core.shown import shown
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.control.policy_path import PathFamily
+from tether.control.families import PathFamily
 from tether.control.proposals import Proposals
 from tether.policies.policy import Policy
 

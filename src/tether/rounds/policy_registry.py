@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
-from tether.control.family import Family
+from tether.control.families import Family
 from tether.policies.fingerprint import describe_family as describe_family
 from tether.policies.fingerprint import fingerprint as fingerprint
 from tether.policies.normalizer import Normalizer

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
-from tether.control.acting import Acting
-from tether.control.log import Log
+from tether.control.log import Acting, Log
 from tether.policies.table_policy import picked, positions
 from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows, Density

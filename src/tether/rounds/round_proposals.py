@@ -9,8 +9,7 @@ import numpy as np
 
 from tether._core.contexts import labels, take
 from tether._core.shown import shown
-from tether.control.family import Family
-from tether.control.proposal_blocks import DEFAULT_BUDGET
+from tether.control.families import DEFAULT_BUDGET, Family
 from tether.control.proposals import Proposals
 from tether.policies.log_from_policies import make_proposals
 from tether.policies.mixture import Mixture

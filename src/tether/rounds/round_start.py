@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
 from tether._core.types import Floats
-from tether.control.calibration import Calibration
-from tether.control.calibration_warnings import why_not_useful
+from tether.control.calibration import Calibration, why_not_useful
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer
 from tether.policies.policy import Policy

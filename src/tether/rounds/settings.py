@@ -11,9 +11,8 @@ from uuid import uuid4
 import numpy as np
 
 from tether._core import validate
-from tether.control.blend import DEFAULT_BLEND
-from tether.control.family import Family
-from tether.control.test_weight import TEST_WEIGHT_NAMES, is_bounded
+from tether.control.families import DEFAULT_BLEND, Family
+from tether.control.pose import TEST_WEIGHT_NAMES, is_bounded
 from tether.rounds.limits import limits_from_arguments
 from tether.rounds.policy_registry import check_stored_scores, describe_family
 from tether.rounds.run_settings import (

@@ -8,8 +8,7 @@ import numpy as np
 
 from tether._core import records
 from tether.control.calibration import Calibration
-from tether.control.families import BudgetedClip, Clip, Mix
-from tether.control.family import Family
+from tether.control.families import BudgetedClip, Clip, Family, Mix
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.shortlist import Shortlist

@@ -17,7 +17,7 @@ import torch
 
 from tether._core import validate
 from tether._core.types import Floats
-from tether.control.policy_path import PathFamily
+from tether.control.families import PathFamily
 
 TOKEN_FAMILIES = ("clip", "mix")
 """The families that can be applied to every token."""

@@ -10,10 +10,8 @@ from numpy.typing import ArrayLike
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.types import Actions, Contexts, Floats, Losses
-from tether.control.acting import Acting
 from tether.control.calibration import Calibration
-from tether.control.log import Log
-from tether.control.policy_path import PolicyPath
+from tether.control.log import Acting, Log, PolicyPath
 from tether.control.proposals import Proposals
 from tether.llm.local.causal_policy import CausalPolicy
 from tether.llm.local.paired_model import PairedModel
