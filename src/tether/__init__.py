@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         policies,
         release,
         report,
-        risk,
+        thresholds,
         rounds,
         sampling,
         saving,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         serve,
     )
     from tether.report.comparison import compare
-    from tether.risk import (
+    from tether.thresholds import (
         Claims,
         FalseAmongShown,
         ScoredLabels,
@@ -147,7 +147,7 @@ __all__ = [
     "progress_bars",
     "release",
     "report",
-    "risk",
+    "thresholds",
     "rounds",
     "sampling",
     "save_policy",
@@ -160,7 +160,7 @@ __all__ = [
 
 _ROOMS = (
     *("aiming", "bo", "control", "learn", "llm", "monitor", "planning", "policies", "release"),
-    *("report", "risk", "rounds", "sampling", "saving", "scan", "service", "verification"),
+    *("report", "thresholds", "rounds", "sampling", "saving", "scan", "service", "verification"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
@@ -174,9 +174,9 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
     "plan": "planning",
     "compare": "report.comparison",
-    "FalseAmongShown": "risk",
-    **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "risk"),
-    **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "risk"),
+    "FalseAmongShown": "thresholds",
+    **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "thresholds"),
+    **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "thresholds"),
     **dict.fromkeys(("Controller", "Release"), "rounds"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
     "progress_bars": "cli.progress_bars",

@@ -1,0 +1,185 @@
+"""The losses of claims and labels: what each measures, and its value after each event.
+
+A loss of claims changes only when the threshold passes one of the item's own scores. So it is
+enough to know it after each of these events, from the safest threshold on, as a function of how
+many true and false claims the threshold has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.types import Booleans, Floats, Integers
+
+LossFunction: TypeAlias = Callable[[Booleans, Booleans], float]
+FALSE_AMONG_SHOWN = "false_among_shown"
+
+LOSS_WORDS = {
+    "fdr": "mean over all items of the share of an item's shown claims that are false (0 where "
+    "nothing is shown)",
+    "any_false": "share of all items that show a false claim",
+    "miss": "mean over all items of the share of an item's true claims that are not shown (0 where "
+    "it has none)",
+    FALSE_AMONG_SHOWN: "number of false claims shown, as a share of the expected number of all "
+    "claims shown,",
+    "false_discovery": "share of selected items that are negative",
+    "false_positive": "share of negative items that are selected",
+    "false_negative": "share of positive items that are not selected",
+}
+"""What the average of each loss is.
+
+Losses of claims are averaged over all items, those that show nothing included: the share of false
+claims among all claims shown is another number, and can be larger: "false_among_shown" is about
+that one. Its loss is share + (false − share · shown) / most_claims; a mean of v ≤ share says that
+false ≤ share · shown − most_claims · (share − v) ≤ v · shown, in expectation, since an item shows
+at most most_claims.
+"""
+LABEL_LOSSES = {
+    "false_discovery": "larger",
+    "false_positive": "larger",
+    "false_negative": "smaller",
+}
+"""Rates of a yes-or-no decision, and which thresholds are safer."""
+
+
+@dataclass(frozen=True)
+class ClaimLoss:
+    """A loss of an item's claims.
+
+    Where larger thresholds are safer, claims enter as the threshold falls from +inf; where smaller
+    ones are, claims leave as it rises. `level(true, false, all_true)` is the loss once so many true
+    and false claims have done so; `before` is the loss before any. `can_fall` says that the loss of
+    an item with several claims can fall as the threshold gets bolder, whether or not that of any
+    item at hand does; `binary` that it is 0 or 1; `harmless` that it is known to be 0 at first.
+    """
+
+    name: str
+    safer: str
+    level: Callable[[Floats, Floats, Floats], Floats] | None
+    before: float = 0.0
+    can_fall: bool = False
+    binary: bool = False
+    harmless: bool = True
+    shown: FalseAmongShown | None = None
+    function: LossFunction | None = None
+
+
+@dataclass(frozen=True)
+class FalseAmongShown:
+    """The loss behind "of all the claims that are shown, at most this share is false".
+
+    The loss of an item is share + (false − share · shown) / most_claims, where both are numbers of
+    its claims that are shown. It lies in [0, 1] for items of up to `most_claims` claims, and its
+    mean is at most `share` exactly where false ≤ share · shown, all items taken together. It is not
+    monotone, so `crc` promises nothing, and `monotonized_crc` never passes, since an item that
+    shows nothing has a loss of `share` already. Pass `thresholds`, the largest of which shows
+    enough: at least most_claims · (1 − share) / share claims, and 1 / share more for each of them
+    that is false. Pass `promise=share` to `gcrc`, or `alpha=share` to `ltt`.
+
+    Parameters
+    ----------
+    share : float
+        The tolerated share of false claims among all that are shown, such as 0.1.
+    most_claims : int
+        The largest number of claims that an item can have, by a limit that is enforced.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not a number.
+    ValueError
+        If `share` is not between 0 and 1, or `most_claims` is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss = FalseAmongShown(0.1, most_claims=8)
+    >>> supported, shown = np.array([True, True, False]), np.array([True, True, True])
+    >>> round(loss(supported, shown), 4)  # 0.1 + (1 - 0.1 * 3) / 8
+    0.1875
+    """
+
+    share: float
+    most_claims: int
+
+    def __post_init__(self) -> None:
+        share = validate.number("share", self.share, above=0, below=1)
+        object.__setattr__(self, "share", share)
+        most = validate.integer("most_claims", self.most_claims, minimum=1)
+        object.__setattr__(self, "most_claims", most)
+
+    def __call__(self, supported: Booleans, kept: Booleans) -> float:
+        """Return the loss of one item, from its labels and which of its claims are shown."""
+        self.require_sizes(np.array([len(supported)]))
+        false = np.count_nonzero(kept & ~supported)
+        return float(self.level(np.asarray(np.count_nonzero(kept) - false), np.asarray(false), 0))
+
+    def level(self, true: Floats, false: Floats, all_true: object) -> Floats:
+        """Return the losses of items that show so many true and false claims."""
+        excess = false - self.share * (true + false)
+        return np.asarray(np.clip(self.share + excess / self.most_claims, 0.0, 1.0))  # rounding
+
+    def require_sizes(self, sizes: Integers, names: Any = None) -> None:
+        """Raise for an item with more claims than the loss is defined for."""
+        longest = int(np.argmax(sizes))
+        if sizes[longest] > self.most_claims:
+            named = "an item" if names is None else f"item {names[longest].item()!r}"
+            raise ValueError(
+                f"most_claims = {self.most_claims}, but {named} has {sizes[longest]} claims: name "
+                "the largest number that an item can have, and enforce it where claims are shown"
+            )
+
+    @property
+    def needed_shown(self) -> float:
+        """How many claims must be shown, none of them false, before the risk can be `share`."""
+        return round(self.most_claims * (1 - self.share) / self.share, 9)
+
+
+CLAIM_LOSSES = {
+    "fdr": ClaimLoss(
+        "fdr", "larger", lambda true, false, _: false / np.maximum(true + false, 1), can_fall=True
+    ),
+    "any_false": ClaimLoss(
+        "any_false", "larger", lambda true, false, _: np.minimum(false, 1.0), binary=True
+    ),
+    "miss": ClaimLoss(
+        "miss", "smaller", lambda true, false, all_true: true / np.maximum(all_true, 1)
+    ),
+}
+
+
+def claim_loss(loss: str | LossFunction | FalseAmongShown | None, bound: float) -> ClaimLoss:
+    """Look up a loss by name, or wrap a function `loss(supported, kept)`, called once per event.
+
+    The function receives the labels of one item's claims and which of them are kept (two boolean
+    arrays, highest scores first) and returns a number in [0, bound]. Larger thresholds count as
+    safer.
+    """
+    if loss is not None and callable(loss) and not isinstance(loss, FalseAmongShown):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        if name in LOSS_WORDS:
+            raise ValueError(
+                f"loss is a function called {name!r}, the name of a loss that comes with the "
+                "package: the promise would state that one; give the function another name"
+            )
+        return ClaimLoss(name, "larger", None, harmless=False, function=loss)
+    if isinstance(loss, FalseAmongShown):
+        chosen = ClaimLoss(
+            FALSE_AMONG_SHOWN, "larger", loss.level, loss.share, True, harmless=False, shown=loss
+        )
+    else:
+        chosen = CLAIM_LOSSES[validate.choice("loss", loss or "fdr", CLAIM_LOSSES)]
+    if bound < 1:
+        raise ValueError(f"bound must be at least 1 for {chosen.name!r}, got {bound:g}")
+    return chosen
+
+
+def in_words(statement: str, loss: str) -> str:
+    """A statement about the expected loss, with the loss in words where it is of the package."""
+    words = LOSS_WORDS.get(loss)
+    return statement if words is None else statement.replace("expected loss", f"expected {words}")

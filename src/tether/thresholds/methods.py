@@ -1,0 +1,434 @@
+"""Four methods that choose a threshold, and the soft chain.
+
+CRC, gCRC and CRC on losses made monotone differ in which sums they read and where they stop; all
+count the test item at the bound. Learn then Test promises with a probability. The soft chain
+(`gcrc` with `promise=`) holds a promise that the user names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether._core import validate
+from tether.thresholds.claims import ItemWeights, PerItem, in_item_order
+from tether.thresholds.rules import Chain, Generalized, LearnThenTest, Rule
+from tether.thresholds.select import Request, select
+from tether.thresholds.selection import Selection
+from tether.thresholds.sweep import LossInput, LossNames, PerLoss
+
+PROCEDURES = ("fixed_sequence", "bonferroni")
+P_VALUES = ("betting", "binomial", "hoeffding_bentkus")
+
+
+def gcrc(
+    losses: LossInput | dict[str, LossInput],
+    thresholds: ArrayLike | None = None,
+    *,
+    alpha: PerLoss | None = None,
+    promise: PerLoss | None = None,
+    bound: PerLoss | None = None,
+    loss: LossNames = None,
+    weights: PerItem | None = None,
+    log_weights: PerItem | None = None,
+    test_weight: float | None = None,
+    log_test_weight: float | None = None,
+    groups: PerItem | None = None,
+    minimum_group_size: int | None = None,
+    measure_stability: bool = True,
+    lipschitz: float | None = None,
+    spread: bool = False,
+    seed: int = 0,
+) -> Selection:
+    """Choose the boldest threshold such that it and every safer one have conservative risk ≤ alpha.
+
+    The conservative risk counts the test item at the bound: (Σ loss + bound) / (n + 1). Promised,
+    on average over calibration sets, for exchangeable items with losses in [0, bound]: expected
+    loss ≤ alpha + stability + existence. Stability pays for the dependence of the threshold on
+    single items: how much an item's loss rises when the item itself is left out (0 where losses are
+    monotone), or K·epsilon where K is passed. Existence pays for data on which nothing passes, so
+    that the safest threshold is served. Both are estimated from the items, without bias or too
+    large on average.
+
+    With `promise` instead of `alpha` the threshold is drawn by the soft chain, which is another
+    rule: expected loss ≤ promise, for independent items whose number was fixed beforehand, with a
+    proof and no estimated term, if the safest threshold itself costs little enough (always, where
+    it keeps nothing).
+
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
+        a sweep of any of these, or several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping, optional
+        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    promise : float, sequence or mapping, optional
+        The bound to be held, instead of `alpha`. Items must not be weighted, and small groups are
+        not pooled.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    weights : array_like or mapping, optional
+        One importance weight per item, for a known shift; only proportions matter. By item name for
+        claims whose items have names, such as those from a frame.
+    log_weights : array_like or mapping, optional
+        The logarithms of the weights, instead of `weights`.
+    test_weight : float, optional
+        An upper bound on the weight of the test item, on the scale of `weights`. By default the
+        largest of them, and then nothing is promised.
+    log_test_weight : float, optional
+        Its logarithm, on the scale of `log_weights`.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a frame.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+    measure_stability : bool, default True
+        Whether to measure the stability of the threshold, in O(N log N).
+    lipschitz : float, optional
+        K, if it is known: the stability term is then K·epsilon, with epsilon the mean move of the
+        threshold when one item is replaced.
+    spread : bool, default False
+        With `promise`, whether a threshold is drawn for each item when claims are filtered, rather
+        than once for all.
+    seed : int, default 0
+        With `promise`, what the draw is made from, together with a hash of the losses.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, both or neither of `alpha` and `promise` are passed, a loss
+        lies outside [0, bound], or an option does not go with the others.
+
+    References
+    ----------
+    "Conformal Policy Control", ICML 2026.
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.random(5000)
+    >>> claims = tether.Claims(scores, rng.random(5000) < scores, np.arange(0, 5001, 5))
+    >>> found = tether.gcrc(claims, alpha=0.1)
+    >>> bool(0.7 < found.threshold < 0.9), found.risk <= 0.1, found.monotone
+    (True, True, False)
+    >>> tether.gcrc(claims, promise=0.1).promise
+    0.1
+    """
+    validate.one_target(alpha, promise)
+    if lipschitz is not None:
+        lipschitz = validate.number("lipschitz", lipschitz, above=0, below=float("inf"))
+        if not measure_stability or promise is not None:
+            raise ValueError(f"lipschitz = {lipschitz:g} needs alpha and measure_stability=True")
+    rule: Rule = Generalized("gCRC", lipschitz=lipschitz, measured=measure_stability)
+    if promise is not None:
+        seed = validate.integer("seed", seed, minimum=0)
+        rule = Chain("soft chain", "promise", pools=False, spread=bool(spread), seed=seed)
+        if minimum_group_size is not None:
+            raise ValueError("minimum_group_size is for alpha: with promise no groups are pooled")
+    elif spread or seed:
+        raise ValueError("spread and seed are for promise: with alpha nothing is drawn")
+    shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
+    level = alpha if promise is None else promise
+    request = Request(losses, thresholds, level, bound, loss, shared)
+    return select(rule, request, groups, minimum_group_size)
+
+
+def crc(
+    losses: LossInput | dict[str, LossInput],
+    thresholds: ArrayLike | None = None,
+    *,
+    alpha: PerLoss,
+    bound: PerLoss | None = None,
+    loss: LossNames = None,
+    weights: PerItem | None = None,
+    log_weights: PerItem | None = None,
+    test_weight: float | None = None,
+    log_test_weight: float | None = None,
+    groups: PerItem | None = None,
+    minimum_group_size: int | None = None,
+) -> Selection:
+    """Choose the boldest threshold with conservative risk ≤ alpha, whether or not safer ones pass.
+
+    Promised, on average over calibration sets: expected loss ≤ alpha for exchangeable items whose
+    losses, in [0, bound], never fall as the threshold gets bolder, plus an existence term for data
+    on which nothing passes, so that the safest threshold is served. Where losses can fall, as the
+    share of false claims of an item with several claims, nothing is promised; use `gcrc` or
+    `monotonized_crc` instead.
+
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
+        a sweep of any of these, or several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    weights : array_like or mapping, optional
+        One importance weight per item, for a known shift; only proportions matter. By item name for
+        claims whose items have names, such as those from a frame.
+    log_weights : array_like or mapping, optional
+        The logarithms of the weights, instead of `weights`.
+    test_weight : float, optional
+        An upper bound on the weight of the test item, on the scale of `weights`. By default the
+        largest of them, and then nothing is promised.
+    log_test_weight : float, optional
+        Its logarithm, on the scale of `log_weights`.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a frame.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, or a loss lies outside [0, bound].
+
+    References
+    ----------
+    "Conformal Risk Control", ICLR 2024.
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> scores, labels = np.arange(100) / 100, np.arange(100) >= 40
+    >>> tether.crc(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive").threshold
+    0.33
+    """
+    shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
+    request = Request(losses, thresholds, alpha, bound, loss, shared)
+    return select(Rule("CRC", boldest=True), request, groups, minimum_group_size)
+
+
+def monotonized_crc(
+    losses: LossInput | dict[str, LossInput],
+    thresholds: ArrayLike | None = None,
+    *,
+    alpha: PerLoss,
+    bound: PerLoss | None = None,
+    loss: LossNames = None,
+    weights: PerItem | None = None,
+    log_weights: PerItem | None = None,
+    test_weight: float | None = None,
+    log_test_weight: float | None = None,
+    groups: PerItem | None = None,
+    minimum_group_size: int | None = None,
+) -> Selection:
+    """Apply CRC to each item's largest loss at any threshold at least as safe.
+
+    Promised, on average over calibration sets: expected loss ≤ alpha for exchangeable items and any
+    losses in [0, bound], plus an existence term for data on which nothing passes, so that the
+    safest threshold is served. The price is that an item counts with its largest loss so far: a
+    false claim at the top is never made up for by true ones below it.
+
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
+        a sweep of any of these, or several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    weights : array_like or mapping, optional
+        One importance weight per item, for a known shift; only proportions matter. By item name for
+        claims whose items have names, such as those from a frame.
+    log_weights : array_like or mapping, optional
+        The logarithms of the weights, instead of `weights`.
+    test_weight : float, optional
+        An upper bound on the weight of the test item, on the scale of `weights`. By default the
+        largest of them, and then nothing is promised.
+    log_test_weight : float, optional
+        Its logarithm, on the scale of `log_weights`.
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a frame.
+    minimum_group_size : int, optional
+        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
+        that no threshold could pass.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, or a loss lies outside [0, bound].
+
+    References
+    ----------
+    "Conformal Risk Control", ICLR 2024.
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> losses = np.tile([0.1, 0.3, 0.0], (99, 1))  # safest last
+    >>> tether.crc(losses, alpha=0.2).threshold, tether.monotonized_crc(losses, alpha=0.2).threshold
+    (0.0, 2.0)
+    """
+    shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
+    request = Request(losses, thresholds, alpha, bound, loss, shared)
+    return select(Rule("monotonized CRC", boldest=True, envelope=True), request, groups, minimum_group_size)
+
+
+def ltt(
+    losses: LossInput | dict[str, LossInput],
+    thresholds: ArrayLike | None = None,
+    *,
+    alpha: PerLoss,
+    bound: PerLoss | None = None,
+    loss: LossNames = None,
+    confidence: float = 0.9,
+    procedure: str = "fixed_sequence",
+    pvalue: str | None = None,
+    groups: PerItem | None = None,
+    rng: np.random.Generator | None = None,
+) -> Selection:
+    """Choose the boldest threshold that testing shows to have risk ≤ alpha (Learn then Test).
+
+    Promised: with probability at least `confidence` over the calibration items, the risk at the
+    threshold is at most alpha, for independent, identically distributed items with losses in
+    [0, bound]; where no threshold passes, nothing is promised about the safest.
+
+    Parameters
+    ----------
+    losses : array_like, Claims, ScoredLabels, Sweep or mapping
+        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
+        a sweep of any of these, or several of them by name.
+    thresholds : array_like, optional
+        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
+        the column numbers.
+    alpha : float, sequence or mapping
+        The tolerated risk, the expected loss: one for all losses, or one per loss, in order or by
+        name.
+    bound : float, sequence or mapping, optional
+        The largest possible loss, 1 by default; one for all losses, or one per loss.
+    loss : str, callable or sequence, optional
+        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
+        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
+        "false_negative"), or several of them. The first of each is the default.
+    confidence : float, default 0.9
+        The probability, over the calibration items, with which the promise holds: 1 − δ.
+    procedure : str, default "fixed_sequence"
+        How the tests are combined: "fixed_sequence" tests from the safest threshold on and stops at
+        the first failure; "bonferroni" needs thresholds chosen before seeing the data.
+    pvalue : str, optional
+        "betting" (Waudby-Smith and Ramdas; with more than 2,000 items at one fixed stake),
+        "binomial", exact for losses that are 0 or the bound, or "hoeffding_bentkus". By default
+        "binomial" for losses that are 0 or 1 by definition, such as "any_false" and a boolean
+        matrix, otherwise "betting".
+    groups : array_like or mapping, optional
+        The group of each item, for one threshold and one promise per group. By item name for claims
+        whose items have names, such as `claims.groups` of those from a frame.
+    rng : numpy.random.Generator, optional
+        Shuffles the items for "betting", whose order must not depend on the losses. By default a
+        generator with a fixed seed.
+
+    Returns
+    -------
+    Selection
+        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If an argument is out of range, a loss lies outside [0, bound], or an option does not
+        suit the losses.
+
+    References
+    ----------
+    "Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control".
+
+    "Estimating means of bounded random variables by betting".
+
+    Examples
+    --------
+    >>> import numpy as np, tether
+    >>> scores, labels = np.arange(1000) / 1000, np.arange(1000) >= 400
+    >>> found = tether.ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive")
+    >>> found.threshold, round(found.risk, 3)
+    (0.331, 0.173)
+    """
+    confidence = validate.number("confidence", confidence, above=0, below=1)
+    if rng is not None:
+        validate.generator("rng", rng)
+    rule = LearnThenTest(
+        "LTT",
+        pools=False,
+        confidence=confidence,
+        procedure=validate.choice("procedure", procedure, PROCEDURES),
+        pvalue=None if pvalue is None else validate.choice("pvalue", pvalue, P_VALUES),
+        rng=rng,
+    )
+    return select(rule, Request(losses, thresholds, alpha, bound, loss, ItemWeights()), groups)
+
+
+def _weights(losses: Any, weights: Any, logs: Any, test: Any, log_test: Any) -> ItemWeights:
+    return ItemWeights.of(
+        in_item_order("weights", weights, losses),
+        in_item_order("log_weights", logs, losses),
+        test,
+        log_test,
+    )
+
+
+def _chain(losses: Any, thresholds: Any = None, *, alpha: Any, **options: Any) -> Selection:
+    return gcrc(losses, thresholds, promise=alpha, **options)
+
+
+METHODS: dict[str, Callable[..., Selection]] = {
+    "gcrc": gcrc,
+    "chain": _chain,
+    "crc": crc,
+    "monotonized_crc": monotonized_crc,
+    "ltt": ltt,
+}
+"""The methods by name, for a user who chooses one: all of them take `alpha`."""

@@ -1,0 +1,192 @@
+"""What gCRC's promise adds to alpha: how much depends on a single item, and on whether one passes.
+
+*The gap.* In a set of items, let λ* be the threshold that they find together, and λ̂₋ᵢ the one that
+the others find while item i counts at the bound. By exchangeability the expected loss of the next
+item is that of L_i(λ̂₋ᵢ), and the mean of L_i(λ*) is at most alpha wherever λ* exists. So what must
+be added to alpha is the expected mean of L_i(λ̂₋ᵢ) − L_i(λ*). With the calibration items as the set,
+that mean is an unbiased estimate of it for one item fewer, whatever the losses; no smoothness is
+assumed. With few items one more can matter, so the calibration items are also taken as all but one
+of a set in which the other item costs nothing, or the bound, at every threshold; the largest
+counts.
+
+*Known K.* If losses are K-Lipschitz in the threshold, the term is K·epsilon, with epsilon the mean
+move of the threshold when an item is replaced by one that costs 0, or the bound, everywhere.
+
+*Existence.* Where no threshold passes, the safest is served, exactly on the data that look bad: see
+`tether._core.safe_excess`.
+
+Replacing item i by one that costs b turns the sum S into S − L_i + b. A loss is constant on each of
+its pieces, and a tree of maxima finds where S first exceeds a level from a given place on:
+O(N log N) in all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
+from tether._core.ties import TIE_TOLERANCE
+from tether._core.types import Floats, Integers
+from tether.thresholds.selection import Stability
+from tether.thresholds.sweep import Sweep
+
+
+def measurable(sweep: Sweep) -> bool:
+    """Whether items count equally, so that one can be replaced by another."""
+    return not sweep.weighted and not sweep.among_selected
+
+
+def measure(
+    sweeps: Sequence[Sweep], alphas: Sequence[float], lipschitz: float | None
+) -> list[Stability | None]:
+    """The stability of gCRC for each loss; None where it is not measured.
+
+    Several losses share a threshold, and only the gap is measured of them.
+    """
+    gaps = loss_gaps(sweeps, alphas)
+    if len(sweeps) > 1:
+        return [None if gap is None else Stability(math.nan, math.nan, gap, None) for gap in gaps]
+    if gaps[0] is None or not measurable(sweeps[0]):
+        return [None]
+    moves = threshold_moves(sweeps[0], alphas[0])
+    epsilon = float(moves.sum()) / (len(moves) + 1)  # the test item is its own replacement
+    return [Stability(epsilon, float(moves.max()), gaps[0], lipschitz)]
+
+
+def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
+    """For each loss, the mean over items of L_i(λ̂₋ᵢ) − L_i(λ*), at least 0.
+
+    None where it is not measurable: weighted items, a rate among the selected, or losses with
+    different candidates.
+    """
+    steady = [sweep.n_nonmonotone == 0 and not sweep.among_selected for sweep in sweeps]
+    if all(steady):
+        return [0.0] * len(sweeps)  # leaving an item out never makes the threshold bolder
+    first = sweeps[0]
+    same = all(
+        each.n_items == first.n_items and np.array_equal(each.thresholds, first.thresholds)
+        for each in sweeps
+    )
+    if not same or not all(map(measurable, sweeps)):
+        return [0.0 if each else None for each in steady]
+    items, gaps = np.arange(first.n_items), np.zeros(len(sweeps))
+    for scenario in range(3):
+        without, together = np.full(first.n_items, len(first.thresholds)), len(first.thresholds)
+        for sweep, alpha in zip(sweeps, alphas, strict=True):
+            limit = _limits(sweep, alpha)[scenario]
+            left_out = np.maximum(first_violations(sweep, limit, sweep.bound) - 1, 0)
+            without = np.minimum(without, _among_others(sweep, left_out))
+            together = min(together, max(_first(sweep.sums > limit) - 1, 0))
+        moved = items[without != together]
+        to, reference = without[moved], np.full(len(moved), together)
+        for k, sweep in enumerate(sweeps):
+            rises = sweep.pieces.at(moved, to) - sweep.pieces.at(moved, reference)
+            gaps[k] = max(gaps[k], float(rises.sum()) / first.n_items)
+    return list(gaps.tolist())
+
+
+def _limits(sweep: Sweep, alpha: float) -> tuple[float, float, float]:
+    """What the sum of all items may be: as a set of n, and as n of a set of n + 1.
+
+    In the latter the loss of the other item is anything from 0 to the bound.
+    """
+    as_part = alpha * (sweep.n_items + 1) * (1 + TIE_TOLERANCE)
+    return alpha * sweep.n_items * (1 + TIE_TOLERANCE), as_part, as_part - sweep.bound
+
+
+def threshold_moves(sweep: Sweep, alpha: float) -> Floats:
+    """How far gCRC's threshold moves when an item is replaced by a constant one, item by item.
+
+    The larger of the moves for b = 0 and b = bound.
+    """
+    limit = _limits(sweep, alpha)[2]
+    chosen = sweep.thresholds[max(_first(sweep.sums > limit) - 1, 0)]
+    moves = np.zeros(sweep.n_items)
+    for b in (0.0, sweep.bound):
+        moved_to = sweep.thresholds[np.maximum(first_violations(sweep, limit, b) - 1, 0)]
+        differs = moved_to != chosen  # from +inf to +inf is not a move
+        moves[differs] = np.maximum(moves[differs], np.abs(moved_to[differs] - chosen))
+    return moves
+
+
+def first_violations(sweep: Sweep, limit: float, b: float) -> Integers:
+    """The first candidate at which S − L_i + b exceeds the limit, for each item i.
+
+    Only candidates where S is within one bound of the limit can be that.
+    """
+    sums, pieces, count = sweep.sums, sweep.pieces, len(sweep.sums)
+    begin, stop = _first(sums > limit - b), _first(sums > limit - b + sweep.bound)
+    found = np.full(sweep.n_items, stop)
+    inside = np.flatnonzero((pieces.start < stop) & (pieces.end > begin))
+    start = np.maximum(pieces.start[inside] - begin, 0)
+    past = begin + first_past(sums[begin:stop], limit - b + pieces.level[inside], start)
+    hit = past < np.minimum(pieces.end[inside], stop)
+    np.minimum.at(found, pieces.owner[inside[hit]], past[hit])
+    return np.minimum(found, count)
+
+
+def _first(condition: np.ndarray) -> int:
+    """The index of the first true value; the length where there is none."""
+    return int(np.argmax(condition)) if condition.any() else len(condition)
+
+
+def _among_others(sweep: Sweep, chosen: Integers) -> Integers:
+    """The chosen candidates, moved to the next safer score that other items have as well.
+
+    Where every score is a candidate, those of an item that is left out are not.
+    """
+    if sweep.owners is None:
+        return chosen
+    items = np.arange(len(chosen))
+    while (own := sweep.owners[chosen] == items).any():  # the safest belongs to no item
+        chosen[own] -= 1
+    return chosen
+
+
+def first_past(values: Floats, level: Floats, start: Integers) -> Integers:
+    """For each level, the first index from `start` on whose value exceeds it; the length if none.
+
+    A query climbs a tree of maxima over blocks of doubling size until a block holds a value above
+    its level, then descends to the first such value; all queries run side by side.
+
+    >>> first_past(np.array([1.0, 5.0, 2.0, 7.0]), np.array([4.0, 6.0, 9.0]), np.array([2, 0, 0]))
+    array([3, 3, 4])
+    """
+    depth = max(len(values) - 1, 0).bit_length()
+    tree = [np.full(1 << depth, -np.inf)]
+    tree[0][: len(values)] = values
+    for _ in range(depth):
+        tree.append(tree[-1].reshape(-1, 2).max(axis=1))
+    node, height = start.astype(np.int64), np.full(len(level), -1)
+    for up, maxima in enumerate(tree):
+        # The second block of a pair is examined here; the first together with it, a level up.
+        odd = (height < 0) & (node < len(maxima)) & ((node & 1 == 1) | (up == depth))
+        odd[odd] = maxima[node[odd]] > level[odd]
+        height[odd] = up
+        waiting = height < 0
+        node[waiting] = (node[waiting] + 1) >> 1
+    for up in range(depth, 0, -1):
+        down = height == up
+        left = node[down] * 2
+        node[down] = left + (tree[up - 1][left] <= level[down])
+        height[down] -= 1
+    return np.where(height < 0, len(values), node)
+
+
+def safest_mean(sweep: Sweep) -> SafeMean | None:
+    """The mean loss of the safest threshold; None where the promise does not depend on it."""
+    if sweep.among_selected or sweep.harmless:
+        return None
+    assert isinstance(sweep.total, float)
+    if not sweep.weighted:
+        items = np.arange(sweep.n_items)
+        return safe_mean(sweep.pieces.at(items, np.zeros_like(items)), sweep.bound)
+    return bounded_safe_mean(
+        float(sweep.sums[0]) / sweep.total,
+        sweep.bound,
+        effective_rows=sweep.effective_sample_size,
+        test_share=sweep.test_weight / (sweep.total + sweep.test_weight),
+    )
