@@ -26,12 +26,12 @@ if TYPE_CHECKING:
         policies,
         release,
         report,
-        thresholds,
         rounds,
         sampling,
         saving,
         scan,
         service,
+        thresholds,
         verification,
     )
     from tether._core.warning_categories import (
@@ -75,6 +75,8 @@ if TYPE_CHECKING:
         serve,
     )
     from tether.report.comparison import compare
+    from tether.rounds import Controller, Release
+    from tether.saving import load_policy, save_policy
     from tether.thresholds import (
         Claims,
         FalseAmongShown,
@@ -86,8 +88,6 @@ if TYPE_CHECKING:
         ltt,
         monotonized_crc,
     )
-    from tether.rounds import Controller, Release
-    from tether.saving import load_policy, save_policy
 
 __all__ = [
     "AssumptionWarning",
@@ -147,7 +147,6 @@ __all__ = [
     "progress_bars",
     "release",
     "report",
-    "thresholds",
     "rounds",
     "sampling",
     "save_policy",
@@ -155,12 +154,13 @@ __all__ = [
     "scan",
     "serve",
     "service",
+    "thresholds",
     "verification",
 ]
 
 _ROOMS = (
     *("aiming", "bo", "control", "learn", "llm", "monitor", "planning", "policies", "release"),
-    *("report", "thresholds", "rounds", "sampling", "saving", "scan", "service", "verification"),
+    *("report", "rounds", "sampling", "saving", "scan", "service", "thresholds", "verification"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),

@@ -11,9 +11,9 @@ import typer
 
 from tether._core import files, progress
 from tether._core.counted import counted
+from tether._core.types import Booleans
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import PromiseWarning
-from tether.cli.filtered_claims import ClaimColumns, FilteredClaims, copy_kept
 from tether.cli.terminal import (
     NOTHING_PASSES,
     ForceOption,
@@ -24,104 +24,58 @@ from tether.cli.terminal import (
     run_interruptibly,
     show,
 )
-from tether.risk import Selection
-from tether.risk.claim_filter import (
-    MANY_OUTSIDE,
-    outside_in_words,
-    refused_in_words,
-    why_not_useful,
-)
-from tether.risk.kept_comparison import kept_doubts
-from tether.risk.loss_words import loss_in_words
-
-COUNTS = ("read", "kept", "outside", "refused")
-"""What is counted, in the result as JSON."""
-MAX_NAMED_GROUPS = 6
-"""Of how many groups the promises are named one by one."""
+from tether.cli.threshold import open_claims, read_columns
+from tether.thresholds import Selection, filter_claims
+from tether.thresholds.filter import count_kept, kept_doubts, why_not_useful
 
 
 @dataclass(frozen=True)
 class FilterResult:
     """What was done: how many claims were kept, by which selection."""
 
-    claims: FilteredClaims
     selection: Selection
+    read: int
+    kept: int
+    doubts: list[str]
     out: Path
-
-    @property
-    def doubts(self) -> list[str]:
-        """Why these scores may not be those that were calibrated."""
-        counts, found = self.claims, self.selection
-        if counts.outside > MANY_OUTSIDE * counts.read:
-            return [outside_in_words(found, counts.outside, counts.read)]
-        return kept_doubts(found, counts.by_group, counts.items)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts, and what is promised, as plain values."""
-        thresholds = {name: each.threshold for name, each in self.selection.groups.items()}
-        counts = {name: getattr(self.claims, name) for name in COUNTS}
+        found = self.selection
+        thresholds = {name: each.threshold for name, each in found.groups.items()}
         return {
-            **counts,
-            "threshold": thresholds or self.selection.threshold,
-            "loss": self.selection.loss,
-            "promise": self.selection.promise,
-            "refused_groups": list(self.selection.refused_groups),
+            "read": self.read,
+            "kept": self.kept,
+            "threshold": thresholds or found.threshold,
+            "loss": found.loss,
+            "promise": found.promise,
+            "refused_groups": list(found.refused_groups),
             "warnings": self.doubts,
             "out": str(self.out),
         }
 
     def __str__(self) -> str:
-        counts, found = self.claims, self.selection
-        share = counts.kept / counts.read if counts.read else 0.0
-        by = f"score >= {found.threshold:.6g}"
-        if np.isinf(found.threshold):
-            by = "the threshold is above all scores" if found.threshold > 0 else "all are kept"
+        found, share = self.selection, self.kept / self.read if self.read else 0.0
+        by, promise = f"score >= {found.threshold:.6g}", found.statement
         if found.groups:
-            served = sum(part.useful for part in found.groups.values())
-            by = f"one threshold for each of {counted(served, 'group')}"
+            served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
+            by = f"one threshold for each of {counted(len(served), 'group')}"
+            promise = "; ".join(f"{name} at most {promise:.4g}" for name, promise in served)
+            promise = f"expected loss within each group: {promise}"
         there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
-        text = (
-            f"kept {counts.kept:,} of {counted(counts.read, 'claim')} ({share:.1%}{there}): {by}\n"
-            f"  promise   {_promise(found)}\n"
-        )
-        if found.refused_groups:
-            text += f"  refused   {refused_in_words(found, counts.refused)}\n"
-        if (most := found.settings.get("most_claims")) is not None and counts.items is None:
-            text += f"  limit     {most} claims per item, not checked: name the items with --item\n"
-        text += "".join(f"  ! {doubt}\n" for doubt in self.doubts)
-        return f"{text}  saved in {self.out}"
-
-
-def _require_losses(selection: Selection, losses: list[str], path: Path) -> None:
-    """Raise unless the selection was calibrated for these losses."""
-    found = [part.loss for part in selection.by_loss] or [selection.loss]
-    if sorted(losses) != sorted(found):
-        raise ValueError(
-            f"--loss: {path} was calibrated for {' and '.join(found)}, not for "
-            f"{' and '.join(losses)}"
-        )
-
-
-def _promise(found: Selection) -> str:
-    """The promise with the loss in words; of several groups, that of each."""
-    if not found.groups:
-        return found.statement
-    served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
-    each = ", ".join(f"{name} {promise:.4g}" for name, promise in served[:MAX_NAMED_GROUPS])
-    if len(served) > MAX_NAMED_GROUPS:
-        each = f"{max(promise for _, promise in served):.4g} in each of them"
-    sure = next(iter(found.groups.values())).settings.get("confidence")
-    surely = "" if sure is None else f"with probability at least {sure:g} for each, "
-    what = loss_in_words(found)
-    if what is None:
-        what = "loss" if found.by_loss or not found.loss else found.loss
-    return f"within each group, {surely}expected {what} at most: {each}"
+        lines = [
+            f"kept {self.kept:,} of {counted(self.read, 'claim')} ({share:.1%}{there}): {by}",
+            f"  promise   {promise}",
+            *(f"  ! {doubt}" for doubt in self.doubts),
+            f"  saved in {self.out}",
+        ]
+        return "\n".join(lines)
 
 
 @report_errors
 def filter_(
     claims: Annotated[
-        Path,
+        str,
         typer.Argument(
             help="New claims, one row each: a Parquet or CSV file, or a folder or glob of Parquet."
         ),
@@ -158,40 +112,85 @@ def filter_(
     exit code is 2, if most scores lie outside those of the calibration, or one of them further than
     their range is wide, or an item (--item) has more claims than the promise is about. What is kept
     is written, and the exit code is 3, if it is so much less or more than in the calibration that
-    these may be other scores; with --item few items suffice to tell. Of groups without a useful
-    promise beside others nothing is kept (with the loss miss everything), and they are named.
+    these may be other scores. Of groups without a useful promise beside others nothing is kept
+    (with the loss miss everything), and they are named.
     """
     require_file(threshold)
-    files.require_other_file(out, claims, threshold)
+    files.require_other_file(out, Path(claims), threshold)
     files.require_target(out, overwrite=force)
     selection = Selection.load(threshold)
-    if loss:
-        _require_losses(selection, loss, threshold)
+    found = [part.loss for part in selection.by_loss] or [selection.loss]
+    if loss and sorted(loss) != sorted(found):
+        raise ValueError(
+            f"--loss: {threshold} was calibrated for {' and '.join(found)}, not for "
+            f"{' and '.join(loss)}"
+        )
     if not selection.serves:
-        asked = "alpha" if selection.target is None else "promise"
         why = "in none of the groups" if selection.groups else why_not_useful(selection)
         print_error(
             "no useful promise:",
             f"{threshold}: {why}, so nothing is written: find a threshold again, with more items, "
-            f"another method or a larger {asked}",
+            f"another method or a larger {'alpha' if selection.rule == 'alpha' else 'promise'}",
         )
         raise typer.Exit(NOTHING_PASSES)
-    columns = ClaimColumns(score, group, mark, item)
+    names = {"score": score, "group": group, "item": item}
+    named = {option: name for option, name in names.items() if name is not None}
 
-    def copy() -> FilteredClaims:
-        with progress.step(f"filtering {claims}") as step:
-            found = copy_kept(claims, out, selection, columns, overwrite=force, step=step)
-        if found.read and not found.kept:
+    def copy() -> FilterResult:
+        with progress.step(f"filtering {claims}"):
+            columns = read_columns(claims, named)
+            groups, items = (columns.get(name or "") for name in (group, item))
+            rng = np.random.default_rng()  # for a threshold drawn per item
+            kept = filter_claims(selection, columns[score], groups=groups, items=items, rng=rng)
+            _write(claims, out, kept, mark, force)
+        if len(kept) and not kept.any():
             warn_user(
-                f"nothing is kept of {counted(found.read, 'claim')}: no score in {claims} reaches "
-                f"the threshold, and {out} has no claims that are kept. Are these the scores that "
-                f"were calibrated (--score {score})?",
+                f"nothing is kept of {counted(len(kept), 'claim')}: no score in {claims} reaches "
+                "the threshold. Are these the scores that were calibrated?",
                 PromiseWarning,
             )
-        return found
+        doubts = kept_doubts(selection, count_kept(selection, kept, groups))
+        return FilterResult(selection, len(kept), int(kept.sum()), doubts, out)
 
-    counts = run_interruptibly(copy)
-    result = FilterResult(counts, selection, out)
+    result = run_interruptibly(copy)
     show(result, as_json=as_json)
     if result.doubts:
         raise typer.Exit(NOTHING_PASSES)
+
+
+def _write(source: str, target: Path, kept: Booleans, mark: str | None, overwrite: bool) -> None:
+    """Copy the rows that are kept, batch by batch, all of them or none; of CSV files as text."""
+    import pyarrow as pa
+    from pyarrow import csv, dataset, parquet
+
+    is_csv = source.endswith(".csv")
+    if target.suffix != (".csv" if is_csv else ".parquet"):
+        raise ValueError(
+            f"--out must be a file of the same kind as {source}, got {target}: a CSV file is "
+            "copied as text"
+        )
+    data = open_claims(source)
+    if is_csv:
+        as_text = csv.ConvertOptions(column_types=dict.fromkeys(data.schema.names, pa.string()))
+        data = dataset.dataset(source, format=dataset.CsvFileFormat(convert_options=as_text))
+    schema = data.schema
+    if mark is not None:
+        if mark in schema.names:
+            raise ValueError(f"--mark: {source} has a column {mark!r} already")
+        schema = schema.append(pa.field(mark, pa.bool_()))
+    row = 0
+    with files.replacing(target, overwrite=overwrite) as temporary:
+        make = csv.CSVWriter if is_csv else parquet.ParquetWriter
+        with make(temporary, schema) as writer:
+            for batch in data.to_batches():
+                mask = pa.array(kept[row : row + batch.num_rows])
+                row += batch.num_rows
+                if mark is None:
+                    writer.write_batch(batch.filter(mask))
+                else:
+                    columns = [*batch.columns, mask]
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if row != len(kept):
+            raise ValueError(
+                f"{source} was changed while it was read: {row} rows, {len(kept)} before"
+            )

@@ -25,10 +25,10 @@ from tether.learn.checked_features import (
 from tether.learn.held_out_rows import hold_out, seed_from
 from tether.learn.known_labels import known_labels
 from tether.learn.lowered_scores import lowered_scores
-from tether.risk import ScoredLabels
-from tether.risk.group_names import group_names
-from tether.risk.label_sweep import LABEL_LOSSES
-from tether.risk.methods_by_name import METHODS
+from tether.thresholds import ScoredLabels
+from tether.thresholds.claims import group_names
+from tether.thresholds.losses import LABEL_LOSSES
+from tether.thresholds.methods import METHODS
 
 
 class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from tether._core.columns import Columns, cells_or_none, format_cell
 from tether._core.counted import counted
 from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
-from tether.risk.selection import Selection
+from tether.thresholds.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -232,8 +232,11 @@ def _settings(result: Result) -> dict[str, str]:
     if isinstance(result, Selection):
         stated = {"method": result.method, "loss": _loss(result)}
         stated["items"] = counted(result.n_items, "item")
-        stated |= {key: f"{key} {value}" for key, value in result.settings.items()}
-        asked = result.target
+        stated["test"] = result.test or ""
+        stated["confidence"] = (
+            "" if result.confidence is None else f"confidence {result.confidence:g}"
+        )
+        asked = result.alpha if result.rule == "promise" else None
         alphas = [part.alpha for part in result.by_loss] or [result.alpha]
     else:
         stated = {"family": result.family, "rows": counted(result.rows, "row")}

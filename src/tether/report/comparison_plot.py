@@ -20,7 +20,7 @@ from tether.report.plot_frame import (
     one_line,
 )
 from tether.report.selection_plot import plot_selections
-from tether.risk.selection import Selection
+from tether.thresholds.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ from tether.report.plot_frame import (
     one_line,
     start_at_zero,
 )
-from tether.risk.selection import Selection
+from tether.thresholds.selection import Selection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -314,7 +314,9 @@ def monotonized_crc(
     """
     shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select(Rule("monotonized CRC", boldest=True, envelope=True), request, groups, minimum_group_size)
+    return select(
+        Rule("monotonized CRC", boldest=True, envelope=True), request, groups, minimum_group_size
+    )
 
 
 def ltt(

@@ -236,7 +236,8 @@ def _one_per_loss(rule: Rule, request: Request) -> list[Request]:
             validate.number(rule.argument, level, above=0, below=most)
     rows = zip(inputs, kinds, levels, bounds, names, strict=True)
     return [
-        replace(request, losses=a, loss=b, level=c, bound=d, name=_name(e)) for a, b, c, d, e in rows
+        replace(request, losses=a, loss=b, level=c, bound=d, name=_name(e))
+        for a, b, c, d, e in rows
     ]
 
 

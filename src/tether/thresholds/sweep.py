@@ -416,9 +416,7 @@ def _sole_owners(place: Integers, owner: Integers, count: int) -> Integers:
     return np.where(lowest == highest, lowest, -1)
 
 
-def _pieces(
-    owner: Integers, place: Integers, level: Floats, before: Floats, count: int
-) -> Pieces:
+def _pieces(owner: Integers, place: Integers, level: Floats, before: Floats, count: int) -> Pieces:
     """Pieces from events in the order of items and candidates; `before` is each item's first level.
 
     Of events that meet the threshold together, the last has the level after all of them.

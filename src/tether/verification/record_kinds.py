@@ -6,7 +6,7 @@ from tether._core.records import Saved
 from tether.control.calibration import Calibration
 from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
 from tether.policies.ratio_error import RatioError
-from tether.risk.selection import Selection
+from tether.thresholds.selection import Selection
 
 RECORD_CLASSES: tuple[type[Saved], ...] = (
     *(Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError),
