@@ -25,7 +25,11 @@ import numpy as np
 
 from tether._core.rows import Block
 from tether._core.types import Floats
-from tether.control.engine import LARGEST_LOG, LAST, ROUNDING, Search, log_of, log_sum
+from tether.control.engine import COARSE, LARGEST_LOG, LAST, ROUNDING, Search, log_of, log_sum
+from tether.control.kernels import ClipKernel
+
+SAME = 1e-9
+"""Log normalizers this close are the same."""
 
 
 def instability(found: Search, log_beta: float, log_total: float) -> float:
@@ -70,11 +74,25 @@ class _Change:
         self.problem, self.log_beta = found.problem, log_beta
         self.kernel, self.points = self.problem.kernel, 0
         if not self.kernel.known:
-            grid = np.concatenate([part.t for part in found.parts] + [[-LAST, LAST]])
+            grid = np.concatenate([part.t for part in found.parts] + [COARSE])
             self.t = np.unique(np.append(grid, np.clip(log_beta, -LAST, LAST)))
             self.unit = self.kernel.log_unit(self.problem, self.t)
             draws = self.problem.draws if self.problem.drawn is not None else None
             self.points = len(self.problem.rows if draws is None else draws)
+            self.ends = self._ends()
+
+    def _ends(self) -> tuple[float, float]:
+        """The log betas between which clip changes: past them ψ/β, or ψ, is the same."""
+        if not isinstance(self.kernel, ClipKernel):
+            return -LAST, LAST
+        same = (
+            np.abs(self.unit - self.unit[0]) < SAME,
+            np.abs(self.unit + self.t - LAST - self.unit[-1]) < SAME,
+        )
+        low = self.t[np.flatnonzero(np.logical_and.accumulate(same[0]))[-1]]
+        high = self.t[::-1][np.flatnonzero(np.logical_and.accumulate(same[1][::-1]))[-1]]
+        own = np.clip(self.log_beta, low, high) if np.isinf(self.log_beta) else self.log_beta
+        return float(min(low, own)), float(max(high, own))
 
     def weigh(self, block: Block, log_betas: Floats) -> Floats:
         """Log-weights (betas × rows)."""
@@ -95,7 +113,7 @@ class _Change:
         measured = _difference(here, there)
         if self.kernel.smoothness is None:
             return measured
-        step = self.kernel.smoothness * np.abs(at - own)
+        step = self.kernel.smoothness * np.abs(np.clip(at, *self.ends) - np.clip(own, *self.ends))
         slack, most = (
             here + log_of(np.expm1(np.minimum(each, LARGEST_LOG)))
             for each in (step / np.sqrt(self.points), step)
