@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -247,19 +247,19 @@ class Log(Described):
             if values is not None:
                 columns[name] = validate.log_probabilities(name, values, ndim=2, zero=True)
                 validate.same_length(name, columns[name], "log_safe", rows)
-        _check_tables(columns)
+        check_tables(columns)
         if policy_path is not None:
             validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
             columns["log_path"] = policy_path.log_density
         if acting is not None:
-            columns |= _acting_columns(acting, columns)
+            columns |= acting_columns(acting, columns)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, rows)
         self.rows = Rows(columns)
         self.contextual = context is not None or self.has_tables
-        self.safe_share = _checked_share(columns, safe_share)
-        self.max_ratio = _checked_max_ratio(columns, max_ratio)
+        self.safe_share = checked_share(columns, safe_share)
+        self.max_ratio = checked_max_ratio(columns, max_ratio)
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.policy_path, self.probes, self.warnings = policy_path, probes, tuple(warnings)
 
@@ -405,29 +405,89 @@ class Log(Described):
         )
 
     @classmethod
-    def scan(cls, source: Any, **columns: Any) -> Log:
-        """Name a log that is larger than memory; see `tether.scan.scan_log`.
+    def scan(
+        cls,
+        source: Any,
+        *,
+        context: ContextColumns = UNSTATED,
+        loss: str | Sequence[str] = "loss",
+        log_safe: str = "log_safe",
+        log_optimized: str = "log_optimized",
+        log_mix: str | None = None,
+        log_safe_all: str | Sequence[str] | None = None,
+        log_optimized_all: str | Sequence[str] | None = None,
+        log_mix_all: str | Sequence[str] | None = None,
+        safe_draws: Sequence[str] | None = None,
+        optimized_draws: Sequence[str] | None = None,
+        log_logged: str | None = None,
+        log_base_limit: str | None = None,
+        safe_share: float | None = None,
+        max_ratio: float | None = None,
+        reward: str | None = None,
+        where: Any = None,
+    ) -> Self:
+        """Name a log that is larger than memory, and is read in parts.
 
         Nothing is read but the names of the columns. `calibrate` takes the result like any log, and
-        reads the rows as often as it needs to, with the same answer as in memory. Needs the extra
-        `scan`.
+        reads the rows as often as it needs to, with the same answer as in memory, to rounding.
+        Needs the extra `scan`.
 
         Parameters
         ----------
-        source : path, frame, callable or tether.scan.Source
-            A Parquet file, a folder or a glob of them, an address in object storage, or a lazy
-            frame of an engine.
-        **columns
-            The names of columns, as in `tether.scan.scan_log`.
+        source : path, frame, callable or tether.scan.OnRay
+            A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
+            as s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; or
+            a function that returns an iterator over Arrow record batches.
+        context : str, sequence of str or None
+            The columns of contexts, or None if neither policy depends on a context; as in
+            `from_frame`. Only whether there are contexts is used: weights come from the tables or
+            the stored draws of each row.
+        loss, log_safe, log_optimized, log_mix, reward : str
+            The columns of these; several losses as a sequence.
+        log_safe_all, log_optimized_all, log_mix_all : str or sequence of str, optional
+            The columns of each table, one per action, or one column of lists; by default all whose
+            names start with the name of the argument and an underscore.
+        safe_draws, optimized_draws : sequence of str, optional
+            Columns of lists with the draws of each policy in the context of the row: their
+            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
+            under the mixture.
+        log_logged, log_base_limit : str, optional
+            The columns of `Acting`, which a promise with a confidence needs with a mixture.
+        safe_share, max_ratio : float, optional
+            As in `Log`.
+        where : pyarrow.dataset.Expression, optional
+            Which rows of Parquet files to read; columns in the names of folders, such as
+            `day=2026-01-01`, may be used.
 
         Returns
         -------
         Log
             The log; it has no arrays.
-        """
-        from tether.scan import scan_log
 
-        return scan_log(source, **columns)
+        Raises
+        ------
+        TypeError, ValueError
+            If the source is none of these, contexts are not stated, or it has no such column.
+        """
+        from tether.control.scanned import log_rows
+
+        tables = (log_safe_all, log_optimized_all, log_mix_all)
+        rows, contextual = log_rows(
+            source,
+            where,
+            context=context,
+            loss=loss,
+            scores={
+                **{"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix},
+                **{"reward": reward, "log_logged": log_logged, "log_base_limit": log_base_limit},
+            },
+            tables=dict(zip(ACTION_TABLES, tables, strict=True)),
+            draws={"safe": safe_draws, "optimized": optimized_draws},
+            safe_share=safe_share,
+            max_ratio=max_ratio,
+        )
+        contextual = contextual or safe_draws is not None
+        return cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
 
     def _column(self, name: str) -> Any:
         return self.rows.columns.get(name)
@@ -632,7 +692,7 @@ def _named_losses(loss: Losses, rows: int) -> dict[str, Floats]:
     return checked
 
 
-def _checked_share(columns: Block, safe_share: float | None) -> float | None:
+def checked_share(columns: Block, safe_share: float | None) -> float | None:
     """The share of rows that the safe policy produced, compared with the mixture."""
     if "log_mix" not in columns:
         if safe_share is not None and validate.real("safe_share", safe_share) != 1:
@@ -655,7 +715,7 @@ def _checked_share(columns: Block, safe_share: float | None) -> float | None:
     return share
 
 
-def _checked_max_ratio(columns: Block, max_ratio: float | None) -> float | None:
+def checked_max_ratio(columns: Block, max_ratio: float | None) -> float | None:
     """A number that no ratio exceeds, compared with the rows."""
     if max_ratio is None:
         return None
@@ -672,22 +732,27 @@ def _checked_max_ratio(columns: Block, max_ratio: float | None) -> float | None:
     return float(max_ratio)
 
 
-def _check_tables(columns: Block) -> None:
-    """Refuse tables that contradict each other, or the rows."""
-    if ("log_safe_all" in columns) != ("log_optimized_all" in columns):
-        lacking = "log_optimized_all" if "log_safe_all" in columns else "log_safe_all"
+def check_table_names(names: Collection[str]) -> None:
+    """Refuse tables without those that must be with them."""
+    if ("log_safe_all" in names) != ("log_optimized_all" in names):
+        lacking = "log_optimized_all" if "log_safe_all" in names else "log_safe_all"
         raise ValueError(f"{lacking} is missing: give the tables of both policies, or neither")
-    tables = {name: columns[name] for name in ACTION_TABLES if name in columns}
-    if not tables:
-        return
-    if "log_safe_all" not in tables:
+    if "log_mix_all" in names and "log_safe_all" not in names:
         raise ValueError("log_mix_all needs log_safe_all and log_optimized_all as well")
-    if ("log_mix_all" in columns) != ("log_mix" in columns):
-        lacking = "log_mix" if "log_mix_all" in columns else "log_mix_all"
+    if "log_safe_all" in names and ("log_mix_all" in names) != ("log_mix" in names):
+        lacking = "log_mix" if "log_mix_all" in names else "log_mix_all"
         raise ValueError(
             f"{lacking} is missing: with tables the mixture must be known at every action, not "
             f"only at the actions taken"
         )
+
+
+def check_tables(columns: Block) -> None:
+    """Refuse tables that contradict each other, or the rows."""
+    check_table_names(columns)
+    tables = {name: columns[name] for name in ACTION_TABLES if name in columns}
+    if not tables:
+        return
     shape = columns["log_safe_all"].shape
     matches: Booleans = np.ones(shape, dtype=np.bool_)
     for name, table in tables.items():
@@ -715,7 +780,7 @@ def _check_tables(columns: Block) -> None:
         )
 
 
-def _acting_columns(acting: Acting, columns: Block) -> Block:
+def acting_columns(acting: Acting, columns: Block) -> Block:
     """What the rows carry of the policies that acted, checked against the rows."""
     rows, found = len(columns["log_safe"]), {"log_logged": acting.log_logged}
     validate.same_length("log_logged", acting.log_logged, "log_safe", rows)

@@ -71,9 +71,9 @@ class Proposals:
                 columns[name] = validate.log_probabilities(name, values, zero=True)
                 rows = len(columns["log_safe"])
                 validate.same_length(name, columns[name], "log_safe", rows)
-        columns["from_safe"] = _from_safe(source, rows)
+        columns["from_safe"] = from_safe(source, rows)
         if policy_path is None:
-            _check_possible(columns)
+            check_possible(columns)
         else:
             validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
             if policy_path.drawn_at is None:
@@ -167,27 +167,51 @@ class Proposals:
         )
 
     @classmethod
-    def scan(cls, source: Any, **columns: Any) -> Proposals:
-        """Name proposals that are larger than memory; see `tether.scan.scan_proposals`.
+    def scan(
+        cls,
+        source: Any,
+        *,
+        context: ContextColumns = UNSTATED,
+        log_safe: str = "log_safe",
+        log_optimized: str = "log_optimized",
+        log_mix: str | None = None,
+        drawn_by: str | None = None,
+        where: Any = None,
+    ) -> Self:
+        """Name proposals that are larger than memory, and are read in parts.
 
         They go with a log without contexts; the draws of a log with contexts are stored beside its
         rows. Needs the extra `scan`.
 
         Parameters
         ----------
-        source : path, frame, callable or tether.scan.Source
+        source : path, frame, callable or tether.scan.OnRay
             Where the draws are, as in `tether.Log.scan`.
-        **columns
-            The names of columns, as in `tether.scan.scan_proposals`.
+        context : None
+            That neither policy depends on a context.
+        log_safe, log_optimized, log_mix : str, optional
+            The columns of log-probabilities.
+        drawn_by : str, optional
+            The column of policies that made the draws (by default `source`, if there is one), or
+            "safe" or "optimized" for all draws; the optimized policy by default.
+        where : pyarrow.dataset.Expression, optional
+            Which rows of Parquet files to read.
 
         Returns
         -------
         Proposals
             The proposals; they have no arrays.
-        """
-        from tether.scan import scan_proposals
 
-        return scan_proposals(source, **columns)
+        Raises
+        ------
+        TypeError, ValueError
+            If the source is none of these, or it has no such column.
+        """
+        from tether.control.scanned import proposal_rows
+
+        scores = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
+        rows = proposal_rows(source, where, context=context, scores=scores, drawn_by=drawn_by)
+        return cls.of_rows(rows)
 
     @property
     def log_safe(self) -> Floats:
@@ -220,7 +244,7 @@ class Proposals:
         return f"Proposals({safe} safe and {len(self) - safe} optimized draws{contexts})"
 
 
-def _check_possible(columns: Block) -> None:
+def check_possible(columns: Block) -> None:
     """Refuse a draw that the policy which made it cannot make."""
     for policy, drew in (("safe", columns["from_safe"]), ("optimized", ~columns["from_safe"])):
         values = columns[f"log_{policy}"]
@@ -231,7 +255,7 @@ def _check_possible(columns: Block) -> None:
                 validate.reject(f"log_{policy}", values, impossible, accepted)
 
 
-def _from_safe(source: str | ArrayLike, rows: int) -> Booleans:
+def from_safe(source: str | ArrayLike, rows: int) -> Booleans:
     """Which draws the safe policy made."""
     if isinstance(source, str):
         return np.full(rows, validate.choice("source", source, SOURCES) == "safe")
