@@ -27,14 +27,25 @@ E[Z_k] ≥ r·(R_k − a). Thresholds of a loss are the case w = 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from tether._core.rows import Block, Rows
 from tether._core.types import Floats
+
+if TYPE_CHECKING:
+    from tether.control.unbiased import Weights
 
 SHARPNESS = 0.4
 """The stake is in proportion to this power of the number of losses that are tolerated."""
+FACTORS_PER_LOG = 8
+"""How many factors are multiplied before a logarithm is taken."""
+FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")
+"""The columns, beside the losses, whose bits decide the draw."""
 
 
 def design(
@@ -53,24 +64,84 @@ def design(
     return promise - 1 / (stake * (rows + 1)), stake
 
 
+def factors(
+    loss: ArrayLike,
+    weight: ArrayLike,
+    limit: ArrayLike,
+    level: float,
+    stake: ArrayLike,
+    bound: float,
+) -> Floats:
+    """What rows multiply a capital by, 1 − t·Z, for arrays that broadcast.
+
+    `limit` is a number that no weight in the row's context can exceed, whatever the action; it may
+    be infinite. A level below 0, or a stake with which a factor could be negative, loses all.
+    """
+    margin = bound - level
+    limit, stake = np.asarray(limit, np.float64), np.asarray(stake, np.float64)
+    allowed = (stake * margin <= 1 + 1e-12) & (level >= 0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        above = np.maximum(limit - 1, 0.0)
+        spare = np.maximum(1 / stake - margin, 0.0)
+        slope = np.where(above * margin > spare, spare / above, margin)  # B − a − c
+        found = np.asarray((bound - np.asarray(loss) - slope) * weight)
+        found *= stake
+        found += 1 + stake * (slope - margin)
+        return np.where(allowed, np.maximum(found, 0.0), 0.0)
+
+
 def log_factor(
     loss: ArrayLike, weight: ArrayLike, limit: ArrayLike, level: float, stake: float, bound: float
 ) -> Floats:
-    """Logs of the factors of C, one for each loss and weight (arrays that broadcast).
+    """Logs of the factors."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(factors(loss, weight, limit, level, stake, bound)))
 
-    `limit` is a number that no weight in the row's context can exceed, whatever the action; it may
-    be infinite.
+
+@dataclass(frozen=True)
+class Bet:
+    """One loss, the level that is bet against, and the stakes of one or more bettors.
+
+    `stakes` has a row for each beta, or one for all, and a column for each bettor. Where weights
+    are known up to a factor g, `ratio_error`, excesses over the level are multiplied by g if they
+    are positive and divided by it if not, which can only raise E[(l − a)·w]; and weights are
+    divided by g, so that their expectation is at most 1. Then E[Z] ≥ (R − a)/g.
     """
-    margin = bound - level
-    loss, weight, limit = (np.asarray(each, np.float64) for each in (loss, weight, limit))
-    if level <= 0 or stake * margin > 1 + 1e-12:
-        return np.full(np.broadcast_shapes(loss.shape, weight.shape), -np.inf)
-    above = np.maximum(limit - 1, 0.0)
-    spare = max(1 / stake - margin, 0.0)
+
+    loss: str
+    level: float
+    bound: float
+    stakes: Floats
+    ratio_error: float = 1.0
+
+    def log_capitals(
+        self, loss: Floats, weight: Floats, limit: Floats, count: Floats | None = None
+    ) -> Floats:
+        """Logs of the products of all factors (betas × bettors), from weights (betas × rows)."""
+        error, bound = self.ratio_error, self.bound
+        if error != 1:
+            away = loss - self.level
+            loss = self.level + np.where(away > 0, away * error, away / error)
+            weight, limit = weight / error, limit / error
+            bound = self.level + error * (self.bound - self.level)
+        found = [
+            _log_product(
+                factors(loss, weight, limit, self.level, stake[:, None], bound), count
+            )
+            for stake in np.atleast_2d(self.stakes).T
+        ]
+        return np.stack(found, axis=1)
+
+
+def _log_product(factors: Floats, count: Floats | None) -> Floats:
+    """Logs of products along rows; several factors are multiplied before a logarithm is taken."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.where(above * margin > spare, spare / above, margin)  # B − a − c
-        factor = 1 + stake * ((bound - loss - slope) * weight + slope - margin)
-        return np.asarray(np.log(np.maximum(factor, 0.0)))
+        if count is not None:
+            return np.asarray(np.where(count > 0, np.log(factors) * count, 0.0).sum(axis=1))
+        betas, rows = factors.shape
+        whole = rows // FACTORS_PER_LOG * FACTORS_PER_LOG
+        groups = factors[:, :whole].reshape(betas, FACTORS_PER_LOG, -1).prod(axis=1)
+        return np.asarray(np.log(groups).sum(axis=1) + np.log(factors[:, whole:]).sum(axis=1))
 
 
 def soft_chain(log_capitals: ArrayLike) -> Floats:
@@ -84,8 +155,119 @@ def position(shares: Floats, uniform: float) -> int:
     return int(np.count_nonzero(shares >= uniform))
 
 
-def risk_limit(promise: float, level: float, stake: float, rows: int, safe_risk: float) -> float:
-    """What the theorem says of the expected loss, whatever the safe policy's risk is."""
-    if safe_risk <= level:
-        return promise
-    return safe_risk + (promise - level) * math.exp(-stake * rows * (safe_risk - level))
+@dataclass(frozen=True)
+class Chain:
+    """What the soft chain found: fixed candidates, and the probability of going as far as each.
+
+    With one draw, `uniform` has decided which candidate is served. With `spread`, every action has
+    a draw of its own: candidate k with probability shares[k] − shares[k + 1], and the safe policy
+    with 1 − shares[0].
+
+    Parameters
+    ----------
+    rows : int
+        The number of rows, which was fixed beforehand.
+    promises, levels, stakes : mapping of str to float
+        For each loss what is promised, the level a that the safe policy's risk may not exceed, and
+        the stake t.
+    log_betas, shares : ndarray of float
+        The candidates and their S.
+    uniform : float
+        The draw in (0, 1].
+    spread : bool
+        Whether every action has a draw of its own.
+    """
+
+    rows: int
+    promises: dict[str, float]
+    levels: dict[str, float]
+    stakes: dict[str, float]
+    log_betas: Floats
+    shares: Floats
+    uniform: float
+    spread: bool = False
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probabilities of the safe policy and of each candidate, before the draw."""
+        return -np.diff(np.concatenate(([1.0], self.shares, [0.0])))
+
+    def risk_limit(self, loss: str, safe_risk: float) -> float:
+        """What the theorem says of the expected loss if the safe policy's risk is `safe_risk`."""
+        level, promise = self.levels[loss], self.promises[loss]
+        if safe_risk <= level:
+            return promise
+        decay = math.exp(-self.stakes[loss] * self.rows * (safe_risk - level))
+        return safe_risk + (promise - level) * decay
+
+    def risk_quantile(self, loss: str, probability: float = 0.05) -> float:
+        """A risk that one draw exceeds in at most this share of logs."""
+        return self.levels[loss] - math.log(probability) / (self.stakes[loss] * self.rows)
+
+
+def find_chain(
+    weights: Weights,
+    uniform: float,
+    *,
+    rows: int,
+    safe_risk: Mapping[str, float] | None = None,
+    error: float = 0.0,
+    spread: bool = False,
+) -> tuple[Chain, dict[str, float]]:
+    """The soft chain of a problem whose alphas are promises, and each loss's own log beta.
+
+    With probability at most `error` the weights are not what they should be; this much of the bound
+    is taken off every promise.
+    """
+    constraints, bets = weights.problem.constraints, []
+    levels, stakes = {}, {}
+    for each in constraints:
+        known = None if safe_risk is None else safe_risk.get(each.name)
+        level, stake = design(rows, each.alpha - error * each.bound, each.bound, known)
+        levels[each.name], stakes[each.name] = level, stake
+        with np.errstate(over="ignore"):
+            scaled = stake * each.ratio_error * np.exp(weights.log_high - weights.log_low)
+        bets.append(Bet(each.name, level, each.bound, scaled[:, None], each.ratio_error))
+    shares = soft_chain(np.stack([found[:, 0] for found in weights.log_capitals(bets)]))
+    alone = [position(each, uniform) for each in shares]
+    log_betas = np.append(-np.inf, weights.t)
+    if weights.problem.kernel.nested:
+        log_betas[-1] = np.inf
+    chain = Chain(
+        rows=rows,
+        promises={each.name: each.alpha for each in constraints},
+        levels=levels,
+        stakes=stakes,
+        log_betas=log_betas[1:],
+        shares=shares.min(axis=0),
+        uniform=uniform,
+        spread=spread,
+    )
+    own = {each.name: float(log_betas[k]) for each, k in zip(constraints, alone, strict=True)}
+    return chain, own
+
+
+def draw_uniform(rows: Rows, seed: int) -> float:
+    """A number in (0, 1], from a seed and a fingerprint of the rows in any order.
+
+    The theorem averages over logs and over the draw, so logs must not share it; and the same log
+    must lead to the same beta.
+    """
+    names = sorted(n for n in rows.names if n.startswith("loss/") or n in FINGERPRINTED)
+
+    def kernel(block: Block) -> dict[str, Any]:
+        mixed = np.zeros(len(block[names[0]]), np.uint64)
+        for name in names:
+            mixed = _mix_bits(mixed ^ np.ascontiguousarray(block[name], np.float64).view(np.uint64))
+        return {"sum": mixed.sum(keepdims=True, dtype=np.uint64)}
+
+    fingerprint = int(rows.reduce(kernel, {"sum": "sum"})["sum"][0])
+    return 1.0 - float(np.random.default_rng([seed, fingerprint]).random())
+
+
+def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of splitmix64, after a step."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,559 @@
+"""How many rows a log needs before a calibration passes, and what to expect of a log of any size.
+
+Whether anything but the safe policy is served is decided at the first beta, the safe policy itself,
+where all weights are 1: only losses matter. With losses of 0 or one size their number is binomial,
+and the probability that a log of n rows passes is a sum over it. What beta to expect is computed by
+the calibration itself, on points that stand for a typical log: row i counts n·p_i times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
+from tether._core.rows import Block, Rows
+from tether._core.types import Floats
+from tether.control.chain import design, factors, find_chain
+from tether.control.confidence import STEP, spread_bets
+from tether.control.engine import LAST, Constraint, Problem, search
+from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
+from tether.control.kernels import ClipKernel, MixKernel
+from tether.control.log import Log
+from tether.control.pose import pose
+from tether.control.proposals import Proposals
+from tether.control.unbiased import Weights, fixed_sequence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW_MULTIPLES = (1, 2, 5, 10, 100)
+"""The sizes of logs that a plan describes, as multiples of the likely number of rows."""
+MOST_ROWS = 10**9
+"""No plan has more rows than this."""
+MOST_POINTS = 4000
+"""A log with more rows stands for itself by so many of them, evenly spaced."""
+STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)
+"""Where the normal distribution of log ratios has its points, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What to expect of a log of so many rows: beta, and the share of actions that it changes."""
+
+    rows: int
+    pass_probability: float
+    beta: float
+    changed: float
+
+
+@dataclass(frozen=True)
+class Plan(Described):
+    """How many rows a log needs, and what to expect of logs of several sizes.
+
+    A log passes if something other than the safe policy is served. A plan is an expectation under
+    a simple model, not a promise. The number of rows is exact for losses of 0 or one size, of an
+    exactly known safe risk; a log knows its own safe risk to about √(safe risk/rows) only.
+
+    Parameters
+    ----------
+    rule : str
+        "alpha", "promise" or "confidence".
+    level : float
+        The alpha or the promise.
+    confidence : float or None
+        The probability over logs with which it is to hold; None for on average over them.
+    bound : float
+        The largest possible loss.
+    safe_risk, optimized_risk, log_ratio_spread : float
+        The expected loss of each policy, and the standard deviation of their log ratio.
+    loss_size : float
+        The size of a loss, where there is one.
+    pass_probability : float
+        The probability with which `rows_likely` rows pass.
+    rows_needed, rows_likely : float
+        The rows from which on half of all logs pass, and a share of `pass_probability` of them; inf
+        if no number of rows is enough.
+    expected : tuple of Expected
+        Numbers of rows, and what to expect of each.
+    family : str
+        The family that is planned.
+    log_rows : int or None
+        The rows of the log that the plan was measured from.
+
+    Examples
+    --------
+    >>> from tether import plan
+    >>> made = plan(promise=0.1, safe_risk=0.05)
+    >>> made.rows_needed, made.rows_likely
+    (20, 38)
+    """
+
+    rule: str
+    level: float
+    confidence: float | None
+    bound: float
+    safe_risk: float
+    optimized_risk: float
+    log_ratio_spread: float
+    loss_size: float
+    pass_probability: float
+    rows_needed: float
+    rows_likely: float
+    expected: tuple[Expected, ...]
+    family: str
+    log_rows: int | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether some number of rows is enough."""
+        return math.isfinite(self.rows_likely)
+
+    def to_frame(self) -> Columns:
+        """Return what to expect of each size as a dictionary of arrays.
+
+        Returns
+        -------
+        Columns
+            `rows`, `pass_probability`, `beta` and `changed`, the share of actions that change.
+        """
+        names = ("rows", "pass_probability", "beta", "changed")
+        return Columns({name: np.array([getattr(e, name) for e in self.expected]) for name in names})
+
+    def curve(self, *, points: int = 9) -> Columns:
+        """Compute the rows that other levels would need.
+
+        Parameters
+        ----------
+        points : int, default 9
+            How many levels to compute, at least 2.
+
+        Returns
+        -------
+        Columns
+            `level`, from close to the safe risk to far above it, `rows_needed` and `rows_likely`.
+        """
+        validate.integer_at_least("points", points, 2)
+        gap = self.level - self.safe_risk
+        room = self.bound - self.safe_risk
+        low, high = (gap / 4, min(8 * gap, 0.9 * room)) if gap > 0 else (0.02 * room, 0.9 * room)
+        levels = self.safe_risk + np.geomspace(low, max(low, high), points)
+        rows = np.array(
+            [
+                _rows_for(replace(self, level=level), (0.5, self.pass_probability))
+                for level in levels.tolist()
+            ]
+        )
+        return Columns(level=levels, rows_needed=rows[:, 0], rows_likely=rows[:, 1])
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the rows that are needed against the level. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.plan_plot import plot_plan
+
+        return plot_plan(self, ax)
+
+    def _describe(self) -> Description:
+        sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
+        asked = "promise" if self.rule == "promise" else "alpha"
+        facts = [
+            ("tolerated", f"{asked} {self.level:g}{sure}, of losses up to {self.bound:g}"),
+            (
+                "assumed",
+                f"an expected loss of {self.safe_risk:.3g} for the safe policy and "
+                f"{self.optimized_risk:.3g} for the optimized one; log ratios with a standard "
+                f"deviation of {self.log_ratio_spread:.3g}; family {self.family}",
+            ),
+        ]
+        if not self.possible:
+            text = f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
+            return Description(text, "stop", tuple(facts))
+        facts.append(
+            (
+                "rows",
+                f"with {self.rows_needed:,} rows half of all logs pass; {self.rows_likely:,} pass "
+                f"with probability {self.pass_probability:g}",
+            )
+        )
+        notes = ["a plan is an expectation under a simple model, not a promise"]
+        if self.rule == "promise":
+            notes.append("fix the number of rows before you look at the losses")
+        if self.log_rows and self.safe_risk == 0:
+            likely = min(3 / self.log_rows, 1.0) * self.bound
+            notes.append(
+                f"no row of this log has a loss; a safe risk of up to {likely:.2g} would not be "
+                f"unusual, and needs more rows"
+            )
+        return Description(
+            f"plan: {self.rows_likely:,} rows of the safe policy{sure}",
+            "good",
+            tuple(facts),
+            caption="what to expect of a log of so many rows:",
+            table=self.to_frame(),
+            notes=tuple(notes),
+        )
+
+
+def plan(
+    log: Log | None = None,
+    proposals: Proposals | None = None,
+    *,
+    safe_risk: float | None = None,
+    alpha: float | None = None,
+    promise: float | None = None,
+    confidence: float | None = None,
+    bound: float = 1.0,
+    optimized_risk: float | None = None,
+    log_ratio_spread: float = 1.0,
+    rows: int | None = None,
+    pass_probability: float = 0.9,
+    family: str = "clip",
+) -> Plan:
+    """Estimate how many rows to log, and what to expect of them.
+
+    The rules are those of `calibrate`: `alpha`, `promise`, or either with a `confidence`. The
+    promise by the soft chain asks for a number of rows that is fixed beforehand: this one.
+
+    Parameters
+    ----------
+    log : Log, optional
+        A log of the safe policy in memory, with one loss, that the next log will be like.
+    proposals : Proposals, optional
+        Draws for it, as `calibrate` takes them.
+    safe_risk : float, optional
+        The expected loss of the safe policy; required without a log, and measured from it.
+    alpha, promise : float, optional
+        The tolerated expected loss; one of the two.
+    confidence : float, optional
+        The probability over logs with which it is to hold.
+    bound : float, default 1.0
+        The largest possible loss.
+    optimized_risk : float, optional
+        Without a log, the expected loss of the optimized policy; by default twice the tolerated one.
+    log_ratio_spread : float, default 1.0
+        Without a log, the standard deviation of the log ratio of optimized over safe probability.
+    rows : int, optional
+        The number of rows to describe; by default several multiples of the likely one.
+    pass_probability : float, default 0.9
+        The probability with which the likely number of rows passes.
+    family : str, default "clip"
+        The family to plan for. Without a log, losses are 0 or `bound`, log ratios normal, and
+        weights known: by tables of all actions, or many proposals.
+
+    Returns
+    -------
+    Plan
+        The rows needed, the rows that are likely to pass, and what to expect.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not in its range, or both or neither of `alpha` and `promise` are given.
+
+    Examples
+    --------
+    >>> made = plan(alpha=0.1, safe_risk=0.05, confidence=0.95)
+    >>> made.rows_needed, made.rows_likely
+    (237, 473)
+    """
+    validate.one_target(alpha, promise)
+    asked, given = ("alpha", alpha) if promise is None else ("promise", promise)
+    bound = validate.number("bound", bound, above=0, below=np.inf)
+    level = validate.number(asked, given, above=0, below=bound)
+    rule = asked if confidence is None else "confidence"
+    if confidence is not None:
+        confidence = validate.number("confidence", confidence, above=0, below=1)
+    pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
+    spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=20)
+    if log is None and safe_risk is None:
+        raise TypeError("safe_risk is required: the safe policy's expected loss, or a log of it")
+    if safe_risk is not None:
+        safe_risk = validate.number("safe_risk", safe_risk, above=0, below=bound, including=(0,))
+    if log is not None:
+        points = _from_log(log, proposals, family, level, bound)
+    else:
+        assert safe_risk is not None
+        risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
+        risk = validate.number("optimized_risk", risk, above=0, below=bound, including=(0, bound))
+        points = _from_figures(safe_risk, risk, spread, family, level, bound)
+    if safe_risk is not None:
+        points = points.tilted(safe_risk)
+    made = Plan(
+        rule=rule,
+        level=level,
+        confidence=confidence,
+        bound=bound,
+        safe_risk=points.safe_risk,
+        optimized_risk=points.optimized_risk,
+        log_ratio_spread=points.spread,
+        loss_size=points.loss_size,
+        pass_probability=pass_probability,
+        rows_needed=math.inf,
+        rows_likely=math.inf,
+        expected=(),
+        family=points.family,
+        log_rows=None if log is None else len(log),
+    )
+    needed, likely = _rows_for(made, (0.5, pass_probability))
+    sizes = [validate.integer_at_least("rows", rows)] if rows is not None else []
+    if not sizes and math.isfinite(likely):
+        sizes = [int(likely * each) for each in ROW_MULTIPLES]
+        sizes = sorted({*sizes, *([] if log is None else [len(log)])})
+    expected = tuple(points.expect(made, size) for size in sizes)
+    return replace(made, rows_needed=needed, rows_likely=likely, expected=expected)
+
+
+# ---- how many rows -----------------------------------------------------------------------------
+
+
+def _rows_for(made: Plan, probabilities: tuple[float, ...]) -> list[float]:
+    """The fewest rows from which on logs pass with each probability; inf where none are enough.
+
+    A promise also needs a level of at least the safe risk, and no fewer rows than its alpha.
+    """
+    if made.safe_risk >= made.level:
+        return [math.inf] * len(probabilities)
+    alike = [made]
+    if made.rule == "promise":
+        alike.append(replace(made, rule="alpha"))
+    return [
+        max(_first_size(lambda n, e=each, p=p: _pass_probability(e, n) >= p) for each in alike)
+        for p in probabilities
+    ]
+
+
+def _first_size(enough: Callable[[int], bool]) -> float:
+    """The first number from which on it is enough, if it hardly ever is not after it once was."""
+    high = 1
+    while not (enough(high) and enough(high + 1 + high // 20)):
+        high *= 2
+        if high > MOST_ROWS:
+            return math.inf
+    low = high // 2
+    while high - low > max(1, low // 2000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    # The number of losses is an integer, so a few larger logs may pass less often.
+    ahead = [n for n in range(high + 1, high + 2 + min(high // 4, 200)) if not enough(n)]
+    return ahead[-1] + 1 if ahead else high
+
+
+def _pass_probability(made: Plan, rows: int) -> float:
+    """The probability that a log of so many rows serves anything but the safe policy."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    share = min(made.safe_risk / made.loss_size, 1.0)
+    spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
+    low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
+    count = np.arange(low, high + 1)
+    ways = gammaln(rows + 1) - gammaln(count + 1) - gammaln(rows - count + 1)
+    chance = np.exp(ways + xlogy(count, share) + xlog1py(rows - count, -share))
+    return float(chance @ _passes(made, rows, count) / chance.sum())
+
+
+def _passes(made: Plan, rows: int, count: Floats) -> Floats:
+    """The probability of passing for a log with so many losses."""
+    size, bound, level = made.loss_size, made.bound, made.level
+    if made.rule == "alpha":
+        return (count * size + bound <= level * (rows + 1) * (1 + 1e-10)).astype(float)
+    losses = np.array([0.0, size])
+    if made.rule == "promise":
+        tolerated, stake = design(rows, level, bound)
+        if tolerated < made.safe_risk:
+            return np.zeros(len(count))
+        clean, harmed = _logs(factors(losses, 1.0, 1.0, tolerated, stake, bound))
+        return np.exp(np.minimum(_times(rows - count, clean) + _times(count, harmed), 0.0))
+    assert made.confidence is not None
+    bettors = spread_bets(rows, Constraint("loss", level, bound), 1 - made.confidence)
+    every = factors(losses[:, None], 1.0, 1.0, level, bettors.stakes, bound)
+    clean, harmed = _logs(every)[:, None]
+    logs = _times(rows - count[:, None], clean) + _times(count[:, None], harmed)
+    total = np.logaddexp.reduce(bettors.log_shares + logs, axis=1)
+    return (total >= -math.log(1 - made.confidence)).astype(float)
+
+
+def _logs(values: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _times(count: Any, logs: Any) -> Any:
+    """Products of which none of −inf and 0 is not a number."""
+    with np.errstate(invalid="ignore"):
+        return np.where(count > 0, count * logs, 0.0)
+
+
+# ---- what to expect ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Points that stand for the rows of a log: a problem in memory, and the share of each point."""
+
+    problem: Problem
+    share: Floats
+    family: str
+    block: Block = field(repr=False)
+
+    @property
+    def loss(self) -> Floats:
+        found: Floats = self.block["loss/" + self.problem.constraints[0].name]
+        return found
+
+    @property
+    def ratio(self) -> Floats:
+        return np.asarray(self.block["log_optimized"] - self.block["log_safe"])
+
+    @property
+    def safe_risk(self) -> float:
+        return float(self.share @ self.loss)
+
+    @property
+    def optimized_risk(self) -> float:
+        weight = self.share * np.exp(np.minimum(self.ratio, 700.0))
+        return float(weight @ self.loss / weight.sum())
+
+    @property
+    def spread(self) -> float:
+        possible = self.ratio > -np.inf
+        ratio, share = self.ratio[possible], self.share[possible] / self.share[possible].sum()
+        return float(np.sqrt(max(share @ ratio**2 - (share @ ratio) ** 2, 0.0)))
+
+    @property
+    def loss_size(self) -> float:
+        """The size of a loss of 0 or one size with the same mean and variance."""
+        mean = self.safe_risk
+        return float(self.share @ self.loss**2 / mean) if mean else self.problem.constraints[0].bound
+
+    def tilted(self, mean: float) -> _Points:
+        """The points with another mean loss: harmful ones count more, or less."""
+        variance = float(self.share @ (self.loss - self.safe_risk) ** 2)
+        if not variance:
+            return self
+        slope = (mean - self.safe_risk) / variance
+        share = self.share * np.maximum(1 + slope * (self.loss - self.safe_risk), 0.0)
+        return replace(self, share=share / share.sum())
+
+    def expect(self, made: Plan, rows: int) -> Expected:
+        """What a log of so many rows would lead to if it had exactly the shares of the points."""
+        log_beta = self._log_beta(made, rows)
+        beta = math.exp(log_beta) if log_beta < 700 else math.inf
+        passing = 0.0 if made.safe_risk >= made.level else _pass_probability(made, rows)
+        return Expected(rows, passing, beta, self._changed(log_beta))
+
+    def _log_beta(self, made: Plan, rows: int) -> float:
+        problem, block = self.problem, self.block
+        if made.rule == "alpha":
+            with np.errstate(divide="ignore"):
+                log_mix = block["log_safe"] - np.log(rows * self.share)
+            posed = replace(problem, rows=Rows({**block, "log_mix": log_mix}), has_mixture=True)
+            return min(search(posed).largest().values())
+        weights = self._weights(rows)
+        if made.rule == "promise":
+            chain, _ = find_chain(weights, 0.5, rows=rows)
+            passed = int(np.count_nonzero(chain.shares >= 0.5))
+        else:
+            assert made.confidence is not None
+            bettors = spread_bets(rows, problem.constraints[0], 1 - made.confidence)
+            logs = weights.log_capitals([bettors.bet()])[0] + bettors.shares()
+            certified = np.logaddexp.reduce(logs, axis=1) >= -math.log(1 - made.confidence)
+            passed = int(np.logical_and.accumulate(certified).sum())
+        if not passed:
+            return -math.inf
+        found = float(weights.t[passed - 1])
+        return math.inf if found == LAST and problem.kernel.nested else found
+
+    def _weights(self, rows: int) -> Weights:
+        """The weights of the points at the fixed sequence, with normalizers taken from the points."""
+        problem, kernel = self.problem, self.problem.kernel
+        t = fixed_sequence(STEP) if kernel.nested else np.asarray(kernel.coarse)
+        finite = self.ratio[self.ratio > -np.inf]
+        if kernel.nested:
+            inside = (t > min(finite.min(), 0.0) - 2) & (t < max(finite.max(), 8.0) + 2)
+            t = np.append(t[inside], LAST)
+        unit = self._log_unit(t)
+        points = replace(problem, rows=Rows({**self.block, "count": rows * self.share}))
+        return Weights(points, t, unit, unit)
+
+    def _log_unit(self, t: Floats) -> Floats:
+        """Log of ψ/β for clip without contexts, from the points; else 0."""
+        if not isinstance(self.problem.kernel, ClipKernel):
+            return np.zeros(len(t))
+        log_w = np.minimum(self.ratio - t[:, None], 0.0)
+        return np.asarray(np.log(np.exp(log_w) @ self.share))
+
+    def _changed(self, log_beta: float) -> float:
+        """The share of actions that differ from the safe policy's: Σ share·(1 − w)₊."""
+        if log_beta == -math.inf:
+            return 0.0
+        kernel = self.problem.kernel
+        t = np.clip([log_beta], -LAST, LAST) if kernel.nested else np.array([log_beta])
+        log_w = kernel.weigh(self.block, t, self.problem)[0][0] - self._log_unit(t)
+        return float(self.share @ np.maximum(1 - np.exp(np.minimum(log_w, 0.0)), 0.0))
+
+
+def _from_figures(
+    safe_risk: float, optimized_risk: float, spread: float, family: str, level: float, bound: float
+) -> _Points:
+    """Losses of 0 or the bound, and normal log ratios among harmless and among harmful actions."""
+    chosen = find_family(family)
+    chosen = Mix() if isinstance(chosen, Mix) else Clip()
+    density = np.exp(-(STANDARD_SCORES**2) / 2)
+    density /= density.sum()
+    harmful, wanted = safe_risk / bound, optimized_risk / bound
+    share, ratio, loss = [], [], []
+    for own, goal, size in ((1 - harmful, 1 - wanted, 0.0), (harmful, wanted, bound)):
+        mean = math.log(max(goal, 1e-12) / own) if own > 0 else 0.0
+        share.append(own * density)
+        ratio.append(spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES)))
+        loss.append(np.full(len(density), size))
+    columns = [np.concatenate(each) for each in (share, ratio, loss)]
+    block = {"log_safe": np.zeros(len(columns[0])), "log_optimized": columns[1], "loss/loss": columns[2]}
+    mix = isinstance(chosen, Mix)
+    problem = Problem(
+        rows=Rows(block),
+        family=chosen,
+        kernel=MixKernel() if mix else ClipKernel(),
+        constraints=(Constraint("loss", level, bound),),
+        test_weight="max_ratio" if mix else "analytic",
+        max_ratio=float(np.exp(columns[1].max())),
+    )
+    return _Points(problem, columns[0], chosen.name, block)
+
+
+def _from_log(
+    log: Log, proposals: Proposals | None, family: str, level: float, bound: float
+) -> _Points:
+    """The rows of a log, of many only some."""
+    if len(log.loss_names) != 1:
+        raise ValueError(f"log must have one loss for a plan, got {list(log.loss_names)}")
+    constraints = (Constraint(log.loss_names[0], level, bound),)
+    problem = pose(log, proposals, find_family(family), "empirical", DEFAULT_BLEND, constraints)
+    every = problem.rows.columns
+    some = np.unique(np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS)).astype(int))
+    log_share = np.zeros(len(log))
+    if "log_mix" in every:
+        log_share = every["log_safe"] - every["log_mix"]
+    share = np.exp(log_share - log_share.max())
+    mean = float(share @ every["loss/" + constraints[0].name] / share.sum())
+    dropped = ("log_mix", "log_logged", "log_base_limit", "base_")
+    block = {name: each[some] for name, each in every.items() if not name.startswith(dropped)}
+    points = _Points(problem, share[some] / share[some].sum(), problem.family.name, block)
+    return points.tilted(mean)

@@ -1,0 +1,348 @@
+"""Weights that are unbiased given the past, and how large they can be in the context of a row.
+
+The two proofs that go past the paper, the soft chain (`chain`) and the certificate (`confidence`),
+bet on each row. They need weights with an expectation of 1 in their context given everything
+before, so the tethered density is divided by that of the policy that acted in the row; and a limit
+that no weight in the context can exceed, whatever the action:
+
+- Tables of all actions: the largest weight among them.
+- Budgeted clip by draws of the row's own: N·max(β, 1) + 1, whatever the draws.
+- Mix: (1 + β·r)/(1 + β), with r the largest ratio there can be; infinite where it is not known.
+- Clip without contexts: its normalizing constant ψ is known from proposals only. A band
+  ψ⁻ ≤ ψ ≤ ψ⁺ holds at all betas but for a small probability; divided by ψ⁺, weights have
+  expectations between ψ⁻/ψ⁺ and 1, and the limit is β/ψ⁺.
+
+Limits are of tethered over safe density; where other policies acted, they are multiplied by the
+largest ratio of safe density to theirs. Betas come from a fixed increasing sequence of grid points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tether._core.rows import BLOCK, Block, Rows
+from tether._core.types import Floats, Integers
+from tether.control.chain import Bet
+from tether.control.engine import COARSE, LAST, Problem, log_of
+from tether.control.kernels import (
+    BudgetedKernel,
+    ClipKernel,
+    Kernel,
+    MixKernel,
+    OwnKernel,
+    PathKernel,
+    along,
+    clip_bins,
+    clip_sums,
+    scores,
+)
+
+FINE_UP_TO = 4.0
+"""Candidates are a fixed step apart up to this |log β|, and coarse points of the grid beyond."""
+LIMITED_UP_TO = 8.0
+"""Limits that grow with β count as infinite past this log β."""
+NEGLIGIBLE_LOG = 37.0
+"""Below e to minus this, a share of a mixture is lost in rounding."""
+LARGEST_LOG_WEIGHT = 60.0
+"""Larger log-weights count as this much, and larger limits as infinite; both lower a capital."""
+LIMIT_TOLERANCE = 1e-6
+"""By how much a log-weight may exceed its stated limit by rounding."""
+MANY_ROWS = 20_000
+"""From so many rows on, those with nothing but a ratio and losses are made weighted points."""
+LOSS_NODES = 17
+"""Losses of weighted points, from 0 to the bound."""
+ENTRIES = 1 << 17
+"""How many weights a block has at most."""
+
+
+def fixed_sequence(step: float) -> Floats:
+    """The increasing log betas that are tried, the same for all logs: grid points up to ±1,000."""
+    return np.union1d(COARSE, np.arange(-FINE_UP_TO, FINE_UP_TO + step / 2, step))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a problem's rows against the policies that acted, with their limits.
+
+    `t` are the candidates: the log betas of the fixed sequence at which weights or limits differ.
+    `log_high` and `log_low` are logs of ψ⁺/β and ψ⁻/β at them, for clip without contexts; else 0.
+    `cells` are the rows of each loss as weighted points, where there are many.
+    """
+
+    problem: Problem
+    t: Floats
+    log_high: Floats
+    log_low: Floats
+    cells: Mapping[str, Rows] = field(default_factory=dict)
+
+    def pick(self, which: Integers | slice) -> Weights:
+        """The same at some of the candidates."""
+        return replace(
+            self, t=self.t[which], log_high=self.log_high[which], log_low=self.log_low[which]
+        )
+
+    def log_capitals(self, bets: Sequence[Bet]) -> list[Floats]:
+        """Logs of what the bettors of each bet have after all rows (betas × bettors): one pass.
+
+        A column `count` says how many rows a row stands for.
+        """
+
+        size = max(64, ENTRIES // len(self.t) // 64 * 64)
+        names = list(dict.fromkeys(each.loss for each in bets))
+        shared = [names] if not self.cells else [[name] for name in names]
+        found: dict[str, Floats] = {}
+        for several in shared:
+            own = {str(k): each for k, each in enumerate(bets) if each.loss in several}
+
+            def kernel(block: Block, own: Mapping[str, Bet] = own) -> dict[str, Any]:
+                weight, limit = self.weigh(block)
+                count = block.get("count")
+                return {
+                    name: each.log_capitals(block[f"loss/{each.loss}"], weight, limit, count)
+                    for name, each in own.items()
+                }
+
+            rows = self.cells.get(several[0], self.problem.rows)
+            found |= rows.reduce(kernel, dict.fromkeys(own, "sum"), size)
+        return [found[str(k)] for k in range(len(bets))]
+
+    def weigh(self, block: Block) -> tuple[Floats, Floats]:
+        """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
+        own, problem = _against_acting(block), self.problem
+        log_w, _, _, place = problem.kernel.weigh(own, self.t, problem)
+        log_w = log_w[place] - self.log_high[:, None]
+        log_limit = self._log_limit(own) + _log_base_limit(block) - self.log_high[:, None]
+        if not isinstance(problem.test_weight, str) and "log_logged" not in block:
+            log_limit = np.minimum(log_limit, np.log(problem.test_weight))  # a bound on all weights
+        if (log_w > log_limit + LIMIT_TOLERANCE).any():
+            raise ValueError(
+                "a row weighs more than is possible by what was stated: max_ratio, log_base_limit "
+                "or test_weight is too small"
+            )
+        limit = np.where(log_limit > LARGEST_LOG_WEIGHT, np.inf, log_limit)
+        return np.exp(np.minimum(log_w, LARGEST_LOG_WEIGHT)), np.exp(limit)
+
+    def _log_limit(self, own: Block) -> Floats:
+        """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
+        kernel, at = self.problem.kernel, self.t[:, None]
+        if isinstance(kernel, ClipKernel):
+            return np.where(at > LIMITED_UP_TO, np.inf, 0.0)
+        if isinstance(kernel, BudgetedKernel):
+            tries = np.log(kernel.budget) + np.maximum(at, 0.0)
+            return np.where(at > LIMITED_UP_TO, np.inf, np.logaddexp(tries, 0.0))
+        if "log_safe_all" in own:
+            return self._table_limit(own)
+        if isinstance(kernel, MixKernel):
+            return np.asarray(along(0.0, np.log(self.problem.max_ratio), at))
+        return np.full(at.shape, np.inf)
+
+    def _table_limit(self, own: Block) -> Floats:
+        """The weight of the heaviest action of each row's table against the safe policy."""
+        kernel, plain = self.problem.kernel, {**own}
+        plain.pop("log_mix", None)
+        safe, optimized = own["log_safe_all"], own["log_optimized_all"]
+        if not isinstance(kernel, OwnKernel):  # weights grow with the ratio
+            ratio = scores(own, "_all")[0].max(axis=1)
+            safe, optimized = np.zeros((len(ratio), 1)), ratio[:, None]
+        found: Any = -np.inf
+        for one_safe, one_optimized in zip(safe.T, optimized.T, strict=True):
+            block = {**plain, "log_safe": one_safe, "log_optimized": one_optimized}
+            log_w, _, _, place = kernel.weigh(block, self.t, self.problem)
+            found = np.maximum(found, log_w[place])
+        return np.asarray(found)
+
+
+def _against_acting(block: Block) -> Block:
+    """A block in which the policy that acted stands for the mixture."""
+    dropped = ("log_mix", "base_")
+    own = {name: column for name, column in block.items() if not name.startswith(dropped)}
+    if "log_logged" in block:
+        own["log_mix"] = block["log_logged"]
+    return own
+
+
+def _log_base_limit(block: Block) -> Floats | float:
+    """The log of the largest ratio of safe density to that of the policy that acted, per row."""
+    if "log_logged" not in block:
+        return 0.0
+    if "log_logged_all" in block:
+        with np.errstate(invalid="ignore"):
+            base = block["log_safe_all"] - block["log_logged_all"]
+        return np.asarray(np.where(np.isnan(base), -np.inf, base).max(axis=1))
+    return block.get("log_base_limit", np.inf)
+
+
+# ---- the weights of a problem ------------------------------------------------------------------
+
+
+def unbiased_weights(problem: Problem, step: float, asked: str, error: float = 0.0) -> Weights:
+    """The weights of a problem at the candidates of a fixed sequence.
+
+    An unknown normalizing constant gets a band from proposals, outside of which it lies with
+    probability `error` at most; 0 makes none. Errors name what was `asked` for.
+    """
+    _check(problem, asked)
+    kernel = problem.kernel
+    if isinstance(kernel, (PathKernel, OwnKernel)):
+        t = np.asarray(kernel.coarse) if isinstance(kernel, PathKernel) else fixed_sequence(step)
+        return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)))
+    ends = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
+    low, high = min(each[0] for each in ends), max(each[1] for each in ends)
+    t, cells = _candidates(kernel, step, low, high), {}
+    plain = isinstance(kernel, ClipKernel) or (
+        isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names
+    )
+    if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
+        cells = _cells(problem, np.unique([low, *fixed_sequence(step), high]).clip(low, high))
+    if not isinstance(kernel, ClipKernel):
+        return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)), cells)
+    log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
+    if problem.draws is not None and error > 0:
+        each_error = error / (4 * len(fixed_sequence(step)))  # two bounds from each policy's draws
+        log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
+        log_high = np.minimum(found, log_high)
+    return Weights(problem, t, log_high, log_low, cells)
+
+
+def _check(problem: Problem, asked: str) -> None:
+    """Refuse weights that are not unbiased given the past."""
+    if not problem.kernel.known and not isinstance(problem.kernel, ClipKernel):
+        raise ValueError(
+            f"{asked} needs weights without an estimated normalizing constant, and this family has "
+            f"one here: give tables of all actions (log_safe_all, log_optimized_all), or use "
+            f"family 'clip', 'mix' or 'budgeted_clip'"
+        )
+    if problem.has_mixture and "log_logged" not in problem.rows.names:
+        raise ValueError(
+            f"{asked} needs the log-density of each action under the policy that acted in its row, "
+            f"acting=Acting(log_logged=…) in the log: log_mix, the mixture of several policies, is "
+            f"not unbiased if later policies were chosen from earlier losses. If every action was "
+            f"drawn from the mixture itself, log_logged is log_mix"
+        )
+
+
+def _candidates(kernel: Kernel, step: float, low: float, high: float) -> Floats:
+    """The fixed sequence, but for betas with the same weights and limits as the first or last.
+
+    These lie below all ratios and 1, or above all ratios and limits. Mix with a negligible share is
+    the same up to rounding.
+    """
+    if isinstance(kernel, MixKernel):
+        low, high = -max(high, 0.0) - NEGLIGIBLE_LOG, NEGLIGIBLE_LOG - min(low, 0.0)
+    else:
+        low, high = min(low, 0.0), max(high, LIMITED_UP_TO)
+    every = fixed_sequence(step)
+    first = max(int(np.searchsorted(every, low, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(every, high)), len(every) - 1)
+    return np.append(every[first:last], LAST)
+
+
+def _cells(problem: Problem, nodes: Floats) -> dict[str, Rows]:
+    """Rows as weighted points on a grid of ratios and losses, for each loss: one pass.
+
+    Where weights are linear in the ratio ρ between two nodes, a factor is linear in ρ and in the
+    loss. So if a row is split among the four corners of its cell, with ρ and the loss as means, the
+    mean of the factors is the row's own; by Jensen's inequality the capital can only become
+    smaller, by a second-order amount.
+    """
+    nodes = np.append(-np.inf, np.unique(nodes))  # −inf: the optimized policy never does this
+    losses, count = np.linspace(0.0, 1.0, LOSS_NODES), len(nodes)
+
+    def kernel(block: Block) -> dict[str, Any]:
+        ratio = scores(block)[0]
+        place = np.clip(np.searchsorted(nodes, ratio, side="right") - 1, 0, count - 2)
+        with np.errstate(invalid="ignore", over="ignore"):
+            right = np.expm1(ratio - nodes[place]) / np.expm1(nodes[place + 1] - nodes[place])
+        right = np.where(place > 0, np.clip(right, 0.0, 1.0), 0.0)
+        found = {}
+        for each in problem.constraints:
+            level = np.clip(each.loss(block) / each.bound, 0.0, 1.0) * (LOSS_NODES - 1)
+            below = np.minimum(level.astype(np.int64), LOSS_NODES - 2)
+            upper = level - below
+            corner = place * LOSS_NODES + below
+            total: Any = 0.0
+            for shift, amount in (
+                (0, (1 - right) * (1 - upper)),
+                (1, (1 - right) * upper),
+                (LOSS_NODES, right * (1 - upper)),
+                (LOSS_NODES + 1, right * upper),
+            ):
+                total = total + np.bincount(corner + shift, amount, count * LOSS_NODES)
+            found[each.name] = total
+        return found
+
+    found = problem.rows.reduce(kernel, {each.name: "sum" for each in problem.constraints}, BLOCK)
+    cells = {}
+    for each in problem.constraints:
+        filled = np.flatnonzero(found[each.name] > 0)
+        ratio = nodes[filled // LOSS_NODES]
+        cells[each.name] = Rows(
+            {
+                "log_safe": np.zeros(len(ratio)),
+                "log_optimized": ratio,
+                f"loss/{each.name}": losses[filled % LOSS_NODES] * each.bound,
+                "count": found[each.name][filled],
+            }
+        )
+    return cells
+
+
+def _ends(rows: Rows) -> tuple[float, float]:
+    """The smallest finite and the largest log ratio in rows, tables and stored draws."""
+
+    def kernel(block: Block) -> dict[str, Any]:
+        found = [scores(block, suffix)[0] for suffix in ("", "_all") if "log_safe" + suffix in block]
+        found += [block[name] for name in ("draws_safe", "draws_optimized") if name in block]
+        low = min(float(each.min(initial=0.0, where=each > -np.inf)) for each in found)
+        return {"low": -low, "high": max(float(each.max()) for each in found)}
+
+    found = rows.reduce(kernel, {"low": "max", "high": "max"}, BLOCK)
+    return -found["low"], found["high"]
+
+
+def _normalizer_band(
+    draws: Rows, t: Floats, blend: float, error: float
+) -> tuple[Floats, Floats]:
+    """Logs of bounds on ψ/β from fresh draws, each of the four wrong with probability `error` at most.
+
+    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
+    """
+
+    def sums(ratio: Floats, at: Floats) -> Floats:
+        """Σ min(1, ρ/β) and Σ min(1, ρ/β)² at increasing log betas (2 × betas)."""
+        one = np.ones((1, len(ratio)))
+        each = (clip_sums(clip_bins(k * ratio, one, k * at), k * at)[:, 0] for k in (1.0, 2.0))
+        return np.array(list(each)) if len(ratio) else np.zeros((2, len(at)))
+
+    def kernel(block: Block) -> dict[str, Any]:
+        ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
+        inverse = np.where(ratio > -np.inf, -ratio, -np.inf)[~safe]  # none of clip where safe is 0
+        backward = sums(inverse, -t[::-1])[:, ::-1]
+        counts = np.array([safe.sum(), (~safe).sum()], np.float64)
+        return {"safe": sums(ratio[safe], t), "optimized": backward, "counts": counts}
+
+    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum", "counts": "sum"}, BLOCK)
+    safe_low, safe_high = mean_band(*found["safe"], found["counts"][0], error)
+    low, high = mean_band(*found["optimized"], found["counts"][1], error)
+    low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
+    return (
+        np.maximum(log_of(safe_low), log_of(low) - t),
+        np.minimum(log_of(safe_high), log_of(high) - t),
+    )
+
+
+def mean_band(total: Floats, squares: Floats, count: float, error: float) -> tuple[Floats, Floats]:
+    """Bounds on means of independent numbers in [0, 1], from their sums and sums of squares.
+
+    The empirical Bernstein bound of Maurer and Pontil; either side fails with probability `error`.
+    """
+    if count < 2:
+        return np.zeros(len(total)), np.ones(len(total))
+    mean, log_error = total / count, np.log(2 / error)
+    variance = np.maximum(squares - total * mean, 0.0) / (count - 1)
+    wide = np.sqrt(2 * variance * log_error / count) + 7 * log_error / (3 * (count - 1))
+    return np.maximum(mean - wide, 0.0), np.minimum(mean + wide, 1.0)
