@@ -23,6 +23,7 @@ from tether.control.measure import Measured, measure
 from tether.control.pose import pose
 from tether.control.promise import PromiseTerms, make_terms
 from tether.control.proposals import Proposals
+from tether.control.proved import by_confidence, by_promise, check_own_draws
 from tether.control.shared_draws import shared_ratio_error
 from tether.control.stability import instability
 
@@ -135,12 +136,18 @@ def calibrate(
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
-    problem = pose(log, proposals, chosen, test_weight, blend, constraints)
+    proved = promise is not None or confidence is not None
+    needed = None if proved and isinstance(test_weight, str) else test_weight
+    problem = pose(log, proposals, chosen, needed, blend, constraints)
+    if proved:
+        check_own_draws(problem, log, "promise" if confidence is None else "confidence")
     if confidence is not None:
-        raise NotImplementedError("confidence= is not wired yet")
-    if promise is not None:
-        raise NotImplementedError("promise= is not wired yet")
-    found = _by_alpha(problem, log)
+        found = by_confidence(problem, log, confidence)
+    elif promise is not None:
+        found = by_promise(problem, log, safe_risk, spread=spread, seed=seed)
+    else:
+        found = _by_alpha(problem, log)
+    found = replace(found, warnings=(*found.warnings, *_warnings(found, log)))
     logger.info(
         "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
         *(len(log), found.beta, found.family, asked, targets),
@@ -186,7 +193,7 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
         each.name: make_terms(problem, each, log_beta, measured, moved)
         for each in problem.constraints
     }
-    result = Calibration(
+    return Calibration(
         rule="alpha",
         log_beta=log_beta,
         family=problem.family.name,
@@ -198,7 +205,6 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
         measured=measured,
         probes=log.probes,
     )
-    return replace(result, warnings=tuple(_warnings(result, log, problem)))
 
 
 def _losses(
@@ -282,7 +288,7 @@ def _check_test_weight(problem: Problem, measured: Measured) -> None:
     )
 
 
-def _warnings(found: Calibration, log: Log, problem: Problem) -> Iterator[str]:
+def _warnings(found: Calibration, log: Log) -> Iterator[str]:
     """What changes a decision, in words; each names its loss where there are several."""
     if log.approximate is not None:
         yield log.approximate
@@ -293,7 +299,7 @@ def _warnings(found: Calibration, log: Log, problem: Problem) -> Iterator[str]:
         safe = (
             f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
         )
-        if not found.exists and each.log_beta == -np.inf:
+        if not found.exists and each.log_beta == -np.inf and found.chain is None:
             yield _why_none(each, of, safe)
         elif found.exists and each.terms is not None:
             terms = each.terms

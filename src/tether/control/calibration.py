@@ -12,6 +12,7 @@ from tether._core.columns import Columns
 from tether._core.description import Description
 from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
+from tether.control.chain import Chain
 from tether.control.measure import Measured
 from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
 
@@ -123,7 +124,7 @@ class Calibration(records.Saved):
     contextual: bool
     confidence: float | None
     measured: Measured
-    chain: Any = None
+    chain: Chain | None = None
     gain: Any = None
     probes: Any = None
     warnings: tuple[str, ...] = ()
@@ -270,9 +271,21 @@ def write_statement(found: Calibration) -> str:
     parts = []
     for each in found.losses.values():
         named = f" ({each.name})" if several or each.name != "loss" else ""
-        parts.append(f"the expected loss{named} of the next action is at most {each.promise:.4g}")
+        if_safe = "" if found.chain is None else f", {_if_safe(found.chain, each)}"
+        limit = f"is at most {each.promise:.4g}{if_safe}"
+        parts.append(f"the expected loss{named} of the next action {limit}")
     statement = f"{condition(found)}, {' and '.join(parts)}"
+    if found.chain is not None:
+        statement += "; the number of rows was fixed beforehand"
     return f"no useful promise: {statement}" if why_not_useful(found) else statement
+
+
+def _if_safe(chain: Chain, loss: LossResult) -> str:
+    """The condition of the soft chain, with what the log says of it."""
+    if loss.promise > loss.alpha:
+        return f"with the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
+    seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
+    return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
 
 
 def describe(found: Calibration, *, every: bool = False) -> Description:
@@ -332,6 +345,17 @@ def _more_facts(found: Calibration) -> list[tuple[str, str]]:
     if np.isfinite(measured.acceptance) and measured.acceptance > 0:
         draws = f"{1 / measured.acceptance:.3g} proposals per action"
         facts.append(("acceptance", f"{measured.acceptance:.3g}: {draws}"))
+    if (chain := found.chain) is not None:
+        for each in found.losses.values():
+            limit = chain.risk_quantile(each.name)
+            if limit < each.bound and not chain.spread:
+                facts.append(
+                    ("one log in 20", f"may serve a risk above {limit:.4g}, no more of them")
+                )
+        drawn = (
+            "every action has its own draw" if chain.spread else f"the draw was {chain.uniform:.4g}"
+        )
+        facts.append(("soft chain", f"{len(chain.shares)} betas; {drawn}"))
     error = found.binding.ratio_error
     if error > 1:
         facts.append(("ratio error", f"{error:.6g} is allowed for, in every weight"))

@@ -44,6 +44,8 @@ SHARPNESS = 0.4
 """The stake is in proportion to this power of the number of losses that are tolerated."""
 FACTORS_PER_LOG = 8
 """How many factors are multiplied before a logarithm is taken."""
+SMALLEST_SHARE = 1e-6
+"""Smaller shares are 0: less is always valid."""
 FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")
 """The columns, beside the losses, whose bits decide the draw."""
 
@@ -78,13 +80,15 @@ def factors(
     be infinite. A level below 0, or a stake with which a factor could be negative, loses all.
     """
     margin = bound - level
-    limit, stake = np.asarray(limit, np.float64), np.asarray(stake, np.float64)
+    loss, weight, limit, stake = (
+        np.asarray(each, np.float64) for each in (loss, weight, limit, stake)
+    )
     allowed = (stake * margin <= 1 + 1e-12) & (level >= 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         above = np.maximum(limit - 1, 0.0)
         spare = np.maximum(1 / stake - margin, 0.0)
         slope = np.where(above * margin > spare, spare / above, margin)  # B − a − c
-        found = np.asarray((bound - np.asarray(loss) - slope) * weight)
+        found = np.asarray((bound - loss - slope) * weight)
         found *= stake
         found += 1 + stake * (slope - margin)
         return np.where(allowed, np.maximum(found, 0.0), 0.0)
@@ -125,9 +129,7 @@ class Bet:
             weight, limit = weight / error, limit / error
             bound = self.level + error * (self.bound - self.level)
         found = [
-            _log_product(
-                factors(loss, weight, limit, self.level, stake[:, None], bound), count
-            )
+            _log_product(factors(loss, weight, limit, self.level, stake[:, None], bound), count)
             for stake in np.atleast_2d(self.stakes).T
         ]
         return np.stack(found, axis=1)
@@ -171,7 +173,7 @@ class Chain:
         For each loss what is promised, the level a that the safe policy's risk may not exceed, and
         the stake t.
     log_betas, shares : ndarray of float
-        The candidates and their S.
+        The candidates and their S, as far as it is above 0.
     uniform : float
         The draw in (0, 1].
     spread : bool
@@ -186,6 +188,13 @@ class Chain:
     shares: Floats
     uniform: float
     spread: bool = False
+
+    @property
+    def log_beta(self) -> float:
+        """Log of the beta that is served; with `spread`, of the median of those that are."""
+        drawn = min(0.5, float(self.shares[0])) if self.spread else self.uniform
+        served = position(self.shares, drawn) if drawn > 0 else 0
+        return float(self.log_betas[served - 1]) if served else -math.inf
 
     @property
     def probabilities(self) -> Floats:
@@ -229,17 +238,20 @@ def find_chain(
             scaled = stake * each.ratio_error * np.exp(weights.log_high - weights.log_low)
         bets.append(Bet(each.name, level, each.bound, scaled[:, None], each.ratio_error))
     shares = soft_chain(np.stack([found[:, 0] for found in weights.log_capitals(bets)]))
+    shares[shares < SMALLEST_SHARE] = 0.0
     alone = [position(each, uniform) for each in shares]
     log_betas = np.append(-np.inf, weights.t)
     if weights.problem.kernel.nested:
         log_betas[-1] = np.inf
+    every = shares.min(axis=0)
+    kept = max(int(np.count_nonzero(every)), 1)
     chain = Chain(
         rows=rows,
         promises={each.name: each.alpha for each in constraints},
         levels=levels,
         stakes=stakes,
-        log_betas=log_betas[1:],
-        shares=shares.min(axis=0),
+        log_betas=log_betas[1 : kept + 1],
+        shares=every[:kept],
         uniform=uniform,
         spread=spread,
     )

@@ -50,11 +50,13 @@ class Certificate:
     `risk_bounds` has the smallest level that would be certified at the smallest of these betas, or
     at the first of the sequence where there is none: an upper confidence bound for a beta that was
     chosen without the log. For the beta that was found it describes the log; the promise is alpha.
+    `sequence` are the log betas that were tried.
     """
 
     confidence: float
     log_betas: dict[str, float]
     risk_bounds: dict[str, float]
+    sequence: Floats
 
 
 def certify(problem: Problem, confidence: float) -> Certificate:
@@ -76,9 +78,8 @@ def certify(problem: Problem, confidence: float) -> Certificate:
     return Certificate(
         confidence,
         {name: float(log_betas[count]) for name, count in zip(names, reached, strict=True)},
-        _risk_bounds(
-            weights.pick(np.array([max(last - 1, 0)])), bettors, needed, passed=last > 0
-        ),
+        _risk_bounds(weights.pick(np.array([max(last - 1, 0)])), bettors, needed, passed=last > 0),
+        weights.t,
     )
 
 
@@ -133,21 +134,21 @@ def _walk(weights: Weights, bettors: Sequence[Bettors], needed: float) -> list[i
         several = list(zip(bettors, columns, strict=True))
         logs = weights.pick(which).log_capitals([each.bet(column) for each, column in several])
         own = [
-            found + each.shares(column)
-            for found, (each, column) in zip(logs, several, strict=True)
+            found + each.shares(column) for found, (each, column) in zip(logs, several, strict=True)
         ]
         for good, found in zip(passed, own, strict=True):
             good[which] |= np.logaddexp.reduce(found, axis=1) >= needed
         return own
 
-    def lengths(places: Integers | slice = slice(None)) -> Integers:
-        return np.logical_and.accumulate(passed[:, places], axis=1).sum(axis=1)
+    def lengths(places: Integers | slice = slice(None)) -> list[int]:
+        good = np.logical_and.accumulate(passed[:, places], axis=1)
+        return [int(each.sum()) for each in good]
 
     every: list[None] = [None] * len(bettors)
     coarse = np.union1d(np.arange(0, count, STRIDE), count - 1)
     best = [found.argmax(axis=1) for found in ask(coarse, every)]
     asked[coarse] = True
-    end = np.append(coarse, count)[lengths(coarse)].max()
+    end = int(np.append(coarse, count)[lengths(coarse)].max())
     between = np.setdiff1d(np.arange(end), coarse)
     if len(between):
         right = np.searchsorted(coarse, between)
@@ -156,7 +157,7 @@ def _walk(weights: Weights, bettors: Sequence[Bettors], needed: float) -> list[i
         reached = lengths()
         doubtful = [place for place in reached if place < count and not asked[place]]
         if not doubtful:
-            return reached.tolist()
+            return reached
         some = np.arange(min(doubtful), min(min(doubtful) + STRIDE, count))
         ask(some, every)
         asked[some] = True

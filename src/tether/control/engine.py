@@ -125,7 +125,8 @@ class Constraint:
 class Problem:
     """Rows, the family that is served and its kernel, constraints, and the test weight.
 
-    `test_weight` is "empirical", "analytic", "max_ratio" or a number that bounds all weights.
+    `test_weight` is "empirical", "analytic", "max_ratio", a number that bounds all weights, or
+    "none" for rules that need none.
     `draws` are fresh draws of the policies with their scores, where rows do not carry them, and
     `front` the few of them that can be the heaviest (`tether.control.kernels.front`). `drawn` says
     how many of them each policy made, and `foreseeing` how many of the safe and of the optimized policy

@@ -95,6 +95,8 @@ class Kernel:
         """The log of the test weight at every beta, where rows do not carry its candidates."""
         if not isinstance(problem.test_weight, str):
             return self.log_unit(problem, t) + np.log(problem.test_weight)
+        if problem.test_weight == "none":
+            return np.full(len(t), -np.inf)
         if problem.test_weight == "empirical":
             assert problem.draws is not None
 

@@ -9,7 +9,6 @@ the calibration itself, on points that stand for a typical log: row i counts n·
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +124,9 @@ class Plan(Described):
             `rows`, `pass_probability`, `beta` and `changed`, the share of actions that change.
         """
         names = ("rows", "pass_probability", "beta", "changed")
-        return Columns({name: np.array([getattr(e, name) for e in self.expected]) for name in names})
+        return Columns(
+            {name: np.array([getattr(e, name) for e in self.expected]) for name in names}
+        )
 
     def curve(self, *, points: int = 9) -> Columns:
         """Compute the rows that other levels would need.
@@ -183,7 +184,9 @@ class Plan(Described):
             ),
         ]
         if not self.possible:
-            text = f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
+            text = (
+                f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
+            )
             return Description(text, "stop", tuple(facts))
         facts.append(
             (
@@ -330,17 +333,16 @@ def _rows_for(made: Plan, probabilities: tuple[float, ...]) -> list[float]:
     """
     if made.safe_risk >= made.level:
         return [math.inf] * len(probabilities)
-    alike = [made]
-    if made.rule == "promise":
-        alike.append(replace(made, rule="alpha"))
-    return [
-        max(_first_size(lambda n, e=each, p=p: _pass_probability(e, n) >= p) for each in alike)
-        for p in probabilities
-    ]
+    alike = [made, replace(made, rule="alpha")] if made.rule == "promise" else [made]
+    return [max(_first_size(each, probability) for each in alike) for probability in probabilities]
 
 
-def _first_size(enough: Callable[[int], bool]) -> float:
-    """The first number from which on it is enough, if it hardly ever is not after it once was."""
+def _first_size(made: Plan, probability: float) -> float:
+    """The first number of rows from which on logs pass with a probability."""
+
+    def enough(rows: int) -> bool:
+        return _pass_probability(made, rows) >= probability
+
     high = 1
     while not (enough(high) and enough(high + 1 + high // 20)):
         high *= 2
@@ -368,30 +370,31 @@ def _pass_probability(made: Plan, rows: int) -> float:
     return float(chance @ _passes(made, rows, count) / chance.sum())
 
 
-def _passes(made: Plan, rows: int, count: Floats) -> Floats:
+def _passes(made: Plan, rows: int, count: Any) -> Floats:
     """The probability of passing for a log with so many losses."""
     size, bound, level = made.loss_size, made.bound, made.level
     if made.rule == "alpha":
-        return (count * size + bound <= level * (rows + 1) * (1 + 1e-10)).astype(float)
+        return np.asarray(count * size + bound <= level * (rows + 1) * (1 + 1e-10), np.float64)
     losses = np.array([0.0, size])
     if made.rule == "promise":
         tolerated, stake = design(rows, level, bound)
         if tolerated < made.safe_risk:
             return np.zeros(len(count))
         clean, harmed = _logs(factors(losses, 1.0, 1.0, tolerated, stake, bound))
-        return np.exp(np.minimum(_times(rows - count, clean) + _times(count, harmed), 0.0))
+        logs = _times(rows - count, clean) + _times(count, harmed)
+        return np.asarray(np.exp(np.minimum(logs, 0.0)))
     assert made.confidence is not None
     bettors = spread_bets(rows, Constraint("loss", level, bound), 1 - made.confidence)
     every = factors(losses[:, None], 1.0, 1.0, level, bettors.stakes, bound)
     clean, harmed = _logs(every)[:, None]
     logs = _times(rows - count[:, None], clean) + _times(count[:, None], harmed)
     total = np.logaddexp.reduce(bettors.log_shares + logs, axis=1)
-    return (total >= -math.log(1 - made.confidence)).astype(float)
+    return np.asarray(total >= -math.log(1 - made.confidence), np.float64)
 
 
 def _logs(values: Floats) -> Floats:
     with np.errstate(divide="ignore"):
-        return np.log(values)
+        return np.asarray(np.log(values))
 
 
 def _times(count: Any, logs: Any) -> Any:
@@ -440,7 +443,9 @@ class _Points:
     def loss_size(self) -> float:
         """The size of a loss of 0 or one size with the same mean and variance."""
         mean = self.safe_risk
-        return float(self.share @ self.loss**2 / mean) if mean else self.problem.constraints[0].bound
+        return (
+            float(self.share @ self.loss**2 / mean) if mean else self.problem.constraints[0].bound
+        )
 
     def tilted(self, mean: float) -> _Points:
         """The points with another mean loss: harmful ones count more, or less."""
@@ -522,10 +527,16 @@ def _from_figures(
     for own, goal, size in ((1 - harmful, 1 - wanted, 0.0), (harmful, wanted, bound)):
         mean = math.log(max(goal, 1e-12) / own) if own > 0 else 0.0
         share.append(own * density)
-        ratio.append(spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES)))
+        ratio.append(
+            spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES))
+        )
         loss.append(np.full(len(density), size))
     columns = [np.concatenate(each) for each in (share, ratio, loss)]
-    block = {"log_safe": np.zeros(len(columns[0])), "log_optimized": columns[1], "loss/loss": columns[2]}
+    block = {
+        "log_safe": np.zeros(len(columns[0])),
+        "log_optimized": columns[1],
+        "loss/loss": columns[2],
+    }
     mix = isinstance(chosen, Mix)
     problem = Problem(
         rows=Rows(block),

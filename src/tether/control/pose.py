@@ -87,11 +87,14 @@ def pose(
     log: Log,
     proposals: Proposals | None,
     family: Family,
-    test_weight: str | float,
+    test_weight: str | float | None,
     blend: float,
     constraints: tuple[Constraint, ...],
 ) -> Problem:
-    """Combine log, proposals, family and test weight; raise if they are inconsistent."""
+    """Combine log, proposals, family and test weight; raise if they are inconsistent.
+
+    Rules that need no test weight pass None: then it is the largest among draws, if there are any.
+    """
     if not isinstance(log, Log):
         raise TypeError(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
@@ -181,12 +184,14 @@ def _kernel(log: Log, family: Family, blend: float) -> Kernel:
 
 
 def _test_weight(
-    test_weight: str | float, log: Log, family: Family, *, has_draws: bool
+    test_weight: str | float | None, log: Log, family: Family, *, has_draws: bool
 ) -> str | float:
     """Where the weight of the next action comes from, or an error where that is not defined.
 
     Without draws there is no largest weight among them; a clip then falls back to the analytic one.
     """
+    if test_weight is None:
+        return "empirical" if has_draws else "none"
     if not isinstance(test_weight, str):
         return validate.number("test_weight", test_weight, above=0, below=np.inf)
     validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
@@ -485,7 +490,7 @@ def _pose_path(
     log: Log,
     proposals: Proposals | None,
     family: PathFamily,
-    test_weight: str | float,
+    test_weight: str | float | None,
     constraints: tuple[Constraint, ...],
 ) -> Problem:
     """The problem of a family that exists along a path of policies only.
@@ -499,7 +504,9 @@ def _pose_path(
             f"several betas (tether.llm.TokenTether.make_log makes it)"
         )
     drawn = None if proposals is None else proposals.policy_path
-    if isinstance(test_weight, str):
+    if test_weight is None:
+        test_weight, drawn = "none", None
+    elif isinstance(test_weight, str):
         validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
         if test_weight == "analytic":
             raise ValueError(

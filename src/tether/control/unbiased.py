@@ -90,7 +90,6 @@ class Weights:
 
         A column `count` says how many rows a row stands for.
         """
-
         size = max(64, ENTRIES // len(self.t) // 64 * 64)
         names = list(dict.fromkeys(each.loss for each in bets))
         shared = [names] if not self.cells else [[name] for name in names]
@@ -295,7 +294,9 @@ def _ends(rows: Rows) -> tuple[float, float]:
     """The smallest finite and the largest log ratio in rows, tables and stored draws."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        found = [scores(block, suffix)[0] for suffix in ("", "_all") if "log_safe" + suffix in block]
+        found = [
+            scores(block, suffix)[0] for suffix in ("", "_all") if "log_safe" + suffix in block
+        ]
         found += [block[name] for name in ("draws_safe", "draws_optimized") if name in block]
         low = min(float(each.min(initial=0.0, where=each > -np.inf)) for each in found)
         return {"low": -low, "high": max(float(each.max()) for each in found)}
@@ -304,10 +305,8 @@ def _ends(rows: Rows) -> tuple[float, float]:
     return -found["low"], found["high"]
 
 
-def _normalizer_band(
-    draws: Rows, t: Floats, blend: float, error: float
-) -> tuple[Floats, Floats]:
-    """Logs of bounds on ψ/β from fresh draws, each of the four wrong with probability `error` at most.
+def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tuple[Floats, Floats]:
+    """Logs of bounds on ψ/β from fresh draws; each of the four is wrong with probability `error`.
 
     ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
     """
@@ -326,8 +325,8 @@ def _normalizer_band(
         return {"safe": sums(ratio[safe], t), "optimized": backward, "counts": counts}
 
     found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum", "counts": "sum"}, BLOCK)
-    safe_low, safe_high = mean_band(*found["safe"], found["counts"][0], error)
-    low, high = mean_band(*found["optimized"], found["counts"][1], error)
+    safe_low, safe_high = mean_band(found["safe"], found["counts"][0], error)
+    low, high = mean_band(found["optimized"], found["counts"][1], error)
     low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
     return (
         np.maximum(log_of(safe_low), log_of(low) - t),
@@ -335,11 +334,12 @@ def _normalizer_band(
     )
 
 
-def mean_band(total: Floats, squares: Floats, count: float, error: float) -> tuple[Floats, Floats]:
+def mean_band(sums: Floats, count: float, error: float) -> tuple[Floats, Floats]:
     """Bounds on means of independent numbers in [0, 1], from their sums and sums of squares.
 
     The empirical Bernstein bound of Maurer and Pontil; either side fails with probability `error`.
     """
+    total, squares = sums
     if count < 2:
         return np.zeros(len(total)), np.ones(len(total))
     mean, log_error = total / count, np.log(2 / error)
