@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         learn,
         llm,
         monitor,
-        planning,
         policies,
         release,
         report,
@@ -53,10 +52,9 @@ if TYPE_CHECKING:
         Proposals,
         gain,
         gain_over_alphas,
-        plan_draws,
     )
     from tether.control.calibrate import calibrate
-    from tether.planning import plan
+    from tether.control.plan import plan
     from tether.policies import (
         Categorical,
         FunctionPolicy,
@@ -140,8 +138,6 @@ __all__ = [
     "monitor",
     "monotonized_crc",
     "plan",
-    "plan_draws",
-    "planning",
     "policies",
     "policy_from",
     "progress_bars",
@@ -159,20 +155,20 @@ __all__ = [
 ]
 
 _ROOMS = (
-    *("aiming", "bo", "control", "learn", "llm", "monitor", "planning", "policies", "release"),
+    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release"),
     *("report", "rounds", "sampling", "saving", "scan", "service", "thresholds", "verification"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
     **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
-    **dict.fromkeys(("Gain", "Mix", "Proposals", "plan_draws"), "control"),
+    **dict.fromkeys(("Gain", "Mix", "Proposals"), "control"),
     **dict.fromkeys(("gain", "gain_over_alphas"), "control"),
     "calibrate": "control.calibrate",
     **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
     **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
-    "plan": "planning",
+    "plan": "control.plan",
     "compare": "report.comparison",
     "FalseAmongShown": "thresholds",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "thresholds"),

@@ -201,7 +201,7 @@ def calibrate(
                 settings = {name: options[name] for name in options.keys() - {"alpha", "promise"}}
                 asked: dict[str, Any] = {"promises" if promise else "alphas": what_if}
                 others = tether.gain_over_alphas(actions, draws, **asked, **settings)
-            rows_needed = plan_command(found, actions)
+            rows_needed = plan_command(found)
             return CalibrationWithGain(found, tether.gain(found), others, rows_needed)
 
     def read_files() -> tuple[Any, Any]:

@@ -36,7 +36,9 @@ def plan(
     bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
     optimized_risk: Annotated[
         float | None,
-        typer.Option(help="The optimized policy's expected loss. (default: the safe risk)"),
+        typer.Option(
+            help="The optimized policy's expected loss. (default: twice what is tolerated)"
+        ),
     ] = None,
     spread: Annotated[float, typer.Option(help="Standard deviation of the log ratios.")] = 1.0,
     rows: Annotated[
@@ -46,10 +48,6 @@ def plan(
         float, typer.Option(help="The probability with which a beta should pass.")
     ] = 0.9,
     family: Annotated[str, typer.Option(help="clip, mix or budgeted_clip.")] = "clip",
-    max_ratio: Annotated[
-        float | None,
-        typer.Option(help="A number that optimized over safe probability never exceeds."),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute how many rows are needed before any beta can pass, or a promise can be stated.
@@ -76,7 +74,6 @@ def plan(
         rows=rows,
         pass_probability=pass_probability,
         family=family,
-        max_ratio=max_ratio,
     )
     show(result, as_json=as_json)
     if not result.possible:

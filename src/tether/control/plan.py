@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +23,11 @@ from tether.control.chain import design, factors, find_chain
 from tether.control.confidence import STEP, spread_bets
 from tether.control.engine import LAST, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
-from tether.control.kernels import ClipKernel, MixKernel
+from tether.control.kernels import ClipKernel, MixKernel, PathKernel
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
-from tether.control.unbiased import Weights, fixed_sequence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from tether.control.unbiased import Weights, candidates
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs that a plan describes, as multiples of the likely number of rows."""
@@ -92,7 +88,7 @@ class Plan(Described):
     >>> from tether import plan
     >>> made = plan(promise=0.1, safe_risk=0.05)
     >>> made.rows_needed, made.rows_likely
-    (20, 38)
+    (56, 133)
     """
 
     rule: str
@@ -127,49 +123,6 @@ class Plan(Described):
         return Columns(
             {name: np.array([getattr(e, name) for e in self.expected]) for name in names}
         )
-
-    def curve(self, *, points: int = 9) -> Columns:
-        """Compute the rows that other levels would need.
-
-        Parameters
-        ----------
-        points : int, default 9
-            How many levels to compute, at least 2.
-
-        Returns
-        -------
-        Columns
-            `level`, from close to the safe risk to far above it, `rows_needed` and `rows_likely`.
-        """
-        validate.integer_at_least("points", points, 2)
-        gap = self.level - self.safe_risk
-        room = self.bound - self.safe_risk
-        low, high = (gap / 4, min(8 * gap, 0.9 * room)) if gap > 0 else (0.02 * room, 0.9 * room)
-        levels = self.safe_risk + np.geomspace(low, max(low, high), points)
-        rows = np.array(
-            [
-                _rows_for(replace(self, level=level), (0.5, self.pass_probability))
-                for level in levels.tolist()
-            ]
-        )
-        return Columns(level=levels, rows_needed=rows[:, 0], rows_likely=rows[:, 1])
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the rows that are needed against the level. Needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        from tether.report.plan_plot import plot_plan
-
-        return plot_plan(self, ax)
 
     def _describe(self) -> Description:
         sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
@@ -249,7 +202,8 @@ def plan(
     bound : float, default 1.0
         The largest possible loss.
     optimized_risk : float, optional
-        Without a log, the expected loss of the optimized policy; by default twice the tolerated one.
+        Without a log, the expected loss of the optimized policy; by default twice
+        the tolerated one.
     log_ratio_spread : float, default 1.0
         Without a log, the standard deviation of the log ratio of optimized over safe probability.
     rows : int, optional
@@ -274,7 +228,7 @@ def plan(
     --------
     >>> made = plan(alpha=0.1, safe_risk=0.05, confidence=0.95)
     >>> made.rows_needed, made.rows_likely
-    (237, 473)
+    (240, 471)
     """
     validate.one_target(alpha, promise)
     asked, given = ("alpha", alpha) if promise is None else ("promise", promise)
@@ -468,7 +422,12 @@ class _Points:
         if made.rule == "alpha":
             with np.errstate(divide="ignore"):
                 log_mix = block["log_safe"] - np.log(rows * self.share)
-            posed = replace(problem, rows=Rows({**block, "log_mix": log_mix}), has_mixture=True)
+            posed = replace(
+                problem,
+                rows=Rows({**block, "log_mix": log_mix}),
+                has_mixture=True,
+                max_ratio=min(problem.max_ratio, self._largest_ratio(rows)),
+            )
             return min(search(posed).largest().values())
         weights = self._weights(rows)
         if made.rule == "promise":
@@ -485,14 +444,21 @@ class _Points:
         found = float(weights.t[passed - 1])
         return math.inf if found == LAST and problem.kernel.nested else found
 
+    def _largest_ratio(self, draws: int) -> float:
+        """The largest ratio to expect among so many draws of the optimized policy."""
+        order = np.argsort(-self.ratio)
+        weight = self.share[order] * np.exp(np.minimum(self.ratio[order], 700.0))
+        place = int(np.searchsorted(np.cumsum(weight) / weight.sum(), 1 / (draws + 1)))
+        return float(np.exp(min(self.ratio[order][place], 700.0)))
+
     def _weights(self, rows: int) -> Weights:
-        """The weights of the points at the fixed sequence, with normalizers taken from the points."""
+        """The weights of the points at the fixed sequence, with normalizers from the points."""
         problem, kernel = self.problem, self.problem.kernel
-        t = fixed_sequence(STEP) if kernel.nested else np.asarray(kernel.coarse)
-        finite = self.ratio[self.ratio > -np.inf]
-        if kernel.nested:
-            inside = (t > min(finite.min(), 0.0) - 2) & (t < max(finite.max(), 8.0) + 2)
-            t = np.append(t[inside], LAST)
+        if isinstance(kernel, PathKernel):
+            t = np.asarray(kernel.coarse)
+        else:
+            finite = self.ratio[self.ratio > -np.inf]
+            t = candidates(kernel, STEP, float(finite.min()), float(finite.max()))
         unit = self._log_unit(t)
         points = replace(problem, rows=Rows({**self.block, "count": rows * self.share}))
         return Weights(points, t, unit, unit)
@@ -501,8 +467,8 @@ class _Points:
         """Log of ψ/β for clip without contexts, from the points; else 0."""
         if not isinstance(self.problem.kernel, ClipKernel):
             return np.zeros(len(t))
-        log_w = np.minimum(self.ratio - t[:, None], 0.0)
-        return np.asarray(np.log(np.exp(log_w) @ self.share))
+        log_w = np.minimum(self.ratio - t[:, None], 0.0) + _logs(self.share)
+        return np.asarray(np.logaddexp.reduce(log_w, axis=1))
 
     def _changed(self, log_beta: float) -> float:
         """The share of actions that differ from the safe policy's: Σ share·(1 − w)₊."""
@@ -544,7 +510,6 @@ def _from_figures(
         kernel=MixKernel() if mix else ClipKernel(),
         constraints=(Constraint("loss", level, bound),),
         test_weight="max_ratio" if mix else "analytic",
-        max_ratio=float(np.exp(columns[1].max())),
     )
     return _Points(problem, columns[0], chosen.name, block)
 

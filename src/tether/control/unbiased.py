@@ -191,7 +191,7 @@ def unbiased_weights(problem: Problem, step: float, asked: str, error: float = 0
         return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)))
     ends = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
     low, high = min(each[0] for each in ends), max(each[1] for each in ends)
-    t, cells = _candidates(kernel, step, low, high), {}
+    t, cells = candidates(kernel, step, low, high), {}
     plain = isinstance(kernel, ClipKernel) or (
         isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names
     )
@@ -224,7 +224,7 @@ def _check(problem: Problem, asked: str) -> None:
         )
 
 
-def _candidates(kernel: Kernel, step: float, low: float, high: float) -> Floats:
+def candidates(kernel: Kernel, step: float, low: float, high: float) -> Floats:
     """The fixed sequence, but for betas with the same weights and limits as the first or last.
 
     These lie below all ratios and 1, or above all ratios and limits. Mix with a negligible share is

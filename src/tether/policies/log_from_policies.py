@@ -18,7 +18,6 @@ from tether.control.contradictions import (
     taken_too_often,
     with_lacking_actions,
 )
-from tether.control.draw_plan import DrawPlan
 from tether.control.log import Log
 from tether.control.log_checks import warn_and_keep
 from tether.control.proposals import Proposals
@@ -238,7 +237,7 @@ def make_proposals(
     safe: PolicyLike | Shortlist,
     optimized: PolicyLike | Callable[..., Any],
     contexts: Contexts | None,
-    draws: int | DrawPlan,
+    draws: int,
     rng: np.random.Generator,
     *,
     logged_by: PolicyLike | None = None,
@@ -258,9 +257,9 @@ def make_proposals(
     contexts : array-like, int or None
         The contexts of the log. Without contexts, an integer multiplies the number of draws, and
         None stands for 1.
-    draws : int or DrawPlan
-        Draws from each policy per context, at least 1; or a plan that decides by a pilot in each
-        context, which is drawn first and then thrown away (`tether.plan_draws`).
+    draws : int
+        Draws from each policy per context, at least 1. A context that is listed several times, as
+        for the rows of a log, gets as many for each time.
     rng : numpy.random.Generator
         Source of randomness.
     logged_by : Policy, optional
@@ -287,8 +286,7 @@ def make_proposals(
     if isinstance(safe, Shortlist):
         return None
     safe, optimized = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
-    if not isinstance(draws, DrawPlan):
-        draws = validate.integer_at_least("draws", draws)
+    draws = validate.integer_at_least("draws", draws)
     contexts = 1 if contexts is None else as_contexts(contexts)
     marginal = isinstance(contexts, int)
     policies = [safe, optimized]
@@ -297,15 +295,7 @@ def make_proposals(
         policies.append(logged_by)
     if not marginal and shared_actions(policies) is not None:
         return None
-    counts: int | Integers
-    if isinstance(draws, DrawPlan):
-        if marginal:
-            raise ValueError("a plan of draws is for contexts: without them, state a number")
-        pilot = _fresh_draws(safe, optimized, None, contexts, draws.pilot, rng)
-        counts = draws.count(pilot)[np.unique(labels(contexts), return_inverse=True)[1]]
-    else:
-        counts = draws
-    return _fresh_draws(safe, optimized, logged_by, contexts, counts, rng)
+    return _fresh_draws(safe, optimized, logged_by, contexts, draws, rng)
 
 
 def _fresh_draws(
