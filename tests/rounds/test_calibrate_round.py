@@ -1,14 +1,11 @@
 """A round is calibrated as by hand with the core, and on the rows that it should be."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import tether
-from tests.rounds.small_runs import controller, monitored_run, refreshed_rows
+from tests.rounds.small_runs import controller, monitored_run
 from tests.rounds.worlds import WORLDS, World, one_round
-from tether.control import calibration_checks
 from tether.rounds import Controller, LossesMissingError, calibrate_round
 
 
@@ -208,71 +205,3 @@ def test_actions_that_the_safe_policy_never_takes_are_refused():
         with pytest.raises(ValueError, match="takes actions that the safe policy never takes"):
             run.begin(bold)
         assert run.round.number == 1
-
-
-@pytest.mark.parametrize(("restarted", "without_rows"), [(False, None), (True, None), (True, 3)])
-@pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
-def test_against_the_last_policy_every_density_follows_from_the_one_before(
-    world, restarted, without_rows, tmp_path, monkeypatch
-):
-    """Round 5's log, by hand: clip in round k of the density of round k − 1, and their mixture."""
-    logs, log_beta, last = [], 0.3, 5
-
-    def calibrated(log, *given, **options):  # every round gets the same finite beta
-        logs.append(log)
-        found = tether.calibrate(log, *given, **options)
-        by_constraint = dict.fromkeys(found.log_beta_by_constraint, log_beta)
-        return replace(found, log_beta=log_beta, log_beta_by_constraint=by_constraint)
-
-    monkeypatch.setattr(calibrate_round, "calibrate", calibrated)
-    # Such a calibration contradicts itself, and would not be read again.
-    monkeypatch.setattr(calibration_checks, "find_problems", lambda saved: iter(()))
-    policies = {f"round {number}": world.optimized(number) for number in range(1, last)}
-    options = {"against": "last", "store": tmp_path / "run.db", "policies": policies}
-    run, rng = controller(world, **options), np.random.default_rng(3)
-    for number in range(1, last):
-        if number == without_rows:  # its policy is in the chain all the same
-            run.begin(world.optimized(number))
-        else:
-            one_round(run, world, number, 200, rng)
-        if restarted:
-            run.close()
-            run = controller(world, **options)
-    run.begin(world.optimized(last))
-    rows, deployed = refreshed_rows(run), run._registry.deployed
-    assert [deployed(number).reference for number in (2, 3, 4, 5)] == [0, 2, 3, 4]
-
-    def scores(policy):  # of every action in tables, else of those taken
-        if world.name == "tables":
-            return policy.log_prob_all(rows.contexts)
-        return policy.log_prob(len(rows), rows.actions)
-
-    def at_taken(table):
-        if world.name != "tables":
-            return table
-        place = [["a", "b", "c"].index(action) for action in rows.actions]
-        return table[np.arange(len(rows)), place]
-
-    table = scores(world.safe())
-    served = {0: at_taken(table)}
-    for number in range(2, last):
-        table = np.minimum(scores(world.optimized(number)), table + log_beta)
-        if world.name == "tables":
-            log_psi = np.log(np.exp(table).sum(axis=1, keepdims=True))
-        else:
-            log_psi = deployed(number).normalizer.log_psi
-        table = table - log_psi
-        served[number] = at_taken(table)
-    for number, expected in served.items():
-        acted = rows.served == number
-        assert acted.sum() == (0 if number == without_rows else 200)
-        np.testing.assert_allclose(rows.log_prob[acted], expected[acted], atol=1e-9)
-    where = np.flatnonzero(rows.calibration)
-    numbers, counts = np.unique(rows.served[where], return_counts=True)
-    log_mix = tether.control.mixture_log_density(
-        [served[number][where] for number in numbers], counts
-    )
-    np.testing.assert_allclose(logs[-1].log_safe, served[last - 1][where], atol=1e-9)
-    np.testing.assert_allclose(logs[-1].log_mix, log_mix, atol=1e-9)
-    assert logs[-1].safe_share == counts[-1] / len(where)
-    run.close()

@@ -109,26 +109,3 @@ def test_waiting_for_another_writer_ends_at_the_deadline(begun, tmp_path, child_
     assert child_processes.wait(child, kill_after=0) == KILLED
     with open_run(begun, deadline=60) as run:  # the server may take a while to notice
         assert run.begin().number == 2
-
-
-def test_a_child_process_makes_its_own_connections(begun, tmp_path, child_processes):
-    """As a server does that loads everything and then forks its workers."""
-    lines = together(child_processes, tmp_path, [("forks", {"url": begun})])
-    found = {line["what"]: line["ids"] for line in lines if "ids" in line}
-    assert len(found["parent"] + found["child"]) == 2 * 20 * 3
-    check_numbers([*range(1, 61), *found["parent"], *found["child"]])
-
-
-def test_the_default_isolation_of_the_server_does_not_matter(
-    server, postgres_url, tmp_path, child_processes
-):
-    with open_run(postgres_url) as run:
-        begin_and_act(run, rows=60)
-    name = postgres_url.split("@/")[1].split("?")[0]
-    server.tell(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
-    jobs = [
-        ("act_and_observe", {"url": postgres_url, "times": 8, "seed": seed}) for seed in range(4)
-    ]
-    lines = together(child_processes, tmp_path, jobs)
-    given = [number for line in lines if line["what"] == "act" for number in line["ids"]]
-    check_numbers([*range(1, 61), *given])

@@ -8,7 +8,7 @@ import yaml
 
 from tests.service.operating.test_gate import HALF
 from tests.service.running import bearer, running, settings
-from tether.service import ApiKeys, add_key, read_service_settings
+from tether.service import ApiKeys, add_key
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -22,38 +22,6 @@ def documents(name):
 @pytest.fixture(scope="module")
 def service():
     return documents("service.yml")
-
-
-def test_the_deployment_runs_the_settings_that_it_mounts(service, tmp_path, monkeypatch):
-    pod = service["Deployment", "tether"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-    command, path = container["args"]
-    assert (command, path) == ("serve", f"{mounts['config']}/serve.toml")
-    (variable,) = container["env"]
-    wanted = variable["valueFrom"]["secretKeyRef"]
-    assert wanted["key"] in service["Secret", wanted["name"]]["stringData"]
-    monkeypatch.setenv(variable["name"], "postgresql://ann:word@db/x")
-    for name, content in (("config", "serve.toml"), ("keys", "keys.json")):
-        folder = tmp_path / mounts[name].lstrip("/")
-        folder.mkdir(parents=True)
-        if content == "serve.toml":
-            (folder / content).write_text(service["ConfigMap", "tether"]["data"][content])
-        else:
-            assert content in service["Secret", "tether"]["stringData"]
-            add_key(folder / content, "ann", ["read"])
-    found = read_service_settings(tmp_path / path.lstrip("/"))
-    assert found.store == "postgresql://ann:word@db/x"
-    (port,) = container["ports"]
-    assert (found.host, found.port) == ("0.0.0.0", port["containerPort"])
-    assert service["Service", "tether"]["spec"]["ports"][0]["port"] == found.port
-    labels = service["Deployment", "tether"]["spec"]["template"]["metadata"]["labels"]
-    assert service["Service", "tether"]["spec"]["selector"] == labels
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert str(found.spool) == mounts["spool"]  # the only folder that can be written
-    read_only = {each["name"] for each in container["volumeMounts"] if each.get("readOnly")}
-    assert read_only == mounts.keys() - {"spool"}
-    assert pod["securityContext"]["runAsNonRoot"]
 
 
 def measure(metric, client, arguments):

@@ -10,7 +10,6 @@ import pytest
 
 import tether
 from tether.release import ArmCounts, Guardrail, is_new, positions
-from tether.rounds import StoreError, read_history, read_release, reopen, retire
 from tether.rounds.releases import step as step_module
 
 LOG = {"complaint": ArmCounts(2000, 20.0)}
@@ -131,45 +130,6 @@ def test_with_a_confidence_all_rows_count():
     assert counts.new.rows == sum(step.new.rows for step in steps)
     assert counts.old.rows == 2000 + sum(step.old.rows for step in steps)
     assert release.share > 0.5
-
-
-def test_a_store_keeps_its_settings_and_its_kind(tmp_path):
-    path = tmp_path / "release.db"
-    with pytest.raises(StoreError):
-        tether.Release(path)
-    tether.Release(path, GUARDRAILS, old=LOG).close()
-    for changed in (
-        {"guardrails": {"complaint": 0.03}},
-        {"guardrails": {"complaint": Guardrail(promise=0.02)}},
-        {"old": {"complaint": ArmCounts(2000, 21.0)}},
-        {"confidence": 0.9},
-        {"keys_per_step": 10},
-        {"wait": 1},
-        {"salt": b"another"},
-    ):
-        with pytest.raises(ValueError, match="already holds a release of"):
-            tether.Release(path, **{"guardrails": GUARDRAILS} | changed)
-    twelve_hours = {"promise": True, "step_duration": 43_200}
-    other = {"alarm_risk": {"complaint": 0.1}, "step_duration": 90, "wait": 2, "salt": b"another"}
-    with pytest.raises(ValueError, match=r"up to 2 and alarm_risk 0\.1, steps of 90s, wait 2, "):
-        tether.Release(path, {"complaint": (0.02, 2.0)}, **other)
-    with pytest.raises(ValueError, match="already") as refused:
-        tether.Release(path, {"error": 0.03}, **twelve_hours)
-    assert str(refused.value) == (
-        f"sqlite:///{path} already holds a release of: complaint with alpha 0.02, steps that are "
-        f"ended by hand. You asked for: error with promise 0.03, steps of 12h. To open it, leave "
-        f"the settings out; for a second release use another file or schema"
-    )
-    with pytest.raises(ValueError, match="holds a release: open it with"):
-        tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=path)
-    for read in (read_history, reopen, lambda store: retire(store, 1, "a test")):
-        with pytest.raises(ValueError, match="holds a release"):
-            read(path)
-    other = tmp_path / "run.db"
-    tether.Controller(tether.Gaussian(0.0), alpha=0.1, store=other).close()
-    for read in (tether.Release, read_release):
-        with pytest.raises(ValueError, match="holds the rounds of a controller"):
-            read(other)
 
 
 @pytest.mark.parametrize(

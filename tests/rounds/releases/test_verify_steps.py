@@ -56,13 +56,6 @@ def find(path):
     return found
 
 
-def test_a_release_as_it_was_written_has_no_findings(path):
-    assert find(path) == []
-    verification = verify_store(path)
-    assert verification.ok
-    assert "their shares and systems follow from the rows" in str(verification)
-
-
 def test_a_share_that_was_raised_is_found(path):
     engine = sql.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -23,13 +22,6 @@ def there_and_back(rows):
     encoded = codec.encode("contexts", rows)
     assert len(encoded) == len(rows)
     return codec.decode(encoded)
-
-
-@given(numbers)
-def test_numbers_come_back_with_their_type(rows):
-    back = there_and_back(rows)
-    np.testing.assert_array_equal(back, rows)
-    assert back.dtype == rows.dtype.newbyteorder("=")
 
 
 def test_frames_come_back_with_their_types():

@@ -12,7 +12,6 @@ from tests.service.running import running, settings, tries
 from tests.service.runs.running_run import collect, run_settings
 from tether.release import ArmCounts
 from tether.rounds import read_history, read_release
-from tether.service import ApiKeys, add_key
 
 LOG = {"complaint": ArmCounts(20_000, 20.0), "delay": ArmCounts(20_000, 200.0)}
 RELEASE = {"guardrails": {"complaint": 0.1, "delay": (0.2, 2.0)}, "old": LOG, "keys_per_step": 100}
@@ -214,47 +213,3 @@ def test_a_run_goes_wrong_before_its_eyes(driver, tmp_path):
         assert driver.find_elements("tag name", "img") == []
     assert errors(driver) == []
     assert [each.act for each in read_history(store).audit] == ["begin", "resume"]
-
-
-def test_what_is_shown_depends_on_the_key(driver, tmp_path):
-    file = tmp_path / "keys.json"
-    roles = {"shop": ["decide"], "ann": ["read"], "bob": ["read", "operate"]}
-    secrets = {name: add_key(file, name, each) for name, each in roles.items()}
-    given = settings(tmp_path / "release.db", keys=ApiKeys.read(file))
-
-    def sign_in(secret):
-        driver.find_element("id", "key").send_keys(secret, ENTER)
-
-    def is_enabled(name):
-        return driver.find_element("id", name).is_enabled()
-
-    with running(given) as client:
-        driver.get(f"{client.base_url}/")
-        for _ in tries():
-            if driver.switch_to.active_element.get_attribute("id") == "key":
-                break
-        sign_in("tether_wrong")
-        until(driver, "problem", "does not accept this API key")
-        sign_in(secrets["shop"])
-        until(driver, "problem", "'shop' has not the role 'read'")
-        assert not driver.find_element("id", "board").is_displayed()
-        sign_in(secrets["ann"])
-        until(driver, "you", "^ann$")
-        assert driver.find_element("id", "board").is_displayed()
-        assert not is_enabled("halt")
-        assert driver.find_element("id", "may-not").is_displayed()
-        assert text(driver, "problem") == ""
-        driver.find_element("id", "forget").click()
-        for _ in tries():
-            if driver.find_elements("css selector", "#sign-in:not([hidden])"):
-                break
-        sign_in(secrets["bob"])
-        until(driver, "you", "^bob$")
-        assert is_enabled("halt")
-        assert secrets["bob"] not in driver.current_url
-        assert driver.execute_script("return [localStorage.length, document.cookie]") == [0, ""]
-        requested = headless_browser.requested_urls(driver)
-        assert not any(secret in url for url in requested for secret in secrets.values())
-        driver.refresh()  # the key is kept as long as the tab
-        until(driver, "you", "^bob$")
-    assert errors(driver) == []

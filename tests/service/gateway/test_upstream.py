@@ -9,15 +9,12 @@ from starlette.responses import JSONResponse
 from tests.service.gateway.upstreams import (
     LONG,
     completion,
-    token,
     upstream,
 )
-from tether.service.gateway.answer_parts import UpstreamError
 from tether.service.gateway.upstream import Upstream
 from tether.service.settings.gateway_table import UpstreamSettings
 
 BODY = json.dumps({"model": "m", "messages": []}).encode()
-STREAM = json.dumps({"model": "m", "messages": [], "stream": True}).encode()
 
 
 @pytest.fixture(scope="module")
@@ -33,29 +30,6 @@ def usual(request):
         made.respond = made.answer
         for gate in made.gates:
             gate.clear()
-
-
-def ask(url, body=BODY, headers=(), use=None, **limits):
-    """What `use(answer)` says of an answer, by default all of it."""
-    waits = {"connect_within": LONG, "first_byte_within": LONG, "chunk_within": LONG}
-
-    async def main():
-        asked = Upstream("up", UpstreamSettings(url, **waits | limits))
-        try:
-            answer = await asked.post("chat/completions", body, headers)
-            try:
-                return await (use or read)(answer)
-            finally:
-                await answer.close()
-        finally:
-            await asked.close()
-
-    return asyncio.run(asyncio.wait_for(main(), LONG))
-
-
-async def read(answer):
-    rest = [part async for part in answer.rest] if answer.rest is not None else []
-    return answer.status, dict(answer.headers), answer.content + b"".join(rest)
 
 
 def test_headers_that_are_of_this_service_alone_do_not_pass(server):
@@ -90,15 +64,3 @@ def test_headers_that_are_of_this_service_alone_do_not_pass(server):
     assert not {"x-api-key", "cookie", "x-tether-key", "x-hop", "te"} & set(seen)
     back = {name for name, _ in answer.headers}
     assert back == {b"content-type", b"x-request-id", b"retry-after", b"openai-version"}
-
-
-def test_a_stream_that_breaks_gives_whole_events_and_an_error(server):
-    server.respond = server.broken
-    server.gates[0].set()
-
-    async def use(answer):
-        assert answer.content == token("up 0")
-        with pytest.raises(UpstreamError, match="broken"):
-            await anext(answer.rest)
-
-    ask(server.url, STREAM, use=use)

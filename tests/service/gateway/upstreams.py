@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event, Thread
 
 import uvicorn
@@ -144,52 +142,3 @@ def upstream(name: str) -> Iterator[FakeUpstream]:
             gate.set()
         server.should_exit = True
         thread.join(LONG)
-
-
-@contextmanager
-def raw_server(*replies: bytes) -> Iterator[RawServer]:
-    """A server that answers the requests of each connection with these bytes, and closes it."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    made = RawServer(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            made.connections += 1
-            with connection, connection.makefile("rb") as asked:
-                connection.settimeout(LONG)
-                for reply in replies:
-                    length = 0
-                    while (line := asked.readline()) not in (b"\r\n", b""):
-                        name, _, value = line.partition(b":")
-                        length = int(value) if name.lower() == b"content-length" else length
-                    asked.read(length)  # all of it, or closing is a reset
-                    if line:
-                        connection.sendall(reply)
-
-    thread = Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield made
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join(LONG)
-
-
-@dataclass
-class RawServer:
-    """Where a server is, and how many connections it has had."""
-
-    url: str
-    connections: int = 0
-
-
-def dead_url() -> str:
-    """A URL where nothing listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{found.getsockname()[1]}/v1"

@@ -6,7 +6,6 @@ from collections import Counter
 
 from tests.service.operating.receivers import Receiver, receiving
 from tests.service.running import tries
-from tether.service.operating import webhook_sender
 from tether.service.operating.release_events import ReleaseEvent
 from tether.service.operating.webhook_sender import WebhookSender
 from tether.service.settings.webhook_tables import Webhook
@@ -49,18 +48,3 @@ def test_a_receiver_that_fails_for_a_while_gets_everything_in_order(caplog):
     said = [(each.getMessage(), each.fields["problem"]) for each in caplog.records]
     assert said[0] == ("an event was not delivered", "status 500")
     assert "secret-part" not in caplog.text + repr([each.__dict__ for each in caplog.records])
-
-
-def test_the_end_does_not_wait_for_a_receiver_that_is_silent(monkeypatch):
-    """However long the deadline of the webhook is."""
-    monkeypatch.setattr(webhook_sender, "LAST_SECONDS", 0.01)
-    receiver, counts = Receiver(["slow"]), Counts()
-    with receiving(receiver) as url:
-        sending = sender(Webhook(url, deadline=60), counts)
-        sending.put(event(1))
-        for _ in tries():
-            if receiver.got:
-                break
-        sending.stop()
-        assert sending._thread.is_alive()
-        receiver.ended.set()
