@@ -8,9 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.rounds.child_processes import DEADLINE_SECONDS
 from tests.rounds.worker_process import CONTEXTS, Journal, named, open_run
 from tether.rounds import RoundTakenError
 from tether.rounds.round_start import RoundStart
+
+
+def make(url: str, journal: str, gate: str) -> None:
+    """Open a store that is not there, at the same time as others."""
+    _wait(Journal(journal), gate)
+    open_run(url).close()
 
 
 def begin(url: str, journal: str, gate: str, name: str) -> None:
@@ -34,6 +41,47 @@ def begin(url: str, journal: str, gate: str, name: str) -> None:
             current = run.round
         taken = current.act(rng.integers(CONTEXTS, size=20), rng)
         notes.write("act", round=current.number, ids=taken.ids.tolist())
+
+
+def act_and_observe(url: str, journal: str, gate: str, times: int, seed: int) -> None:
+    """Act and observe in the open round, at the same time as others."""
+    notes, rng = Journal(journal), np.random.default_rng(seed)
+    with open_run(url) as run:
+        current = run.round
+        _wait(notes, gate)
+        for _ in range(times):
+            taken = current.act(rng.integers(CONTEXTS, size=rng.integers(1, 9)), rng)
+            lists = {"ids": taken.ids.tolist(), "actions": taken.actions.tolist()}
+            notes.write("act", round=current.number, contexts=taken.contexts.tolist(), **lists)
+            losses = rng.random(len(taken)) * 0.5
+            both = {"ids": lists["ids"], "losses": losses.tolist()}
+            notes.write("will observe", **both)
+            run.observe(taken.ids, losses)
+            notes.write("observe", **both)
+
+
+def observe_one_by_one(url: str, journal: str, gate: str, loss: float) -> None:
+    """Observe every action, one by one, at the same time as others who observe the same."""
+    notes = Journal(journal)
+    with open_run(url) as run:
+        ids = run.pending().ids
+        _wait(notes, gate)
+        for each in ids.tolist():
+            notes.write("will observe", ids=[each], losses=[loss])
+            try:
+                run.observe([each], [loss])
+            except ValueError as error:
+                notes.write("refused", ids=[each], losses=[loss], message=str(error))
+            else:
+                notes.write("observe", ids=[each], losses=[loss])
+
+
+def hold(url: str, journal: str, gate: str) -> None:
+    """Begin to write, and never end."""
+    notes = Journal(journal)
+    with open_run(url) as run, run._store.writing(exclusive=True):
+        notes.write("ready")
+        time.sleep(DEADLINE_SECONDS)  # it is killed before
 
 
 def forks(url: str, journal: str, gate: str) -> None:

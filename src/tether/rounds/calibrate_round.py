@@ -35,6 +35,8 @@ from tether.rounds.score_columns import ScoreColumns
 from tether.rounds.settings import Settings
 from tether.rounds.store.rows import Rows
 
+CHAIN_STREAM = 104729
+"""Part of the seed of the draw of a promise."""
 LARGEST_DENSITY_FACTOR = 1.25
 """A larger error of past policies' densities is refused."""
 OBSERVED_SHARE_TOLERANCE = 1e-12
@@ -93,8 +95,7 @@ def calibrate_round(
         past_policies,
         scores,
     )
-    confident = settings.confidence is not None
-    round_log = RoundLog(calibration_rows, counts, reference, used, acting=confident)
+    round_log = RoundLog(calibration_rows, counts, reference, used, acting=settings.by_who_acted)
     log_reference = calibration_rows.at_taken(round_log.log_reference)
     check_reference(reference, log_reference[used])
     log = round_log.make(losses)
@@ -111,7 +112,7 @@ def calibrate_round(
         number,
         mixed=log.log_mix is not None,
     )
-    calibration = find_beta(settings, family, log, proposals)
+    calibration = find_beta(settings, family, log, proposals, number)
     all_actions = calibration_rows.all_actions
     if calibration.exists and proposals is not None:
         check_support(proposals.log_safe, proposals.log_optimized)
@@ -136,16 +137,17 @@ def calibrate_round(
 
 
 def find_beta(
-    settings: Settings,
-    family: Family,
-    log: Log,
-    proposals: Proposals | None,
+    settings: Settings, family: Family, log: Log, proposals: Proposals | None, number: int
 ) -> Calibration:
-    """Calibrate as the settings of a run say."""
+    """Calibrate as the settings of a run say; a promise has one draw, recorded with the result."""
+    asked = {name: limit.alpha for name, limit in settings.limits.items()}
+    draw = np.random.default_rng([settings.seed, number, CHAIN_STREAM])
     return calibrate(
         log,
         proposals,
-        **{settings.target: {name: limit.alpha for name, limit in settings.limits.items()}},
+        alpha=asked if settings.target == "alpha" else None,
+        promise=asked if settings.target == "promise" else None,
+        seed=int(draw.integers(2**63)),
         confidence=settings.confidence,
         bound={name: limit.bound for name, limit in settings.limits.items()},
         family=family,

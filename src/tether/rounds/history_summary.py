@@ -149,7 +149,8 @@ def _brief(table: Columns) -> Columns | None:
 def _promises(record: RoundRecord) -> Mapping[str, float]:
     if record.ramp_share is not None:
         return record.ramp_share.promises
-    return {} if record.calibration is None else record.calibration.promises
+    found = record.calibration
+    return {} if found is None else {name: each.promise for name, each in found.losses.items()}
 
 
 def _tone(record: RoundRecord) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
-from tether.control.log import Acting, Log
+from tether.control.log import Acting, Log, PolicyPath
 from tether.policies.table_policy import picked, positions
 from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows, Density
@@ -109,7 +109,9 @@ class RoundLog:
             columns["context"] = labels(take(rows.contexts, np.flatnonzero(used)))
         share = counts.get(self._reference, 0) / sum(counts.values())
         if rows.policy_path is not None:
-            columns["policy_path"] = rows.policy_path.rows(used)
+            path = rows.policy_path
+            densities = path.log_density[used]
+            columns["policy_path"] = PolicyPath(path.family, path.log_beta, densities)
             share = 0.0  # its weights have no bound in which it could enter
         own_error: float = getattr(rows.candidate, "ratio_error", 1.0)
         return Log(

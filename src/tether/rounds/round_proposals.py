@@ -65,7 +65,7 @@ def draw_proposals(
     else:
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
-        if settings.confidence is not None:  # a certificate needs draws of its own for every row
+        if settings.by_who_acted:  # every row needs draws of its own
             blocks = int(repeats.max())
         drawn_in = take(contexts, np.sort(first))
         count = draws or blocks * (family.max_draws or DEFAULT_BUDGET)

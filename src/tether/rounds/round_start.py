@@ -73,15 +73,14 @@ class RoundStart:
             return replace(self, note=_joined(_why_none(settings), note))
         if not calibration.useful:
             note = _joined(why_not_useful(calibration), note)
-        without_log = Calibration.from_dict(calibration.to_dict())  # the run keeps every policy
-        policy = registry.tethered(optimized, self.reference, without_log)
+        policy = registry.tethered(optimized, self.reference, calibration)
         normalizer = None
         if isinstance(policy, Tethered):
             normalizer = normalize(policy)
             if normalizer is not None:
                 policy.remember(normalizer)
         deployed = DeployedPolicy(optimized, policy, self.reference, normalizer, probe)
-        return replace(self, note=note, calibration=without_log, deployed=deployed)
+        return replace(self, note=note, deployed=deployed)
 
     def save(
         self,

@@ -375,7 +375,9 @@ class ServedRun:
             level = {"share": present.share}
         else:
             found = present.calibration
-            promises = {} if found is None or not found.exists else found.promises
+            promises = {}
+            if found is not None and found.exists:
+                promises = {name: each.promise for name, each in found.losses.items()}
             level = {"beta": present.beta}
         about = {"begun": row["begun"], "policy": row["policy"], "note": present.note}
         return {**about, "level": level, "promises": promises or {}}

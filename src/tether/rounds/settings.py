@@ -94,6 +94,14 @@ class Settings(RunSettings):
         """Whether rounds are released by ramp instead of tethered."""
         return self.family == RAMP_FAMILY
 
+    @property
+    def by_who_acted(self) -> bool:
+        """Whether rows are weighted by the policy that acted, and not by the mixture of all.
+
+        A certificate and the soft chain need weights that are unbiased given the past.
+        """
+        return self.confidence is not None or self.target == "promise"
+
     def _check_ramp(self) -> None:
         """Refuse settings that a ramp does not have: it has no importance weights."""
         if self.actions_per_step is not None:

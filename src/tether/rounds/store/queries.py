@@ -97,13 +97,13 @@ def null_for_nan(values: Floats) -> list[float | None]:
 
 
 def calibration_to_json(calibration: Calibration | None) -> str | None:
-    """A calibration as JSON, diagnostics included."""
-    return None if calibration is None else json.dumps(records.encode(calibration.to_dict()))
+    """A calibration as JSON."""
+    return None if calibration is None else json.dumps(records.encode(calibration))
 
 
 def calibration_from_json(text: str | None) -> Calibration | None:
     """The inverse of `calibration_to_json`."""
-    return None if text is None else Calibration.from_dict(json.loads(text))
+    return None if text is None else records.decode(Calibration, json.loads(text))
 
 
 def write_alarm(writer: Writer, round_number: int, monitor: str, message: str) -> None:
