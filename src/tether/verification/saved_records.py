@@ -1,23 +1,27 @@
-"""Verification of a saved record: its digest, what it says, who signed it, and its log."""
+"""Verification of a saved record: its digest, its content, who signed it, and its log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether._core import files, records, signing
 from tether._core.verification import Finding, Verification
+from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
-from tether.control.calibration_checks import find_problems
-from tether.control.calibration_record import lacking_entries
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.verification.recomputation import check_log
-from tether.verification.record_kinds import find_kind
+from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
+from tether.policies import RatioError
+from tether.thresholds.selection import Selection
 
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
+
+RESULT_TOLERANCE = 1e-6
+"""How far two computations on different machines may be apart, relatively."""
 
 
 def verify_record(
@@ -29,9 +33,8 @@ def verify_record(
 ) -> Verification:
     """Check a file that a `save` method wrote.
 
-    Its content must have the digest that the file states, and must not contradict itself. With a
-    key, the content must be signed by it. With a log, a calibration must come from exactly this log
-    and these proposals, and calibrating again with its settings must give the same result.
+    Its content must have the digest that the file states, and be complete. With a key, the content
+    must be signed by it. With a log, calibrating again must give the same result.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ def verify_record(
 
 
 def _findings(
-    path: str | Path, key: PublicKey | None, log: Log | None, proposals: Proposals | None
+    path: Path, key: PublicKey | None, log: Log | None, proposals: Proposals | None
 ) -> Iterator[Finding]:
     try:
         entries = records.parse(path)
@@ -82,39 +85,33 @@ def _findings(
     problem = records.digest_problem(entries)
     digest = entries.get(records.DIGEST_ENTRY)
     yield Finding("digest", problem is None, problem or f"the content has the digest {digest}")
-    consistent = True
-    for finding in _consistency(entries):
-        consistent = consistent and finding.ok is not False
-        yield finding
     yield _signature(entries, key, changed=problem is not None)
-    if entries["kind"] != Calibration._kind:
-        if log is not None:
-            yield Finding("log", False, f"a {entries['kind']} does not say which log it is from")
+    if problem is not None:
         return
-    if consistent:
-        found = Calibration._from_saved(records.content_of(entries))
-        yield from check_log(found, log, proposals)
-
-
-def _consistency(entries: dict[str, Any]) -> Iterator[Finding]:
-    """Whether the content can be what it says to be."""
     kind = entries["kind"]
-    record = find_kind(kind)
+    record = next((each for each in _record_classes() if each._kind == kind), None)
     if record is None:
         yield Finding("content", False, f"{kind!r} is not a kind of record that tether saves")
         return
-    content, problems = records.content_of(entries, record._text_entries), []
-    if record is Calibration and not lacking_entries(content):
-        problems = list(find_problems(content))
-    if not problems:
-        try:
-            record._from_saved(content)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            problems = [records.described(error)]
-    for problem in problems:
-        yield Finding("content", False, problem)
-    if not problems:
-        yield Finding("content", True, f"a complete {kind} that agrees with itself")
+    try:
+        found = record.load(path)
+    except ValueError as error:
+        yield Finding("content", False, str(error))
+        return
+    yield Finding("content", True, f"a complete {kind}")
+    if isinstance(found, Calibration) and log is not None:
+        yield _recomputed(found, log, proposals)
+    elif isinstance(found, Calibration):
+        yield Finding("result", None, f"from {found.rows:,} rows: give the log to calibrate again")
+    elif log is not None:
+        yield Finding("result", False, f"a {kind} is not computed from a log")
+
+
+def _record_classes() -> tuple[type[records.Saved], ...]:
+    from tether.llm.preflight_checks.result import Check, Cost, Preflight
+
+    own = (Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError)
+    return (*own, Preflight, Check, Cost)
 
 
 def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool) -> Finding:
@@ -129,3 +126,59 @@ def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool)
         return Finding("signature", None, "not signed: whoever can write the file can forge it")
     named = signature.get("key") if isinstance(signature, dict) else None
     return Finding("signature", None, f"says to be signed by {named}: give the public key")
+
+
+def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Finding:
+    """Whether the log gives this result; the ratio error is the log's, or the one stated."""
+    stated = max(each.ratio_error for each in found.losses.values())
+    problem = ""
+    for ratio_error in (None, stated):
+        try:
+            again = calibrate(log, proposals, ratio_error=ratio_error, **settings_of(found))
+        except (ValueError, TypeError) as error:
+            if str(error).startswith("family must be"):
+                return Finding("result", None, f"{found.family!r} is not a family of the package")
+            return Finding("result", False, f"the log does not calibrate as it says: {error}")
+        if not (problem := difference(found, again)):
+            return Finding("result", True, "calibrating again gives the same")
+    return Finding("result", False, f"calibrating again gives another {problem}")
+
+
+def settings_of(found: Calibration) -> dict[str, Any]:
+    """The arguments with which a calibration was made, as far as it says them."""
+    target = "promise" if found.rule == "promise" else "alpha"
+    weight = found.measured.test_weight
+    return {
+        target: {name: each.alpha for name, each in found.losses.items()},
+        "bound": {name: each.bound for name, each in found.losses.items()},
+        "confidence": found.confidence,
+        "family": found.family,
+        "blend": found.blend,
+        "test_weight": "empirical" if weight == "max_ratio" else weight,
+    }
+
+
+def difference(found: Calibration, again: Calibration) -> str:
+    """What of a result differs when it is computed again; empty where nothing does."""
+    pairs = {
+        "beta": (found.log_beta, again.log_beta),
+        "number of rows": (found.rows, again.rows),
+        "risk or promise": (records.to_plain(found.losses), records.to_plain(again.losses)),
+        "effective sample size": (
+            found.measured.effective_sample_size,
+            again.measured.effective_sample_size,
+        ),
+    }
+    return next((name for name, (one, other) in pairs.items() if not _close(one, other)), "")
+
+
+def _close(first: Any, second: Any) -> bool:
+    """Whether values are the same up to rounding, also inside lists and mappings."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(_close(first[k], second[k]) for k in first)
+    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)):
+        return len(first) == len(second) and all(map(_close, first, second))
+    if isinstance(first, float) and isinstance(second, (int, float)):
+        both_nan = math.isnan(first) and math.isnan(second)
+        return both_nan or math.isclose(first, second, rel_tol=RESULT_TOLERANCE, abs_tol=1e-12)
+    return bool(first == second)
