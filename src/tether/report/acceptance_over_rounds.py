@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def acceptance_chart(history: History) -> Chart:
     """The share of proposed draws that a rejection sampler accepts."""
     rates = [
-        (record.number, record.calibration.acceptance)
+        (record.number, record.calibration.measured.acceptance)
         for record in history.rounds
-        if record.calibration is not None and math.isfinite(record.calibration.acceptance)
+        if record.calibration is not None and math.isfinite(record.calibration.measured.acceptance)
     ]
     latest = format_percent(rates[-1][1] if rates else None)
 

@@ -192,31 +192,35 @@ def _test_weight(calibrations: list[Calibration]) -> Assumption:
     if not calibrations:
         return Assumption(ASSUMED, title, "There has been no calibration yet.")
     latest = calibrations[-1]
-    if latest.test_weight == "analytic" and not latest.contextual:
+    weight = latest.measured.test_weight
+    if latest.rule != "alpha":
+        return Assumption(PROVEN, title, "This rule needs no test weight.")
+    if weight == "analytic" and not latest.contextual:
         return Assumption(
             PROVEN,
             title,
             "The analytic test weight is an upper bound for every action, provided that the "
             "log-probabilities are right.",
         )
-    if latest.test_weight == "analytic":
+    if weight == "analytic":
         return Assumption(
             ASSUMED,
             title,
             "The analytic test weight is an upper bound in the contexts of the log. A new context "
             "may have a smaller normalizing constant, which cannot be checked.",
         )
-    if latest.test_weight == "max_ratio":
+    if weight == "max_ratio":
         return Assumption(
             ASSUMED,
             title,
             "It follows from the largest ratio that was stated with the log. No row of the log "
             "exceeds that ratio; new actions cannot be checked.",
         )
-    if latest.test_weight != "empirical":
-        return Assumption(ASSUMED, title, f"It was set to the number {latest.test_weight}.")
-    rows = f"{format_count(latest.rows_beyond_draws, 'row')} of {latest.rows:,}"
-    verb = "has" if latest.rows_beyond_draws == 1 else "have"
+    if weight != "empirical":
+        return Assumption(ASSUMED, title, f"It was set to the number {weight}.")
+    beyond = latest.measured.rows_beyond_draws
+    rows = f"{format_count(beyond, 'row')} of {latest.rows:,}"
+    verb = "has" if beyond == 1 else "have"
     return Assumption(
         PARTLY_CHECKED,
         title,

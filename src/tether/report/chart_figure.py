@@ -15,7 +15,6 @@ Drawing: TypeAlias = Callable[[str, float, float, str], Markup]
 DRAWING_SIZES = {
     "full": {"wide": (1080.0, 330.0), "narrow": (360.0, 290.0)},
     "half": {"wide": (530.0, 250.0), "narrow": (360.0, 240.0)},
-    "third": {"only": (352.0, 290.0)},
 }
 """Width and height in pixels of every drawing, by the share of the page's width that it takes."""
 

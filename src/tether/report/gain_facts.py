@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tether.report.number_format import format_interval, format_number, format_percent
 
 if TYPE_CHECKING:
-    from tether.control.weighted_means import WeightedMean
     from tether.rounds.history import History, RoundRecord
 
 
@@ -23,18 +22,6 @@ def gain_facts(history: History, record: RoundRecord) -> list[tuple[str, str]]:
     found = record.calibration
     if found is None:
         return facts
-    if found.optimized_share is not None:
-        facts.append(("Traffic to optimized", format_percent(found.optimized_share)))
-    gain = found.saved_gain
-    if gain is not None:
-        if gain.reward is not None:
-            facts.append(("Reward gained, estimated", _estimate(gain.reward.difference)))
-        facts.append(("Decisions that change", _estimate(gain.changed)))
+    if found.exists:
+        facts.append(("Decisions that change", format_percent(found.measured.changed)))
     return facts
-
-
-def _estimate(estimate: WeightedMean) -> str:
-    if estimate.mean is None or estimate.lower is None or estimate.upper is None:
-        return f"unknown: {estimate.unknown}"
-    ends = f"{format_number(estimate.lower)} to {format_number(estimate.upper)}"
-    return f"{format_number(estimate.mean)} ({ends})"

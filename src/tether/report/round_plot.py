@@ -56,14 +56,15 @@ def plot_round(record: RoundRecord, axes: Axes | None = None) -> Figure:
 def _draw_losses(record: RoundRecord, axes: Axes) -> None:
     """Draw each loss in units of its alpha, if there are several; otherwise as it is."""
     levels = _levels(record)
-    names = list(levels) or list(record.realized)
+    realized = record.losses if record.ramp_share is None else record.policy_losses
+    names = list(levels) or list(realized)
     relative = len(names) > 1 and bool(levels)
     tops = []
     for place, name in enumerate(names):
         unit = levels[name].alpha if relative else 1.0
         first = place == 0
-        if name in record.realized:
-            mean = in_unit(record.realized[name], unit)
+        if name in realized:
+            mean = in_unit(realized[name], unit)
             draw_means(axes, [(place, mean)], PASSING_COLOR, "mean so far" if first else "")
             tops += [mean.mean, min(mean.upper, 3 * mean.mean)]
         for word, color in (("alpha", ink()), ("promise", PLOT_ABOVE_ALPHA_COLOR)):
@@ -90,8 +91,5 @@ def _levels(record: RoundRecord) -> Mapping[str, Levels]:
         }
     if record.calibration is None:
         return {}
-    promises = record.calibration.promises
-    return {
-        each.name: Levels(each.alpha, promises[each.name])
-        for each in record.calibration.constraints
-    }
+    losses = record.calibration.losses
+    return {name: Levels(each.alpha, each.promise) for name, each in losses.items()}

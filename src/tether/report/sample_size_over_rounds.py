@@ -30,7 +30,7 @@ def sample_size_chart(history: History) -> Chart:
         if record.calibration is not None
     ]
     sizes = [
-        (number, calibration.effective_sample_size, calibration.rows)
+        (number, calibration.measured.effective_sample_size, calibration.rows)
         for number, calibration in calibrated
     ]
     latest = f"{format_number(sizes[-1][1])} of {sizes[-1][2]:,} rows" if sizes else "none"
@@ -62,9 +62,9 @@ def sample_size_chart(history: History) -> Chart:
             [
                 [
                     number,
-                    format_number(calibration.effective_sample_size),
+                    format_number(calibration.measured.effective_sample_size),
                     f"{calibration.rows:,}",
-                    format_percent(calibration.max_weight),
+                    format_percent(calibration.measured.max_weight),
                 ]
                 for number, calibration in reversed(calibrated)
             ],

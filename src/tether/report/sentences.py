@@ -138,25 +138,19 @@ def promise_sentences(calibration: Calibration | None, target: str = "alpha") ->
             f"No promise: no beta is certified with confidence {calibration.confidence:g}.",
             f"The safe policy is used; its risk is assumed to be at most {named}.",
         )
-    if not calibration.exists and calibration.asked_promise is not None:
-        asked = format_number(calibration.asked_promise[calibration.binding.name])
+    binding = calibration.binding
+    if not calibration.exists and calibration.rule == "promise":
         return (
-            f"No promise: no beta has a promise of at most {asked}.",
-            f"The safe policy is used; its risk is assumed to be at most {named}.",
+            f"The soft chain serves the safe policy, at a promise of {binding.alpha:.4g}.",
+            f"Its risk is assumed to be at most {named}.",
         )
     if not calibration.exists:
         return (
             "No promise: no beta passes.",
-            f"Even for the safe policy the calibrated risk is {format_number(calibration.risk)}, "
-            f"above alpha = {format_number(calibration.alpha)}; so the safe policy is used.",
+            f"Even for the safe policy the calibrated risk is {format_number(binding.risk)}, "
+            f"above alpha = {format_number(binding.alpha)}; so the safe policy is used.",
         )
     statement = as_sentence(calibration.statement)
-    if calibration.refuted_by:
-        return (
-            statement,
-            "Serve the safe policy. More rows of such a log do not help: the warnings of the round "
-            "say what is wrong with it.",
-        )
     if calibration.confidence is not None:
         return (
             statement,
@@ -164,20 +158,25 @@ def promise_sentences(calibration: Calibration | None, target: str = "alpha") ->
             "of all logs leads to a policy whose expected loss is above alpha. It holds under the "
             "assumptions below.",
         )
-    binding = calibration.binding.name
-    terms = calibration.promise_terms[binding]
-    this = "This" if len(calibration.promises) == 1 else f"That of {binding}, which limits beta,"
+    terms = binding.terms
+    if terms is None:
+        return (
+            statement,
+            "The promise is an average over logs and over the recorded draw. It has no estimated "
+            "term, and holds under the assumptions below.",
+        )
+    this = "This"
+    if len(calibration.losses) > 1:
+        this = f"That of {binding.name}, which limits beta,"
     return (
         statement,
         f"{this} is alpha = {format_number(terms.alpha)}, plus {format_number(terms.stability)} "
         f"for stability, plus {format_number(terms.safe_excess)} for the excess of the safe "
         f"policy{_unforeseen(terms)}. "
-        "The stability term, max(alpha, bound − alpha)·ε̂ with bound = "
-        f"{format_number(terms.bound)} and ε̂ = {format_number(calibration.stability)}, covers how "
-        "much the policy changes when one row of the log is replaced, and is estimated by leaving "
-        "out each row in turn. The excess covers logs on which no beta passes, where the safe "
-        "policy is served with its own risk. The promise is an average over logs, and holds under "
-        "the assumptions below.",
+        "The stability term covers how much the policy changes when one row of the log is "
+        "replaced, and is estimated by leaving out each row in turn. The excess covers logs on "
+        "which no beta passes, where the safe policy is served with its own risk. The promise is "
+        "an average over logs, and holds under the assumptions below.",
     )
 
 

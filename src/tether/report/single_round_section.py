@@ -36,14 +36,14 @@ DrawRounds: TypeAlias = Callable[[Sequence[CalibratedRound], str, float, float],
 
 
 def single_round(history: History) -> Markup:
-    """The selected round, controls to select another, and its three charts."""
+    """The selected round, controls to select another, and its chart."""
     records = history.rounds
     rounds = single_round_charts.calibrated_rounds(records)
     cards = [_card(history, record, selected=record is records[-1]) for record in records]
     if not rounds:
         return join(_round_picker(records), cards)
     figures = [chart.figure() for chart in _charts(records, rounds)]
-    class_ = "thirds" + (" faint" if len(rounds) <= MAX_ROUNDS_BEHIND else "")
+    class_ = "halves" + (" faint" if len(rounds) <= MAX_ROUNDS_BEHIND else "")
     return join(_round_picker(records), cards, element("div", figures, class_=class_))
 
 
@@ -91,25 +91,24 @@ def _facts(history: History, record: RoundRecord) -> list[tuple[str, str]]:
     calibration = record.calibration
     facts = [("Started", format_time(record.begun)), ("Beta", round_beta(record))]
     if calibration is not None:
-        for constraint in calibration.constraints:
-            which = f" of {constraint.name}" if len(calibration.constraints) > 1 else ""
-            risk = format_number(calibration.risks[constraint.name])
-            alpha = format_number(constraint.alpha)
-            facts.append((f"Calibrated risk{which}", f"{risk} (alpha {alpha})"))
-        size = format_number(calibration.effective_sample_size)
+        for loss in calibration.losses.values():
+            which = f" of {loss.name}" if len(calibration.losses) > 1 else ""
+            risk, asked = format_number(loss.risk), format_number(loss.alpha)
+            facts.append((f"Calibrated risk{which}", f"{risk} ({asked} asked for)"))
+        measured = calibration.measured
+        size = format_number(measured.effective_sample_size)
         facts += [
-            ("Stability ε̂", format_number(calibration.stability)),
             ("Effective sample size", f"{size} of {calibration.rows:,} rows"),
-            ("Largest weight", format_percent(calibration.max_weight)),
-            ("Acceptance rate", format_percent(calibration.acceptance)),
+            ("Largest weight", format_percent(measured.max_weight)),
+            ("Acceptance rate", format_percent(measured.acceptance)),
         ]
     by_safe = f"{record.safe_rows:,} by the safe policy"
     if record.fallback_rows:
         by_safe += f", {record.fallback_rows:,} of them after a failure"
-    for name, loss in record.losses.items():
+    for name, seen in record.losses.items():
         which = loss_suffix(history, name)
         facts.append(
-            (f"Realized risk{which}", f"{format_number(loss.mean)} ({format_interval(loss)})")
+            (f"Realized risk{which}", f"{format_number(seen.mean)} ({format_interval(seen)})")
         )
     if not record.losses:
         facts.append(("Realized risk", NO_VALUE))
@@ -128,11 +127,6 @@ def _charts(records: Sequence[RoundRecord], rounds: Sequence[CalibratedRound]) -
     uncalibrated = {
         record.number: "Nothing was calibrated." for record in records if record.calibration is None
     }
-    no_neighborhood = {
-        shown.record.number: single_round_tables.no_neighborhood(shown)
-        for shown in rounds
-        if not shown.finite
-    }
     risk = Chart(
         "curve",
         "Calibrated risk against beta",
@@ -147,40 +141,9 @@ def _charts(records: Sequence[RoundRecord], rounds: Sequence[CalibratedRound]) -
             last,
         ),
         single_round_tables.risk_table(rounds),
-        "third",
+        "half",
     )
-    near = Chart(
-        "near",
-        "Calibrated risk near beta",
-        "From half of beta to twice beta: the steeper the curve, the more precisely beta is known.",
-        "",
-        _with_descriptions(
-            single_round_charts.draw_near,
-            rounds,
-            single_round_tables.near_in_words,
-            uncalibrated | no_neighborhood,
-            last,
-        ),
-        single_round_tables.near_table(rounds),
-        "third",
-    )
-    weights = Chart(
-        "weights",
-        "Distribution of the weights",
-        "The further the curve is below the dashed line, the fewer rows the calibration depends "
-        "on.",
-        "",
-        _with_descriptions(
-            single_round_charts.draw_weights,
-            rounds,
-            single_round_tables.weights_in_words,
-            uncalibrated,
-            last,
-        ),
-        single_round_tables.weight_table(rounds),
-        "third",
-    )
-    return [risk, near, weights] if len(no_neighborhood) < len(rounds) else [risk, weights]
+    return [risk]
 
 
 def _with_descriptions(

@@ -143,12 +143,12 @@ def _promised(record: RoundRecord) -> str:
     """What is promised for a round, by its beta or in a ramp by its share."""
     found = record.calibration or record.ramp_share
     exists = record.share > 0 or (record.calibration is not None and record.calibration.exists)
-    is_refuted = record.calibration is not None and record.calibration.refuted_by
-    if found is None or not exists or is_refuted:
+    if found is None or not exists:
         return "none"
-    each = [f"{name} ≤ {format_number(value)}" for name, value in found.promises.items()]
+    promises = record.promises
+    each = [f"{name} ≤ {format_number(value)}" for name, value in promises.items()]
     if len(each) == 1:
-        each = [f"≤ {format_number(value)}" for value in found.promises.values()]
+        each = [f"≤ {format_number(value)}" for value in promises.values()]
     promise = ", ".join(each)
     return promise if found.useful else f"{promise}, of no use"
 

@@ -211,9 +211,12 @@ class RoundRecord(Described):
         return 0.0 if self.calibration is None else self.calibration.beta
 
     @property
-    def realized(self) -> Mapping[str, Estimate]:
-        """The mean losses of the policy that was predicted: in a ramp, of the round's own one."""
-        return self.losses if self.ramp_share is None else self.policy_losses
+    def promises(self) -> Mapping[str, float]:
+        """What is promised of every loss; empty where nothing was calibrated."""
+        if self.ramp_share is not None:
+            return self.ramp_share.promises
+        found = self.calibration
+        return {} if found is None else {name: each.promise for name, each in found.losses.items()}
 
     @property
     def share(self) -> float:

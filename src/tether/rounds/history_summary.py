@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +87,7 @@ def rounds_columns(rounds: Iterable[RoundRecord], losses: Iterable[str] = ()) ->
     names = names or {ONLY_LOSS: None}
     rows: list[dict[str, Any]] = []
     for record in listed:
-        promises = _promises(record)
+        promises = record.promises
         row: dict[str, Any] = {
             "round": record.number,
             "policy": record.policy or "",
@@ -144,13 +144,6 @@ def _brief(table: Columns) -> Columns | None:
         and not (values.dtype.kind == "f" and np.isnan(values).all())
     }
     return Columns(shown) if shown else None
-
-
-def _promises(record: RoundRecord) -> Mapping[str, float]:
-    if record.ramp_share is not None:
-        return record.ramp_share.promises
-    found = record.calibration
-    return {} if found is None else {name: each.promise for name, each in found.losses.items()}
 
 
 def _tone(record: RoundRecord) -> str:
