@@ -31,6 +31,8 @@ from tether.control.families import Family, exact_averages, limit_density
 NO_TOP = np.full(1, -np.inf)
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
+FAR = 50.0
+"""A log beta past this may be so far above all ratios that sums underflow."""
 NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
 
 Weighed = tuple[Floats, Floats, Floats, Any]
@@ -146,16 +148,16 @@ class ClipKernel(Kernel):
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ: any number of betas costs one pass."""
-        plain = not problem.has_mixture
+        plain, at = not problem.has_mixture, anchored(t)
 
         def kernel(block: Block) -> dict[str, Any]:
             ratio, base = scores(block)
             amounts = np.concatenate([each.amounts(block) for each in problem.constraints])
-            binned = clip_bins(ratio, amounts if plain else amounts * np.exp(base), t)
+            binned = clip_bins(ratio, amounts if plain else amounts * np.exp(base), at)
             return {"bins": binned, "base": base.max(), "high": ratio.max()}
 
         found = problem.rows.reduce(kernel, {"bins": "sum", "base": "max", "high": "max"}, BLOCK)
-        logs = log_clip_sums(found["bins"], t, found["high"])
+        logs = log_clip_sums(found["bins"], at, found["high"])[-len(t) :]
         sums = np.moveaxis(logs.reshape(len(t), -1, 2), 0, 1)
         most = found["base"] + np.minimum(found["high"] - t, 0.0)
         return {"sums": sums, "most": most}
@@ -175,18 +177,28 @@ class ClipKernel(Kernel):
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
         """Log of ψ(β)/β, estimated from the draws, or else from the rows."""
         logs = None if problem.drawn is None else log_of(problem.drawn)
+        grid = anchored(t)
 
         def kernel(block: Block) -> dict[str, Any]:
             ratio, base = scores(block)
             log_share = base if logs is None else -np.logaddexp(logs[0], logs[1] + ratio)
             amount = np.exp(np.where(ratio > -np.inf, log_share, -np.inf))
-            return {"bins": clip_bins(ratio, amount[None], t), "high": ratio.max()}
+            return {"bins": clip_bins(ratio, amount[None], grid), "high": ratio.max()}
 
         draws = problem.draws if problem.drawn is not None else None
         source, count = (problem.rows, len(problem.rows)) if draws is None else (draws, 1)
         found = source.reduce(kernel, {"bins": "sum", "high": "max"}, BLOCK)
-        sums = log_clip_sums(found["bins"], t, found["high"])
-        return np.asarray(sums[:, 0] - np.log(count))
+        sums = log_clip_sums(found["bins"], grid, found["high"])[-len(t) :, 0]
+        return np.asarray(sums - np.log(count))
+
+
+def anchored(t: Floats) -> Floats:
+    """The log betas, with coarse ones before them where rows could lie far below all of them.
+
+    A row adds its amount at the next beta, which must not underflow.
+    """
+    far = t[0] > FAR
+    return np.concatenate((COARSE[COARSE < t[0]], t)) if far else t
 
 
 def bins(ratio: Floats, t: Floats) -> Integers:
@@ -428,7 +440,8 @@ class BudgetedKernel(Kernel):
             each = (b + against_safe(r) for r, b in zip(drawn.T, bases, strict=True))
             top = reduce(np.maximum, each).max(axis=1)[place]
         else:
-            top = against_safe(drawn.max(axis=1)).max(axis=1)[place]
+            largest = block.get("draws_top", drawn.max(axis=1))
+            top = against_safe(largest).max(axis=1)[place]
         return base + against_safe(ratio), top, tries, place
 
     def draws(self, block: Block) -> tuple[Floats, Floats]:
@@ -520,8 +533,8 @@ class PathKernel(Kernel):
                 "take, and the tethered policy does: its weight is infinite. The safe policy must "
                 "be able to take every action of the optimized one (absolute continuity)"
             )
-        drawn = block.get("drawn_at", np.full(1, np.inf))
-        top = np.where(drawn <= t[:, None], log_w, -np.inf).max(axis=1)
+        drawn, level = block.get("drawn_at", np.full(1, np.inf)), np.maximum(t, self.coarse[0])
+        top = np.where(drawn <= level[:, None], log_w, -np.inf).max(axis=1)
         return log_w, top, np.zeros((1, log_w.shape[1])), slice(None)
 
 

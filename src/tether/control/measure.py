@@ -167,7 +167,8 @@ def _acceptance(problem: Problem, found: dict[str, Any], unit: float, log_beta: 
     """The share of proposals that a sampler accepts."""
     if isinstance(problem.kernel, ClipKernel):
         return float(np.exp(min(unit + max(log_beta, 0.0), 0.0)))
-    return float(np.exp(np.log(found["rows"]) - found["draws"]))
+    accepted = float(np.exp(np.log(found["rows"]) - found["draws"]))
+    return accepted if 0 < accepted <= 1 + SAME_SCORE else math.nan
 
 
 def _coverage(

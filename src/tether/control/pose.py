@@ -362,6 +362,10 @@ def _with_draws(
         tables[f"draws_{name}"] = ratio[chosen]
         if base is not None:
             tables[f"base_{name}"] = base[chosen]
+    if base is None:  # the largest ratio that a draw of the context has
+        top = np.full(len(match.rows), -np.inf)
+        np.maximum.at(top, draw[possible], ratio[possible])
+        columns["draws_top"] = top[context]
     dealt = Changed(Rows(columns), partial(_dealt, tables, own * budget))
     return dealt, budget, match.foreseeing, bool((groups < match.rows).any())
 
@@ -407,7 +411,7 @@ def _blended(blend: float, block: Block) -> Block:
         if "log_optimized" + end in block:
             scores = block["log_optimized" + end], block["log_safe" + end]
             found["log_optimized" + end] = blend_scores(*scores, blend)
-    for name in ("draws_safe", "draws_optimized"):
+    for name in ("draws_safe", "draws_optimized", "draws_top"):
         if name in block:  # log ratios
             found[name] = blend_scores(block[name], np.zeros(1), blend)
     return found

@@ -49,7 +49,7 @@ def instability(found: Search, log_beta: float, log_total: float) -> float:
         without = np.full(rows, np.inf)
         for c, excess in enumerate(each.excess(block) for each in problem.constraints):
             fails = []
-            split = np.split(log_w, [len(doubt[0])])
+            split = np.split(log_w, np.cumsum([len(which) for which in doubt])[:-1])
             for part, which, own in zip(parts, doubt, split, strict=True):
                 size = np.minimum(own - part.unit[c, which, None], LARGEST_LOG)
                 term = excess * np.exp(size)
