@@ -134,6 +134,7 @@ def calibrate(
     """
     chosen = find_family(family)
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
+    targets: float | Mapping[str, float]
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     proved = promise is not None or confidence is not None
@@ -185,7 +186,8 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
         found = search(problem)
         log_betas = found.largest()
     log_beta = min(log_betas.values())
-    measured = measure(problem, log_beta)
+    nothing = log_beta == -np.inf and not problem.kernel.nested
+    measured = measure(problem, float(problem.kernel.coarse[0]) if nothing else log_beta)
     _check_test_weight(problem, measured)
     exists = log_beta > -np.inf
     moved = instability(found, log_beta, measured.log_total) if exists else np.inf
@@ -310,8 +312,8 @@ def _warnings(found: Calibration, log: Log) -> Iterator[str]:
                 )
             if terms.stability > WORTH_SAYING * each.promise:
                 yield (
-                    f"beta{of and ' for' + of[3:]} rests on few rows: leaving one out moves it, and the promise "
-                    f"includes {terms.stability:.2g} for that"
+                    f"beta moves when one row is left out: the promise{of} includes "
+                    f"{terms.stability:.2g} for that"
                 )
             if terms.unforeseen > WORTH_SAYING * each.promise:
                 yield (

@@ -129,9 +129,10 @@ class Problem:
     "none" for rules that need none.
     `draws` are fresh draws of the policies with their scores, where rows do not carry them, and
     `front` the few of them that can be the heaviest (`tether.control.kernels.front`). `drawn` says
-    how many of them each policy made, and `foreseeing` how many of the safe and of the optimized policy
-    foresee the next action, where the test weight is the largest among draws; None where no action
-    can exceed it. Rows that share their draws are told by `shares_draws`.
+    how many each policy made, and `foreseeing` how many of each foresee the next action, where the
+    test weight is the largest among draws; None where no action can exceed it. `shares_draws` says
+    whether rows share the draws that they carry (along a path, whether draws share the rows'
+    contexts).
     """
 
     rows: Rows
@@ -277,7 +278,7 @@ def search(problem: Problem) -> Search:
     if not problem.kernel.nested:
         return Search(problem, every, (coarse,), np.empty(0, np.int64))
     own = np.clip(np.where(fails.any(axis=1), fails.argmax(axis=1), len(t)) - 1, 0, len(t) - 2)
-    could_fail, could_pass = (each.any(axis=0) for each in coarse.doubts(problem.constraints))
+    could_fail, could_pass = (np.any(each, axis=0) for each in coarse.doubts(problem.constraints))
     around = np.arange(max(own.min() - NEAR, 0), min(own.min() + NEAR + 1, len(t) - 1))
     gaps = np.union1d(own, around[could_fail[around + 1] & could_pass[around]])
     fine = problem.levels(fine_points(gaps, t).ravel())

@@ -96,7 +96,7 @@ class Kernel:
     def log_test(self, problem: Problem, t: Floats) -> Floats:
         """The log of the test weight at every beta, where rows do not carry its candidates."""
         if not isinstance(problem.test_weight, str):
-            return self.log_unit(problem, t) + np.log(problem.test_weight)
+            return np.asarray(self.log_unit(problem, t) + np.log(problem.test_weight))
         if problem.test_weight == "none":
             return np.full(len(t), -np.inf)
         if problem.test_weight == "empirical":
@@ -107,7 +107,7 @@ class Kernel:
 
             found: Floats = problem.draws.reduce(kernel, {"top": "max"}, self.size)["top"]
             return found
-        return self.log_limit(problem, t) - np.log(problem.safe_share)
+        return np.asarray(self.log_limit(problem, t) - np.log(problem.safe_share))
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The log of the largest weight of any action against the safe policy (or `max_ratio`)."""
@@ -181,7 +181,7 @@ class ClipKernel(Kernel):
 
         def kernel(block: Block) -> dict[str, Any]:
             ratio, base = scores(block)
-            log_share = base if logs is None else -np.logaddexp(logs[0], logs[1] + ratio)
+            log_share = base if logs is None else block["log_safe"] - log_mass(block, logs)
             amount = np.exp(np.where(ratio > -np.inf, log_share, -np.inf))
             return {"bins": clip_bins(ratio, amount[None], grid), "high": ratio.max()}
 
@@ -192,13 +192,19 @@ class ClipKernel(Kernel):
         return np.asarray(sums - np.log(count))
 
 
+def log_mass(block: Block, log_counts: Floats) -> Floats:
+    """Log of n₀·safe + n₁·optimized at each draw, of the policies that made the draws."""
+    drew = block.get("log_drawn", block["log_optimized"])  # without any blend
+    return np.asarray(np.logaddexp(log_counts[0] + block["log_safe"], log_counts[1] + drew))
+
+
 def anchored(t: Floats) -> Floats:
     """The log betas, with coarse ones before them where rows could lie far below all of them.
 
     A row adds its amount at the next beta, which must not underflow.
     """
     far = t[0] > FAR
-    return np.concatenate((COARSE[COARSE < t[0]], t)) if far else t
+    return np.concatenate((COARSE[t[0] > COARSE], t)) if far else t
 
 
 def bins(ratio: Floats, t: Floats) -> Integers:
@@ -207,7 +213,7 @@ def bins(ratio: Floats, t: Floats) -> Integers:
     near = t[first : int(np.searchsorted(t, min(ratio.max(), t[-1]))) + 1]
     steps = np.diff(near)
     if not len(steps) or steps.max() > steps.min() * (1 + 1e-9):
-        return np.searchsorted(t, ratio, side="right")
+        return np.searchsorted(t, ratio, side="right").astype(np.int64, copy=False)
     place = np.floor((np.maximum(ratio, near[0] - steps[0]) - near[0]) / steps[0])
     return np.clip(place + 1, 0, len(near)).astype(np.int64) + first
 
@@ -261,7 +267,8 @@ class MixKernel(Kernel):
 
         found = problem.rows.reduce(kernel, {"sums": "logsum", "most": "max"}, BLOCK)
         level, slope = np.moveaxis(found["sums"][:, :, None], 1, 0)
-        return {"sums": along(level, slope, t[:, None]), "most": along(*found["most"], t)}
+        most = along(found["most"][0], found["most"][1], t)
+        return {"sums": along(level, slope, t[:, None]), "most": most}
 
     def log_test(self, problem: Problem, t: Floats) -> Floats:
         """The heaviest of the few draws that can be."""
@@ -355,7 +362,7 @@ class TableKernel(Kernel):
             tries, unit = draws, np.minimum(at, 0.0)
 
             def against_safe(ratio: Any) -> Floats:
-                return np.logaddexp(np.minimum(ratio, at) - unit + tries, fallback)
+                return np.asarray(np.logaddexp(np.minimum(ratio, at) - unit + tries, fallback))
 
         if problem.test_weight == "analytic":
             # past all ratios the limit goes on growing with β
@@ -375,7 +382,7 @@ def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
     cell = (place * rows + np.arange(rows)[:, None]).ravel()
     near = safe * np.exp(np.minimum(ratios - np.append(t, np.inf)[place], 0.0))
     sums = [np.bincount(cell, each.ravel(), (len(t) + 1) * rows) for each in (safe, near)]
-    return np.array(sums).reshape(2, len(t) + 1, rows)
+    return np.array(sums, dtype=np.float64).reshape(2, len(t) + 1, rows)
 
 
 def ends(ratio: Floats) -> tuple[float, float]:
@@ -430,7 +437,8 @@ class BudgetedKernel(Kernel):
         unit = np.minimum(near, 0.0)[:, None]
 
         def against_safe(ratio: Any) -> Floats:
-            return np.logaddexp(np.minimum(ratio, near[:, None]) - unit + tries, fallback)
+            proposed = np.minimum(ratio, near[:, None]) - unit
+            return np.asarray(np.logaddexp(proposed + tries, fallback))
 
         if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
             top = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
@@ -613,9 +621,7 @@ class OwnKernel(Kernel):
 
         def kernel(block: Block) -> dict[str, Any]:
             safe, optimized = block["log_safe"], block["log_optimized"]
-            mass = block.get("log_mix", safe)
-            if logs is not None:
-                mass = np.logaddexp(logs[0] + safe, logs[1] + optimized)
+            mass = block.get("log_mix", safe) if logs is None else log_mass(block, logs)
             found = []
             for each in t:
                 with np.errstate(invalid="ignore"):

@@ -126,13 +126,13 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         quotient = np.logaddexp(sums[1], extra) - np.logaddexp(sums[0], extra)
         risks[each.name] = float(each.bound * np.exp(quotient))
         safe[each.name] = _safe_mean(sums[2:], found["base"], each.bound)
+    size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
+    harms = {each.name: found["harm " + each.name] - unit for each in constraints}
     coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
     return Measured(
         rows,
         risks,
-        effective_sample_size=float(np.exp(2 * found["w"] - found["ww"]))
-        if found["w"] > -np.inf
-        else 0.0,
+        effective_sample_size=float(size),
         max_weight=float(np.exp(max(found["most"], test) - total)),
         log_test=test,
         log_total=total,
@@ -143,10 +143,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         coverage=coverage,
         coverage_limit=limit,
         safe_means=safe,
-        harms={
-            each.name: float(np.exp(min(found["harm " + each.name] - unit, LARGEST_LOG)))
-            for each in constraints
-        },
+        harms={name: float(np.exp(min(harm, LARGEST_LOG))) for name, harm in harms.items()},
         rows_beyond_draws=int(found["beyond"]),
         heavier_rows=int(found.get("heavier", 0)),
     )

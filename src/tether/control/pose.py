@@ -1,4 +1,4 @@
-"""From a log, proposals, a family and a test weight to a problem, or an error where they do not fit.
+"""From a log, proposals, a family and a test weight to a problem, or an error if they do not fit.
 
 Which weights are known is decided here and nowhere else. A normalizing constant is exact over
 tables of all actions, and cancels for clip without contexts. Otherwise it is not known, and no
@@ -9,7 +9,7 @@ context has draws of each policy, at most 16.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -272,7 +272,7 @@ def _match(log: Log, proposals: Proposals) -> _Match:
             present, lacking = ("log", "proposals") if log.contextual else ("proposals", "log")
             raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
         none, counts = np.zeros(1, np.int64), _counts(proposals.rows)
-        return _Match(none, none, np.array([len(log)]), counts[:, None].astype(int), len(log))
+        return _Match(none, none, np.array([len(log)]), np.int64(counts)[:, None], len(log))
     if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
         raise TypeError(
             f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
@@ -299,8 +299,7 @@ def _counts(draws: Rows) -> Floats:
         safe = int(block["from_safe"].sum())
         return {"counts": np.array([safe, len(block["from_safe"]) - safe], dtype=np.float64)}
 
-    counts: Floats = draws.reduce(kernel, {"counts": "sum"})["counts"]
-    return counts
+    return np.asarray(draws.reduce(kernel, {"counts": "sum"})["counts"], dtype=np.float64)
 
 
 def _with_draws(
@@ -367,6 +366,8 @@ def _with_draws(
         np.maximum.at(top, draw[possible], ratio[possible])
         columns["draws_top"] = top[context]
     dealt = Changed(Rows(columns), partial(_dealt, tables, own * budget))
+    if base is not None:  # only dealt draws are looked at
+        match = replace(match, counts=np.stack([groups * own * budget] * 2))
     return dealt, budget, match.foreseeing, bool((groups < match.rows).any())
 
 
@@ -406,7 +407,7 @@ def _has_zeros(family: Family, rows: Rows, draws: Rows | None) -> bool:
 
 def _blended(blend: float, block: Block) -> Block:
     """A block with the blend in place of the optimized policy."""
-    found = dict(block)
+    found = {**block, "log_drawn": block["log_optimized"]}
     for end in ("", "_all"):
         if "log_optimized" + end in block:
             scores = block["log_optimized" + end], block["log_safe" + end]
