@@ -114,9 +114,8 @@ class CalibrationRows:
         """Whether a round's policy has a normalizer that is estimated in each row's context."""
         if self.policy_path is not None:
             return False
-        policy = self.deployed[number].tethered
-        exact = policy.family.normalized or np.isinf(policy.log_beta)
-        return self.contextual and self.all_actions is None and not exact
+        needed = self.deployed[number].mixing.needs_normalizer
+        return self.contextual and self.all_actions is None and needed
 
     def densities(self) -> Iterator[tuple[int, Density]]:
         """The density of the policy of each deployed round at all rows, ascending by round."""
@@ -139,25 +138,24 @@ class CalibrationRows:
         if self.policy_path is not None:  # what is kept are densities already
             return Density(scores)
         deployed = self.deployed[number]
-        policy, log_reference = deployed.tethered, reference.log
-        log_optimized = blend_scores(scores, log_reference, policy.blend)
-        both = (log_reference, log_optimized)
-        if policy.family.normalized or np.isinf(policy.log_beta):
-            return Density(policy.family.log_density(*both, policy.log_beta, 0.0))
+        mixing, log_reference = deployed.mixing, reference.log
+        family, log_beta, blend = mixing
+        both = (log_reference, blend_scores(scores, log_reference, blend))
+        if not mixing.needs_normalizer:
+            return Density(family.log_density(*both, log_beta, 0.0))
         if self.all_actions is not None:
-            exact = exact_normalizer(*both, policy.family, policy.log_beta)
-            log_psi = exact.log_psi[:, None]
-            return Density(policy.family.log_density(*both, policy.log_beta, log_psi))
+            log_psi = exact_normalizer(*both, family, log_beta).log_psi[:, None]
+            return Density(family.log_density(*both, log_beta, log_psi))
         normalizer = normalizer or deployed.normalizer
         assert normalizer is not None  # without contexts it is estimated when a round begins
-        density, error = density_with_error(policy.family, *both, policy.log_beta, normalizer)
+        density, error = density_with_error(family, *both, log_beta, normalizer)
         return Density(density, np.hypot(error, reference.errors))
 
     def _normalizer(self, number: int, scores: Floats, reference: Density) -> Normalizer:
         """The normalizers of a round's policy in the contexts of all rows; new ones estimated."""
-        policy = self.deployed[number].tethered
 
         def compute(_: int, rows: slice) -> Floats:
+            policy = self.deployed[number].tethered
             at_reference = reference.log[rows]
             blended = blend_scores(scores[rows], at_reference, policy.blend)
             contexts = part(self.contexts, rows.start, rows.stop)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sql
@@ -47,6 +47,19 @@ MAX_PROBES = 256
 PolicyLookup = Mapping[str, Any] | Callable[[str], Any] | None
 
 
+class Mixing(NamedTuple):
+    """How a policy follows from the scores of two."""
+
+    family: Family
+    log_beta: float
+    blend: float
+
+    @property
+    def needs_normalizer(self) -> bool:
+        """Whether it has a normalizing constant that is not known from beta alone."""
+        return not (self.family.normalized or np.isinf(self.log_beta))
+
+
 @dataclass(frozen=True)
 class DeployedPolicy:
     """The tethered policy of a round, and what it is made of.
@@ -67,6 +80,11 @@ class DeployedPolicy:
         """The policy of a family that is not a path: it follows from the scores of two."""
         assert isinstance(self.policy, Tethered)
         return self.policy
+
+    @property
+    def mixing(self) -> Mixing:
+        """How the policy follows from the scores of two."""
+        return Mixing(self.tethered.family, self.tethered.log_beta, self.tethered.blend)
 
 
 class PolicyRegistry:

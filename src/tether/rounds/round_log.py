@@ -13,7 +13,6 @@ from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
 from tether.control.log import Acting, Log, PolicyPath
 from tether.policies.table_policy import picked, positions
-from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows, Density
 from tether.rounds.policy_registry import SAFE
 
@@ -141,10 +140,10 @@ class RoundLog:
             return 0.0
         if number == SAFE:
             return np.inf
-        deployed = self._rows.deployed[number]
-        if not isinstance(deployed.policy, Tethered):
+        if self._rows.policy_path is not None:
             return np.inf
-        family, log_beta = deployed.policy.family, deployed.policy.log_beta
+        deployed = self._rows.deployed[number]
+        family, log_beta, _ = deployed.mixing
         if family.single_draw and deployed.reference == self._reference:
             share = family.optimized_share(log_beta) or 0.0
             if share < 1:

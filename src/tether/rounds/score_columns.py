@@ -12,7 +12,13 @@ import numpy as np
 from tether._core.types import Floats
 from tether.rounds.errors import StoreError
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
-from tether.rounds.store.score_pieces import Piece, PieceIndex, piece_rows, read_scores
+from tether.rounds.store.score_pieces import (
+    Piece,
+    PieceIndex,
+    piece_rows,
+    read_scores,
+    read_values,
+)
 from tether.rounds.store.writer import Writer
 
 DRAWS = "draws_"
@@ -93,6 +99,15 @@ class ScoreColumns:
             if np.isnan(values[: max(0, self.length(name, number) - start)]).any():
                 raise StoreError(f"scores {name!r} of round {number} are missing in the store")
         return found
+
+    def draws(self, number: int) -> dict[str, Floats]:
+        """The stored draws of a round by name, each row after row in one array."""
+        found: dict[str, list[Floats]] = defaultdict(list)
+        with self._store.reading(patience=PATIENCE_FOR_ROWS) as connection:
+            for piece in sorted(self._index.pieces, key=lambda each: each.start):
+                if piece.round == number and piece.name.startswith(DRAWS):
+                    found[piece.name[len(DRAWS) :]].append(read_values(connection, piece))
+        return {name: np.concatenate(parts) for name, parts in found.items()}
 
     def save(self, writer: Writer, number: int) -> None:
         """Write new values; call `mark_saved` after the commit, `forget` if it fails."""

@@ -20,7 +20,7 @@ def find_wrong_decisions(connection: sql.Connection, stored: Mapping[str, Any]) 
     `stored` are its settings.
     """
     if not decides_shares(stored):
-        return list(find_wrong_calibrations(connection))
+        return list(find_wrong_calibrations(connection, stored))
     is_release = stored.get(KIND_SETTING) == RELEASE_KIND
     find_wrong = find_wrong_steps if is_release else find_wrong_ramps
     try:

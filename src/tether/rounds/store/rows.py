@@ -7,7 +7,7 @@ that the second one saw, and so on, each by lane and number; columns of scores r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,21 +191,6 @@ class Rows:
 def read_codecs(connection: sql.Connection) -> RowCodecs:
     """How contexts and actions are encoded, fixed by the run's first action."""
     return RowCodecs.from_dict(read_settings(connection))
-
-
-def new_rows(
-    connection: sql.Connection,
-    loss_count: int,
-    actions: Iterable[Columns],
-    observations: Iterable[Columns],
-) -> Rows:
-    """Rows of their own: some actions in parts, and what was observed of them."""
-    rows, taken = Rows(loss_count), _NewActions()
-    for part in actions:
-        taken.add(connection, part)
-    rows._add_actions(taken)
-    rows._add_observations([part for part in observations if len(part["action"])])
-    return rows
 
 
 class _NewActions:

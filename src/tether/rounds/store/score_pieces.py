@@ -145,20 +145,6 @@ def piece_rows(
         }
 
 
-def in_pieces(parts: Iterable[Floats]) -> Iterator[Floats]:
-    """Values that come in parts, in pieces as large as `piece_rows` makes them of all at once."""
-    waiting: list[Floats] = []
-    for part in parts:
-        waiting.append(part)
-        step = _rows_per_piece(part)
-        while sum(each.shape[1] for each in waiting) >= step:
-            joined = np.concatenate(waiting, axis=1)
-            yield joined[:, :step]
-            waiting = [joined[:, step:]]
-    if any(each.shape[1] for each in waiting):
-        yield np.concatenate(waiting, axis=1)
-
-
 def _rows_per_piece(values: NDArray[Any]) -> int:
     """How many rows fit into one database row."""
     policies, _, *others = values.shape
