@@ -4,7 +4,6 @@ from tether._core.extras import require
 
 require("tether.learn", "sklearn")
 
-from tether.learn.tethered_classifier import TetheredClassifier  # noqa: E402
-from tether.learn.threshold_classifier import ThresholdClassifier  # noqa: E402
+from tether.learn.classifiers import TetheredClassifier, ThresholdClassifier  # noqa: E402
 
 __all__ = ["TetheredClassifier", "ThresholdClassifier"]
