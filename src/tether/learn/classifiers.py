@@ -391,8 +391,8 @@ class ThresholdClassifier(_Calibrated):
 
     def _calibrate(self, X: Any, labels: NDArray[Any], **options: Any) -> None:
         method = METHODS[validate.choice("method", self.method, METHODS)]
-        if self.confidence is not None:
-            options["confidence"] = self.confidence
+        given = {name: getattr(self, name) for name in ("alpha", "promise", "confidence")}
+        options |= {name: value for name, value in given.items() if value is not None}
         if self.loss == "false_discovery" and self.thresholds is None:
             raise ValueError(
                 "thresholds is required for loss 'false_discovery', a rate among the selected, "
@@ -402,8 +402,7 @@ class ThresholdClassifier(_Calibrated):
         if self.thresholds is None:
             scores = _lowered(scores)
         scored = ScoredLabels(scores, labels == self.classes_[self._positive()])
-        options |= {"alpha": self.alpha, "promise": self.promise, "loss": self.loss}
-        self.selection_ = method(scored, self.thresholds, **options)
+        self.selection_ = method(scored, self.thresholds, loss=self.loss, **options)
         if not self.selection_.useful:
             many = f"{len(labels):,} rows: see selection_ for what is stated"
             warn_user(f"no useful promise can be made from {many}", PromiseWarning)
