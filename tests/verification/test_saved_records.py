@@ -2,13 +2,32 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import tether
-from tests.control import forged_records as forged
-from tests.control.test_calibration_record import CASES, gaussian
-from tether._core import records
+from tether._core.digests import content_digest
 from tether.verification import generate_keys, verify_record
+
+RULES = {
+    "alpha": {"alpha": 0.2},
+    "promise": {"promise": 0.2, "seed": 3},
+    "confidence": {"alpha": 0.3, "confidence": 0.9},
+    "ratio error": {"alpha": 0.2, "ratio_error": 1.3},
+    "mix": {"alpha": 0.2, "family": "mix"},
+    "none": {"alpha": 0.01},
+}
+
+
+def world(rows=2000, **columns):
+    rng = np.random.default_rng(0)
+    taken, drawn = rng.normal(size=rows), rng.normal(1, 1, size=rows)
+
+    def scores(actions):
+        return -(actions**2) / 2 - 0.92, -((actions - 1) ** 2) / 2 - 0.92
+
+    log = tether.Log((taken > 1.5).astype(float), *scores(taken), **columns)
+    return log, tether.Proposals(*scores(drawn))
 
 
 @pytest.fixture(scope="module")
@@ -16,8 +35,21 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     for name in ("ops", "thief"):
         generate_keys(folder / name)
-    CASES["alpha"]().save(folder / "found.json", key=folder / "ops.key")
+    for name, asked in RULES.items():
+        tether.calibrate(*world(), **asked).save(folder / f"{name}.json", key=folder / "ops.key")
     return folder
+
+
+def entries_of(path):
+    return json.loads(path.read_text())
+
+
+def write(path, entries, *, digest=False):
+    if digest:
+        kept = {k: v for k, v in entries.items() if k not in ("digest", "signature")}
+        entries = {**entries, "digest": content_digest(kept)}
+    path.write_text(json.dumps(entries))
+    return path
 
 
 def names_of(verification):
@@ -37,82 +69,84 @@ def changed(value):
     return {"x": 1} if value is None or not value else None
 
 
-ALL_PLACES = list(
-    forged.places(
-        json.loads(
-            json.dumps(records.encode({"kind": "calibration", **CASES["alpha"]().to_dict()}))
-        )
+def places(entries, path=()):
+    for name, value in entries.items():
+        yield (*path, name)
+        if isinstance(value, dict) and name not in ("digest", "signature"):
+            yield from places(value, (*path, name))
+
+
+def edited(entries, place):
+    entries = json.loads(json.dumps(entries))
+    inner = entries
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = changed(inner[place[-1]])
+    return entries
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_log_of_a_calibration_gives_it_again(folder, rule):
+    log, proposals = world()
+    found = verify_record(
+        folder / f"{rule}.json", key=folder / "ops.pub", log=log, proposals=proposals
     )
-)
+    assert found.ok, str(found)
+    assert {each.name: each.ok for each in found.findings} == dict.fromkeys(
+        ("digest", "signature", "content", "result"), True
+    )
 
 
-def test_a_record_as_it_was_saved_passes(folder):
-    for key in (None, folder / "ops.pub"):
-        found = verify_record(folder / "found.json", key=key)
-        assert found.ok, str(found)
-    assert {finding.name: finding.ok for finding in found.findings} == {
-        "digest": True, "content": True, "signature": True, "log": None,
-    }  # fmt: skip
+@pytest.mark.parametrize("rule", ["alpha", "promise", "confidence"])
+def test_another_log_does_not(folder, rule):
+    log, proposals = world()
+    lower = tether.Log(0.2 * log.loss["loss"], log.log_safe, log.log_optimized)
+    found = verify_record(folder / f"{rule}.json", log=lower, proposals=proposals)
+    assert names_of(found) == {"result"}
 
 
-@pytest.mark.parametrize("place", ALL_PLACES, ids=lambda place: ".".join(map(str, place)))
-def test_every_forged_entry_is_found(folder, tmp_path, place):
-    """Without a new digest by the digest, with one by the signature, and often by the content."""
-    entries = forged.entries_of(folder / "found.json")
-    path = tmp_path / "forged.json"
-    for made in (forged.edited(entries, place, changed), forged.removed(entries, place)):
-        path.write_text(json.dumps(made))
-        found = verify_record(path)
-        assert not found.ok
-        assert names_of(found) & {"digest", "format"}, str(found)
-        with pytest.raises(ValueError, match=r"forged.json"):
+def test_every_forged_entry_is_found(folder, tmp_path):
+    """Without a new digest by the digest, with one by the signature."""
+    entries, path = entries_of(folder / "promise.json"), tmp_path / "forged.json"
+    for place in places(entries):
+        if place[0] in ("digest", "signature"):
+            continue
+        made = edited(entries, place)
+        assert names_of(verify_record(write(path, made))) & {"digest", "format"}, place
+        with pytest.raises(ValueError, match=r"forged\.json"):
             tether.Calibration.load(path)
-        path.write_text(json.dumps(forged.with_digest(made)))
-        signed = verify_record(path, key=folder / "ops.pub")
-        assert names_of(signed) & {"signature", "format"}, str(signed)
-        if place[0] == "kind":
-            continue
-        with pytest.raises(ValueError, match=r"forged.json"):
-            tether.Calibration.load(path, key=folder / "ops.pub")
+        signed = verify_record(write(path, made, digest=True), key=folder / "ops.pub")
+        assert names_of(signed) & {"signature", "format"}, place
 
 
-ONLY_A_SIGNATURE_OR_THE_LOG = {
-    "contextual", "smoothness", "robustness", "acceptance", "rows_beyond_draws", "warnings",
-    "actions", "approximate", "curves", "effective_sample_size", "max_weight", "rows",
-    "relative_weights", "provenance", "promise_terms", "test_weight", "upper_bounds",
-}  # fmt: skip
-"""Entries of which some changes do not contradict the rest, as docs/how_to/verify.md says."""
-
-
-def test_what_only_a_signature_or_the_log_reveals(folder, tmp_path):
-    """Forgers with a new digest are found by the content wherever it can be computed again."""
-    entries, unseen = forged.entries_of(folder / "found.json"), set()
-    for place in ALL_PLACES:
-        if place[0] == "kind":
-            continue
-        path = tmp_path / "forged.json"
-        path.write_text(json.dumps(forged.with_digest(forged.edited(entries, place, changed))))
-        if verify_record(path).ok:
-            unseen.add(place[0])
-            log, proposals = gaussian()
-            compared = verify_record(path, log=log, proposals=proposals)
-            version = place == ("provenance", "version")
-            assert version or names_of(compared) & {"log", "result"}, (place, str(compared))
-    assert unseen <= ONLY_A_SIGNATURE_OR_THE_LOG
-    assert "provenance" in unseen  # so the test can see what it is for
+@pytest.mark.parametrize("rule", ["alpha", "promise", "confidence"])
+def test_a_larger_beta_with_a_new_digest_is_found_by_the_log(folder, tmp_path, rule):
+    entries = entries_of(folder / f"{rule}.json")
+    del entries["signature"]
+    entries["log_beta"] = 5.0
+    for each in entries["losses"].values():
+        each["log_beta"] = 5.0
+    path = write(tmp_path / "forged.json", entries, digest=True)
+    log, proposals = world()
+    assert names_of(verify_record(path, log=log, proposals=proposals)) == {"result"}
 
 
 def test_a_signature_of_another_key_or_record_is_none(folder, tmp_path):
-    entries = forged.entries_of(folder / "found.json")
-    CASES["infinite"]().save(tmp_path / "other.json", key=folder / "thief.key")
-    stolen = forged.entries_of(tmp_path / "other.json")
+    entries = entries_of(folder / "alpha.json")
+    tether.calibrate(*world(), alpha=0.4).save(tmp_path / "other.json", key=folder / "thief.key")
+    stolen = entries_of(tmp_path / "other.json")
     for made in (
         {**stolen, "signature": entries["signature"]},  # a good signature of something else
         {**stolen, "signature": {**stolen["signature"], "key": entries["signature"]["key"]}},
         {name: value for name, value in stolen.items() if name != "signature"},
     ):
-        path = tmp_path / "forged.json"
-        path.write_text(json.dumps(made))
+        path = write(tmp_path / "forged.json", made)
         assert verify_record(path).ok  # a true record, which anyone can make
         assert names_of(verify_record(path, key=folder / "ops.pub")) == {"signature"}
-    assert verify_record(tmp_path / "other.json", key=folder / "thief.pub").ok
+
+
+def test_other_files_are_named(tmp_path):
+    for content in ("", "[]", '{"kind": "cake"}', '{"kind": "a", "kind": "b"}'):
+        path = tmp_path / "other.json"
+        path.write_text(content)
+        assert not verify_record(path).ok

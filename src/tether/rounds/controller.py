@@ -53,7 +53,8 @@ class Controller(RunRecords):
 
     Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture,
     or in a ramp what `ramp_share` promises.
-    Assumed, in addition to its assumptions: the optimized policy learns from `training_rows` alone.
+    Assumed, in addition to its assumptions: the optimized policy learns from `training_rows` alone,
+    and of several candidates the one that `begin` is given was chosen on training rows too.
 
     If the optimized policy is unavailable the safe policy acts, and those rows count as the safe
     policy's. An alarm sends all traffic to the safe policy until `resume`; it is raised when a mean
@@ -70,7 +71,8 @@ class Controller(RunRecords):
         The tolerated expected loss, between 0 and `bound`; with several losses, one for each by
         name. Give this or `promise`.
     promise : float or mapping of str to float, optional
-        The largest promise that a round may state, all its terms included.
+        The expected loss that every round promises on average over logs, by the soft chain with one
+        recorded draw a round; the number of rows of a round must not depend on their losses.
     confidence : float, optional
         The probability over logs with which each round's promise holds, see `calibrate`.
     bound : float or mapping of str to float, default 1.0

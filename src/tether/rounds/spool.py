@@ -92,11 +92,6 @@ class Spool:
         self.close()
 
     @property
-    def next_row(self) -> int:
-        """The number that the next row will have."""
-        return self._next_row
-
-    @property
     def waiting(self) -> int:
         """How many records have not been delivered."""
         return len(self._undelivered)

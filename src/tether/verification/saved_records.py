@@ -147,8 +147,12 @@ def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Fi
 def settings_of(found: Calibration) -> dict[str, Any]:
     """The arguments with which a calibration was made, as far as it says them."""
     target = "promise" if found.rule == "promise" else "alpha"
-    weight = found.measured.test_weight
+    weight, own = found.measured.test_weight, {}
+    if found.chain is not None:
+        levels = {name: level for name, level in found.chain.levels.items() if level > 0}
+        own = {"spread": found.chain.spread, "safe_risk": levels or None}
     return {
+        **own,
         target: {name: each.alpha for name, each in found.losses.items()},
         "bound": {name: each.bound for name, each in found.losses.items()},
         "confidence": found.confidence,
@@ -159,7 +163,14 @@ def settings_of(found: Calibration) -> dict[str, Any]:
 
 
 def difference(found: Calibration, again: Calibration) -> str:
-    """What of a result differs when it is computed again; empty where nothing does."""
+    """What of a result differs when it is computed again; empty where nothing does.
+
+    The draw of a soft chain is not made again: the beta must be the one that it serves.
+    """
+    if found.chain is not None and again.chain is not None:
+        if found.log_beta != found.chain.log_beta:
+            return "beta than the one that it served"
+        return next((n for n, (a, b) in _chain_pairs(found, again).items() if not _close(a, b)), "")
     pairs = {
         "beta": (found.log_beta, again.log_beta),
         "number of rows": (found.rows, again.rows),
@@ -170,6 +181,18 @@ def difference(found: Calibration, again: Calibration) -> str:
         ),
     }
     return next((name for name, (one, other) in pairs.items() if not _close(one, other)), "")
+
+
+def _chain_pairs(*results: Calibration) -> dict[str, list[Any]]:
+    """What does not depend on the draw, of each of two results."""
+    chains = [each.chain for each in results if each.chain is not None]
+    return {
+        "safe mean": [{k: v.safe_mean for k, v in each.losses.items()} for each in results],
+        "level": [each.levels for each in chains],
+        "stake": [each.stakes for each in chains],
+        "share": [each.shares.tolist() for each in chains],
+        "sequence of betas": [each.log_betas.tolist() for each in chains],
+    }
 
 
 def _close(first: Any, second: Any) -> bool:

@@ -103,16 +103,6 @@ def make_checkpoints(
             place = chunk.place
 
 
-def last_checkpointed(connection: sql.Connection, lane: int) -> int:
-    """The last entry of a lane that a checkpoint covers; 0 if there is none."""
-    return _last_place(connection, lane).entry
-
-
-def checkpoint_of(lane: int, before: Place, chunk: Chunk) -> dict[str, Any] | None:
-    """The checkpoint of a chunk, if it has enough rows for one; those of a lane are adjacent."""
-    return _encoded(lane, before, chunk) if _size(before, chunk.place) >= MIN_ROWS else None
-
-
 def write_checkpoints(writer: Writer, made: list[dict[str, Any]]) -> None:
     """Store checkpoints, unless another process was faster."""
     table = schema.checkpoints
