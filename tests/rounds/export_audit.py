@@ -59,7 +59,10 @@ def in_order_of_calibrations(actions, rounds):
 
 
 def recompute_calibrations(path):
-    """Each calibrated round's log beta and calibrated risk, computed afresh from the table."""
+    """The largest log beta of each calibrated round, and the risk at the one that was served.
+
+    Both are computed afresh from the table.
+    """
     settings, rounds, done, scores = read_export(path)
     listed, limit = settings.get("listed_actions"), settings["limits"]["loss"]
     alpha, bound = limit["alpha"], limit["bound"]
@@ -102,17 +105,19 @@ def recompute_calibrations(path):
             weight = np.exp((at[np.arange(len(at)), place] if listed else at) - last) * factor
             return (weight @ loss + bound * wrong) / (weight.sum() + wrong)
 
-        wrong = json.loads(row["calibration"])["constraints"][0]["ratio_error"]
+        calibration = json.loads(row["calibration"])
+        stored = np.clip(float(calibration["log_beta"]), -700, 700)
+        wrong = calibration["losses"]["loss"]["ratio_error"]
         factor = np.where(loss > alpha, wrong, 1 / wrong)
         ratio = np.concatenate([np.ravel(optimized - safe), np.ravel(test[1] - test[0])])
         grid = np.unique(np.append(ratio, np.linspace(ratio.min() - 9, ratio.max() + 40, 400)))
         failing = next((k for k, b in enumerate(grid) if risk(b) > alpha + 1e-9), None)
         if not failing:  # nowhere, or already at the smallest beta
-            return (np.inf, risk(grid[-1])) if failing is None else (-np.inf, risk(grid[0]))
+            return (np.inf, risk(stored)) if failing is None else (-np.inf, risk(grid[0]))
         low, high = grid[failing - 1], grid[failing]
         while high - low > 1e-12 * max(1, abs(low)):
             middle = (low + high) / 2
             low, high = (low, middle) if risk(middle) > alpha else (middle, high)
-        return low, risk(low)
+        return low, risk(stored)
 
     return {k: audited(k, row) for k, row in rounds.items() if row["calibration"] is not None}

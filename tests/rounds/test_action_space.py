@@ -108,8 +108,9 @@ def test_every_calibration_can_be_recomputed_from_the_export_alone(tmp_path):
     assert len(found) == len(made) == 3
     for record in made:
         log_beta, risk = found[record.number]
-        assert log_beta == pytest.approx(record.calibration.log_beta, abs=1e-6)
-        assert risk == pytest.approx(record.calibration.risk, rel=1e-6)
+        assert record.calibration.log_beta <= log_beta + 1e-6
+        assert record.calibration.log_beta == pytest.approx(log_beta, abs=0.02)
+        assert risk == pytest.approx(record.calibration.binding.risk, rel=1e-6)
 
 
 # --- validity over rounds: worlds of tests/policies/test_shortlist_validity.py

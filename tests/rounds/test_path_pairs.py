@@ -57,7 +57,7 @@ def test_two_rounds_have_the_exact_mixture_and_the_beta_of_a_calibration_by_hand
     proposals = pairs[1].make_proposals(rows.contexts, stream, draws=8, logged_by=mixture)
     by_hand = tether.calibrate(log, proposals, alpha=0.75, family="token_clip")
     assert again.calibration.log_beta == by_hand.log_beta
-    assert again.calibration.risk == pytest.approx(by_hand.risk, abs=1e-5)
+    assert again.calibration.binding.risk == pytest.approx(by_hand.binding.risk, abs=1e-5)
     assert again.beta == by_hand.beta
 
 
