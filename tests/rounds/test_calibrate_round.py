@@ -1,5 +1,7 @@
 """A round is calibrated as by hand with the core, and on the rows that it should be."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,6 @@ import tether
 from tests.rounds.small_runs import controller, monitored_run
 from tests.rounds.worlds import WORLDS, World, one_round
 from tether.rounds import Controller, LossesMissingError, calibrate_round
-
 
 FINE_STEP = 1 / 128 + 1e-9
 """How far log betas from sums in another order may be apart: a step of the grid."""
@@ -98,8 +99,7 @@ def test_against_the_last_policy(world):
     rounds = [one_round(run, world, number, 300, rng)[0] for number in range(1, 5)]
     tethered = [each for each in rounds if each._deployed is not None]
     assert len(tethered) >= 2
-    pairs = zip(rounds, rounds[1:], strict=False)
-    followed = [(one, two) for one, two in pairs if one in tethered and two in tethered]
+    followed = [pair for pair in pairwise(rounds) if set(pair) <= set(tethered)]
     assert followed
     assert all(two.policy.safe is one.policy for one, two in followed)
     rows = run._rows
