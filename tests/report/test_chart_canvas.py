@@ -18,8 +18,10 @@ def test_points_are_positioned_by_their_values():
     values_by_chart = {
         "chart-risk": [record.losses.get("loss").mean for record in rounds],
         "chart-reward": [record.reward.mean for record in rounds],
-        "chart-acceptance": [calibration.acceptance for calibration in calibrations],
-        "chart-effective": [calibration.effective_sample_size for calibration in calibrations],
+        "chart-acceptance": [calibration.measured.acceptance for calibration in calibrations],
+        "chart-effective": [
+            calibration.measured.effective_sample_size for calibration in calibrations
+        ],
     }
     for name, values in values_by_chart.items():
         (figure,) = parse(rendered("ten_rounds")).find_all("figure", id=name)

@@ -132,8 +132,7 @@ def test_every_one_of_several_losses_is_shown():
     last, second, first = table.rows()
     assert first[4] == "none"
     assert second[4] == ", ".join(
-        f"{name} ≤ {format_number(value)}"
-        for name, value in history.rounds[1].calibration.promises.items()
+        f"{name} ≤ {format_number(value)}" for name, value in history.rounds[1].promises.items()
     )
     assert last[7] == "–"
     assert second[7] != "–"

@@ -20,7 +20,7 @@ def test_the_mean_stands_beside_alpha_and_promise():
     assert left.get_xlabel().startswith("beta")
     assert right.lines[0].get_ydata()[0] == record.losses["loss"].mean
     assert heights(right) == {
-        "alpha": record.calibration.alpha,
+        "alpha": record.calibration.binding.alpha,
         "promise": record.calibration.promise,
     }
     assert right.get_title(loc="left") == "round 10: 310 of 400 losses observed"
@@ -32,7 +32,7 @@ def test_several_losses_share_a_scale():
     assert right.get_ylabel() == "loss / alpha"
     assert heights(right)["alpha"] == 1.0
     names = [text.get_text() for text in right.get_xticklabels()]
-    assert names == [each.name for each in record.calibration.constraints]
+    assert names == list(record.calibration.losses)
 
 
 def test_a_round_of_the_safe_policy_has_its_losses_alone():

@@ -1,39 +1,8 @@
-import re
-
 import numpy as np
-import pytest
 
 import tether
 from tests.report import example_histories
-from tests.report.example_histories import rendered
 from tests.report.html_tree import parse
-from tether.report.single_round_charts import cumulative_weight
-
-
-def test_the_color_changes_at_alpha():
-    (figure,) = parse(rendered("ten_rounds")).find_all("figure", id="chart-curve")
-    (gradient,) = figure.find_all("lineargradient")
-    alpha_lines = [
-        node.attributes["d"]
-        for node in figure.find_all("path")
-        if node.attributes.get("class") == "stroke-text"
-    ]
-    (height,) = {float(y) for line in alpha_lines for y in re.findall(r" ([\d.]+)", line)}
-    assert float(gradient.attributes["y2"]) == pytest.approx(height, abs=0.11)
-    stops = [
-        (node.attributes["class"], node.attributes["offset"]) for node in gradient.find_all("stop")
-    ]
-    assert stops == [("stop-above-alpha", "0"), ("stop-above-alpha", "1"), ("stop-accent", "1")]
-
-
-def test_cumulative_weight_is_the_share_of_the_weight():
-    rng = np.random.default_rng(1)
-    weights = np.sort(rng.exponential(size=20_000))
-    quantiles = np.quantile(weights / weights.mean(), np.linspace(0, 1, 101))
-    expected = np.append(0, np.cumsum(weights) / weights.sum())[np.arange(101) * 200]
-    assert cumulative_weight(tuple(quantiles)) == pytest.approx(expected, abs=0.03)
-    assert cumulative_weight((1.0,) * 101) == pytest.approx(np.linspace(0, 1, 101))
-    assert cumulative_weight((0.0,) * 101) is None
 
 
 def test_extreme_calibrations_are_drawn():

@@ -15,17 +15,3 @@ def test_one_round_is_shown_and_the_others_are_hidden(name):
     }
     last = history.rounds[-1] if history.rounds else None
     assert selected == ({str(last.number)} if last and last.calibration else set())
-
-
-def test_the_warnings_of_a_calibration_are_shown():
-    page = parse(rendered("infinite_then_no_beta"))
-    (warning,) = example("infinite_then_no_beta").rounds[-1].calibration.warnings
-    shown = [node.text for node in page.find_all("ul", **{"class": "warnings"})]
-    assert any(warning[1:] in text for text in shown)
-
-
-def test_near_beta_is_left_out_if_no_beta_is_finite():
-    page = parse(rendered("infinite_beta"))
-    charts = {node.attributes["id"] for node in page.find_all("figure")}
-    assert "chart-curve" in charts
-    assert "chart-near" not in charts
