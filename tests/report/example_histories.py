@@ -69,7 +69,7 @@ def tethered_round(number, rng, rows=400, log_rows=None, alpha=ALPHA, **changes)
     actions = policy.sample(rows, rng)
     fields = {
         "policy": f"biopsy-model-{number}",
-        "calibration": tether.Calibration.from_dict(calibration.to_dict()),
+        "calibration": calibration,
         "note": "",
         "safe_rows": 0,
         "losses": {"loss": loss_estimate(actions > 1.5)},
