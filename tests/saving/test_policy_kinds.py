@@ -10,7 +10,7 @@ import tether
 from tests.saving import parts
 from tests.saving.round_trip import round_trip
 from tether.policies import EstimatedPolicy
-from tether.policies.aligned_actions import in_order_of
+from tether.policies.categorical import in_order_of
 from tether.saving import CannotSaveError, policy_digest, policy_from_bytes, policy_to_bytes
 from tether.saving.policy_kinds import _reordered_columns
 

@@ -50,7 +50,7 @@ def test_options_are_kept():
     )
     policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(0.7), np.inf, **options)
     loaded = round_trip(policy)
-    for name in ("sampler", "max_draws", "normalizer_draws", "seed", "_log_beta"):
+    for name in ("sampler", "max_draws", "normalizer_draws", "seed", "_betas"):
         assert getattr(loaded, name) == getattr(policy, name)
 
 

@@ -19,11 +19,10 @@ from tether.aiming.aimed_policy import (
 )
 from tether.aiming.loss_model import LossModel, as_loss_model
 from tether.aiming.multipliers import Multipliers, solve_multipliers
-from tether.policies.picker import Picker
+from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import as_policy, is_finite
-from tether.policies.ratio_features import Features
+from tether.policies.ratio import Features
 from tether.policies.shortlist import Shortlist
-from tether.policies.shortlist_rows import ShortlistRows
 
 THE_LOSS = ""
 """The name of the only loss, where it has none."""

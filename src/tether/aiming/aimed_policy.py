@@ -12,10 +12,9 @@ from tether._core.contexts import as_contexts
 from tether._core.types import Contexts, Floats
 from tether.aiming.loss_model import LossModel, predict_losses, predict_table
 from tether.aiming.multipliers import tilted
-from tether.policies.picker import Picker
+from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import FinitePolicy
-from tether.policies.shortlist_rows import ShortlistRows
-from tether.policies.table_policy import TablePolicy
+from tether.policies.tables import TablePolicy
 
 
 class AimedPolicy(TablePolicy):

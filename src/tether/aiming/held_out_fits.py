@@ -15,7 +15,7 @@ from tether._core.extras import require
 from tether._core.types import Booleans, Floats, Integers
 from tether.aiming.pair_features import PairFeatures
 from tether.aiming.saved_log_odds import LinearLogOdds, TreeLogOdds
-from tether.policies.ratio_classifier import seeded_clone
+from tether.policies.ratio import seeded_clone
 
 LOSS_FOLDS = 5
 """How many models are fitted, each without one fold of the rows."""

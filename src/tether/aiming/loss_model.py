@@ -16,8 +16,8 @@ from tether._core import validate
 from tether._core.contexts import length, take
 from tether._core.shown import shown
 from tether._core.types import Floats
-from tether.policies.ratio_features import Features, feature_matrix
-from tether.policies.shortlist_rows import without_candidates
+from tether.policies.picker import without_candidates
+from tether.policies.ratio import Features, feature_matrix
 
 LossModel: TypeAlias = Callable[[Any, NDArray[Any]], Any]
 """A function of (contexts, actions) that returns one predicted loss per row."""

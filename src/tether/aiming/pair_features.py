@@ -21,9 +21,9 @@ from tether._core import policy_calls
 from tether._core.contexts import length, take
 from tether._core.types import Floats
 from tether.aiming.context_numbers import context_numbers, find_words
+from tether.policies.picker import without_candidates
 from tether.policies.policy import is_finite
-from tether.policies.shortlist_rows import without_candidates
-from tether.policies.table_policy import positions
+from tether.policies.tables import positions
 
 MAX_INDICATED_ACTIONS = 64
 """Up to this many different actions each has an indicator."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.types import Contexts, Floats
+from tether.policies.picker import ShortlistRows
 from tether.policies.policy import FinitePolicy
-from tether.policies.shortlist_rows import ShortlistRows
 
 
 class PositionScore:

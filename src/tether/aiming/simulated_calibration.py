@@ -28,10 +28,10 @@ from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.families import Family, blend_scores, find_family
 from tether.control.log import Log
-from tether.policies.aligned_actions import align_actions
+from tether.policies.categorical import align_actions
 from tether.policies.policy import as_policy, is_finite, shared_actions
 from tether.policies.shortlist import Shortlist
-from tether.policies.table_policy import picked, positions
+from tether.policies.tables import picked, positions
 
 
 @dataclass(frozen=True)

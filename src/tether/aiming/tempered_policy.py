@@ -5,7 +5,7 @@ from __future__ import annotations
 from tether._core import validate
 from tether._core.types import Contexts, Floats
 from tether.policies.policy import FinitePolicy
-from tether.policies.table_policy import TablePolicy
+from tether.policies.tables import TablePolicy
 from tether.sampling.discrete import log_softmax
 
 

@@ -13,7 +13,7 @@ from tether._core.contexts import as_contexts, take
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Integers, Losses
-from tether.policies.shortlist_rows import without_candidates
+from tether.policies.picker import without_candidates
 
 
 @dataclass(frozen=True)

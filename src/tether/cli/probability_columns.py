@@ -23,8 +23,8 @@ from tether.policies.propensities import (
     MAX_PROPENSITY,
     PROPENSITY_TOLERANCE,
     checked_propensities,
-    contradiction_of_propensities,
     max_ratio_of,
+    taken_too_often,
 )
 
 Logs = Callable[[Any], Floats]
@@ -199,8 +199,7 @@ class ProbabilityColumns:
         if numbered is None or self.min_propensity is None:
             return None
         names, taken = numbered
-        possible = int((1 + PROPENSITY_TOLERANCE) / self.min_propensity)
-        return contradiction_of_propensities(names, taken, np.exp(log_safe), possible)
+        return taken_too_often(names, taken, np.exp(log_safe))
 
     def exchanged(self, log: tether.Log) -> str | None:
         """Ask whether the two columns are exchanged; None if they cannot be.

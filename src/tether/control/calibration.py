@@ -14,6 +14,7 @@ from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
 from tether.control.chain import Chain
 from tether.control.measure import Measured
+from tether.control.probes import Probes
 from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Calibration(records.Saved):
     measured: Measured
     chain: Chain | None = None
     gain: Any = None
-    probes: Any = None
+    probes: Probes | None = None
     warnings: tuple[str, ...] = ()
 
     @property

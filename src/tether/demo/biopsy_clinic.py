@@ -16,7 +16,7 @@ from tether._core.types import Booleans, Floats
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.policies.categorical import Categorical
-from tether.policies.log_from_policies import make_log
+from tether.policies.make_log import make_log
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
 

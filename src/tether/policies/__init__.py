@@ -1,27 +1,28 @@
 """Policies: objects that draw and score actions, and the tethered policy between two of them."""
 
 from tether.policies.categorical import Categorical
-from tether.policies.density_ratio import DensityRatio, estimate_ratio
-from tether.policies.estimated_policy import EstimatedPolicy
-from tether.policies.function_policy import FunctionPolicy
+from tether.policies.functions import FunctionPolicy, TorchPolicy, policy_from
 from tether.policies.gaussian import Gaussian
-from tether.policies.import_recipe import policy_from
-from tether.policies.log_from_policies import make_log, make_proposals
+from tether.policies.make_log import make_log, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer
-from tether.policies.picker import Picker
+from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import FinitePolicy, Policy, as_policy
-from tether.policies.pool import Pool
-from tether.policies.ratio_error import RatioCell, RatioError
-from tether.policies.serve_with_fallback import Served, serve
-from tether.policies.shortlist import Shortlist
-from tether.policies.shortlist_rows import ShortlistRows
-from tether.policies.tethered import Tethered
-from tether.policies.tethered_shortlist import TetheredShortlist
-from tether.policies.torch_policy import TorchPolicy
+from tether.policies.ratio import (
+    DensityRatio,
+    EstimatedPolicy,
+    RatioCell,
+    RatioError,
+    estimate_ratio,
+)
+from tether.policies.served import Served, serve
+from tether.policies.shortlist import Shortlist, TetheredShortlist
+from tether.policies.tables import Pool
+from tether.policies.tethered import Decided, Tethered
 
 __all__ = [
     "Categorical",
+    "Decided",
     "DensityRatio",
     "EstimatedPolicy",
     "FinitePolicy",

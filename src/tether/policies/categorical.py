@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.contexts import as_contexts, length
+from tether._core.contexts import ONE_ROW, as_contexts, length
 from tether._core.labelled_tables import by_action, labels_of
 from tether._core.plain_arrays import plain_array, plain_column
 from tether._core.shown import few
-from tether._core.types import Actions, Contexts, Floats
-from tether.policies.probability_functions import (
-    PROBABILITY_SUM_TOLERANCE,
-    ClassifierLogits,
-    LogitFunction,
-    ProbabilityFunction,
-    logs_of_logits,
-    logs_of_probabilities,
-    no_probabilities_hint,
-)
-from tether.policies.table_policy import TablePolicy
+from tether._core.types import Actions, Contexts, Floats, Integers
+from tether.policies.policy import Policy, is_finite
+from tether.policies.tables import TablePolicy, positions
+from tether.sampling.discrete import log_softmax
+
+PROBABILITY_SUM_TOLERANCE = 1e-6
+"""How far the sum of probabilities may be from 1 before they are refused."""
+RESULT = "the function's result"
 
 
 class Categorical(TablePolicy):
@@ -61,7 +59,7 @@ class Categorical(TablePolicy):
         log_probabilities: ArrayLike | Callable[[Any], ArrayLike],
         actions: Actions | None = None,
     ) -> None:
-        self._function: Callable[[Any], ArrayLike] | None = None
+        self._function: Callable[..., ArrayLike] | None = None
         if callable(log_probabilities):
             if actions is None:
                 raise ValueError("actions is required beside a function: the names of its columns")
@@ -90,7 +88,7 @@ class Categorical(TablePolicy):
         probabilities: ArrayLike | Callable[[Any], ArrayLike],
         actions: Actions | None = None,
     ) -> Self:
-        """Build the policy from probabilities.
+        """Build the policy from probabilities that sum to 1.
 
         Parameters
         ----------
@@ -103,11 +101,6 @@ class Categorical(TablePolicy):
         -------
         Categorical
             The policy with these probabilities.
-
-        Raises
-        ------
-        ValueError
-            If a probability is negative or NaN, or they do not sum to 1.
         """
         if callable(probabilities):
             return cls(ProbabilityFunction(probabilities), actions)
@@ -139,12 +132,6 @@ class Categorical(TablePolicy):
         -------
         Categorical
             The policy with probabilities proportional to e^(logit / temperature).
-
-        Raises
-        ------
-        ValueError
-            If a score is NaN or +inf, every score of a row is −inf, or the temperature is not
-            above 0.
         """
         temperature = validate.number("temperature", temperature, above=0, below=np.inf)
         if callable(logits):
@@ -159,8 +146,7 @@ class Categorical(TablePolicy):
     ) -> Self:
         """Turn a fitted scikit-learn classifier into a policy whose actions are its classes.
 
-        The policy takes each action with the probability that the classifier predicts for it, at
-        temperature 1.
+        At temperature 1 it takes each action with the probability that the classifier predicts.
 
         Parameters
         ----------
@@ -176,20 +162,12 @@ class Categorical(TablePolicy):
         -------
         Categorical
             The policy; its contexts are the features of the classifier.
-
-        Raises
-        ------
-        TypeError
-            If the classifier is not fitted or has no `predict_proba`.
-        ValueError
-            If one of its classes is not among `actions`.
         """
         if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "classes_"):
             raise TypeError(
                 f"classifier must be fitted and have predict_proba, got {classifier!r}"
                 f"{no_probabilities_hint(classifier)}"
             )
-        logits = ClassifierLogits(classifier)
         classes = _check_distinct(classifier.classes_)
         listed = classes if actions is None else _check_distinct(actions)
         unknown = set(classes.tolist()) - set(listed.tolist())
@@ -198,32 +176,15 @@ class Categorical(TablePolicy):
                 f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
                 f"{len(classes)}, such as {min(unknown)!r}"
             )
-        return cls.from_logits(logits, listed, temperature=temperature)
+        return cls.from_logits(ClassifierLogits(classifier), listed, temperature=temperature)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
-        """Compute the log-probability of every action in each context.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Row numbers of the table, the argument of the function, or, for a vector, anything.
-
-        Returns
-        -------
-        ndarray of shape (contexts, actions) or (1, actions)
-            One row per context; a single row for a policy given by a vector.
-
-        Raises
-        ------
-        ValueError
-            If contexts are not row numbers of the table, or the function returns another shape.
-        """
+        """The log-probability of every action in each context; one row if given by a vector."""
         checked: Any = as_contexts(contexts)
         if self._function is not None:
             labelled = isinstance(self._function, (ProbabilityFunction, LogitFunction))
             answer = self._function(checked, *([self.actions] if labelled else []))
-            ordered = by_action("the function's result", answer, self.actions)
-            table = check_normalized("the function's result", ordered, ndim=2)
+            table = check_normalized(RESULT, by_action(RESULT, answer, self.actions), ndim=2)
             if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
@@ -246,13 +207,136 @@ class Categorical(TablePolicy):
         return np.asarray(self._table.take(rows, axis=0))
 
 
-def _check_distinct(actions: Any) -> NDArray[Any]:
-    array = plain_column("actions", actions)
-    if array.dtype.kind == "O":
-        raise TypeError(f"actions must be all numbers or all strings, got {actions!r}")
-    if array.ndim != 1 or len(array) == 0 or len(np.unique(array)) != len(array):
-        raise ValueError(f"actions must be distinct names in one dimension, got {actions!r}")
-    return validate.frozen(array)
+@dataclass(frozen=True)
+class ProbabilityFunction:
+    """Log-probabilities from a function of the contexts that returns probabilities."""
+
+    function: Callable[[Any], ArrayLike]
+
+    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
+        """One row of log-probabilities per context, with one column per action."""
+        return logs_of_probabilities(by_action(RESULT, self.function(contexts), actions))
+
+
+@dataclass(frozen=True)
+class LogitFunction:
+    """Log-probabilities from a function of the contexts that returns unnormalized scores."""
+
+    function: Callable[..., ArrayLike]
+    temperature: float
+
+    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
+        """One row of log-probabilities per context, with one column per action."""
+        if isinstance(self.function, ClassifierLogits):
+            return logs_of_logits(self.function(contexts, actions), self.temperature)
+        answer = by_action(RESULT, self.function(contexts), actions)
+        return logs_of_logits(answer, self.temperature)
+
+
+@dataclass(frozen=True)
+class ClassifierLogits:
+    """The logs of the probabilities that a fitted classifier predicts."""
+
+    classifier: Any
+
+    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
+        """One row per context, one column per class or action; unknown actions have 0."""
+        names = getattr(self.classifier, "feature_names_in_", None)
+        if names is not None and hasattr(contexts, "columns"):
+            columns = list(contexts.columns)
+            if list(names) != columns and set(names) <= set(columns):
+                contexts = contexts[list(names)]  # a rule may need more columns than the model
+        elif names is not None and set(names) <= set(getattr(contexts, "index", ())):
+            raise ValueError(
+                f"contexts is one row of a frame, with the features {list(names)[:3]} as its index"
+                f"{ONE_ROW}"
+            )
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
+        classes = np.asarray(self.classifier.classes_)
+        if actions is None or np.array_equal(classes, actions):
+            return logs
+        table = np.full((len(logs), len(actions)), -np.inf)
+        table[:, positions(np.asarray(actions), classes)] = logs
+        return table
+
+
+@dataclass(frozen=True)
+class ReorderedColumns:
+    """The table of a policy, as a function of the contexts, with its columns in another order."""
+
+    policy: Categorical
+    order: tuple[int, ...]
+
+    def __call__(self, contexts: Any) -> Floats:
+        """One row of log-probabilities per context."""
+        return self.policy.log_prob_all(contexts)[:, list(self.order)]
+
+
+def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
+    """Both policies, with the actions of one in the order of the other where they are the same.
+
+    A model has its classes in sorted order, and a rule written by hand has any. Other differences
+    are left to an error that shows them.
+    """
+    if type(safe) is Categorical:
+        return in_order_of(optimized, safe), optimized
+    return safe, in_order_of(safe, optimized)
+
+
+def in_order_of(first: Policy, second: Policy) -> Policy:
+    """The second policy with its actions in the order of the first one's, if it can be."""
+    if not (is_finite(first) and is_finite(second)) or type(second) is not Categorical:
+        return second
+    wanted, own = np.asarray(first.actions), np.asarray(second.actions)
+    if len(wanted) != len(own) or (wanted.dtype.kind in "US") != (own.dtype.kind in "US"):
+        return second
+    if np.array_equal(wanted, own) or not np.array_equal(np.sort(wanted), np.sort(own)):
+        return second
+    order: Integers = positions(own, wanted)
+    if second._function is None:
+        return Categorical(second._table[..., order], wanted)
+    return Categorical(ReorderedColumns(second, tuple(order.tolist())), wanted)
+
+
+def no_probabilities_hint(model: Any) -> str:
+    """What gives probabilities to a classifier without them; empty for anything else."""
+    if hasattr(model, "predict_proba") or not hasattr(model, "predict"):
+        return ""
+    tags = getattr(model, "__sklearn_tags__", None)
+    kind = getattr(tags(), "estimator_type", None) if tags is not None else None
+    if kind != "classifier" and not hasattr(model, "classes_"):
+        return ""
+    return (
+        ": it predicts a class, and has no predict_proba. Wrap it in "
+        "sklearn.calibration.CalibratedClassifierCV, which gives it one"
+    )
+
+
+def logs_of_probabilities(values: ArrayLike) -> Floats:
+    """The logs of probabilities that sum to 1 in each row; a vector or a table."""
+    shape = np.shape(np.asarray(values))
+    if len(shape) not in (1, 2):
+        raise ValueError(f"probabilities must be a vector or a table, got shape {shape}")
+    array = validate.floats("probabilities", values, ndim=len(shape))
+    if not (array >= 0).all():
+        validate.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
+    hint = "; if these are predictions for each action, write 1 for the best and 0 for others"
+    check_sums("probabilities must sum to 1, got a sum of", array, hint if len(shape) == 2 else "")
+    with np.errstate(divide="ignore"):
+        return np.log(array)
+
+
+def logs_of_logits(values: ArrayLike, temperature: float) -> Floats:
+    """The log-probabilities of unnormalized scores; a vector or a table."""
+    array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
+    if not array.max() < np.inf:
+        validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
+    row_maxima = array.max(axis=-1)
+    if row_maxima.min() == -np.inf:
+        where = "" if array.ndim == 1 else f" in row {int(np.argmin(row_maxima))}"
+        raise ValueError(f"logits rule out every action{where}: all are -inf")
+    return log_softmax(array, temperature)
 
 
 def check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
@@ -261,11 +345,25 @@ def check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> F
     if array.ndim not in ((1, 2) if ndim is None else (ndim,)):
         raise ValueError(f"{name} must be a vector or a table, got shape {array.shape}")
     table = validate.log_probabilities(name, array, ndim=array.ndim, zero=True)
-    total = np.exp(table).sum(axis=-1)
-    if not (np.abs(total - 1) <= PROBABILITY_SUM_TOLERANCE).all():
-        worst = total.flat[int(np.argmax(np.abs(total - 1)))]
-        hint = ""
-        if name == "log_probabilities" and (table >= 0).all():
-            hint = ": for probabilities use Categorical.from_probabilities"
-        raise ValueError(f"{name} has probabilities that sum to {worst:.6g}, not to 1{hint}")
+    hint = ""
+    if name == "log_probabilities" and (table >= 0).all():
+        hint = ": for probabilities use Categorical.from_probabilities"
+    check_sums(f"{name} must have probabilities that sum to 1, got a sum of", np.exp(table), hint)
     return table
+
+
+def check_sums(message: str, probabilities: Floats, hint: str) -> None:
+    """Refuse rows that do not sum to 1."""
+    off = np.abs(probabilities.sum(axis=-1) - 1)
+    if not (off <= PROBABILITY_SUM_TOLERANCE).all():
+        worst = probabilities.sum(axis=-1).flat[int(np.argmax(off))]
+        raise ValueError(f"{message} {worst:.6g}{hint}")
+
+
+def _check_distinct(actions: Any) -> NDArray[Any]:
+    array = plain_column("actions", actions)
+    if array.dtype.kind == "O":
+        raise TypeError(f"actions must be all numbers or all strings, got {actions!r}")
+    if array.ndim != 1 or len(array) == 0 or len(np.unique(array)) != len(array):
+        raise ValueError(f"actions must be distinct names in one dimension, got {actions!r}")
+    return validate.frozen(array)

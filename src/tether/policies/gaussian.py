@@ -76,20 +76,7 @@ class Gaussian:
         return f"Gaussian(mean {mean}, scale {shown_scale})"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context: the mean plus noise.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of float
-            One number or one vector per context.
-        """
+        """Draw one action per context: the mean plus noise."""
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         mean, scale, action_shape = self._parameters(contexts)
@@ -102,25 +89,7 @@ class Gaussian:
         return noise
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log-density of each action, summed over its coordinates.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        actions : array-like of float
-            One number or one vector per context.
-
-        Returns
-        -------
-        ndarray
-            One log-density per action.
-
-        Raises
-        ------
-        ValueError
-            If the actions have another shape than those of the policy.
-        """
+        """Compute the log-density of each action, summed over its coordinates."""
         actions = np.asarray(actions, dtype=np.float64)
         contexts = as_contexts(contexts, actions)
         mean, scale, action_shape = self._parameters(contexts)

@@ -13,7 +13,6 @@ from tether._core.contexts import as_contexts, length, take
 from tether._core.plain_arrays import plain_column
 from tether._core.shown import MAX_VALUES
 from tether._core.types import Actions, Contexts, Floats
-from tether.control.mixture_density import mixture_log_density
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
 
 
@@ -47,9 +46,8 @@ class Mixture:
     def __init__(self, policies: Sequence[PolicyLike], weights: ArrayLike) -> None:
         if not isinstance(policies, (list, tuple)) or not policies:
             raise TypeError(f"policies must be a list of at least one policy, got {policies!r}")
-        self.policies = tuple(
-            as_policy(f"policies[{k}]", policy) for k, policy in enumerate(policies)
-        )
+        names = [f"policies[{k}]" for k in range(len(policies))]
+        self.policies = tuple(map(as_policy, names, policies))
         weight = validate.floats("weights", weights)
         validate.same_length("weights", weight, "policies", len(self.policies))
         valid = (weight >= 0) & (weight < np.inf)
@@ -59,9 +57,7 @@ class Mixture:
             raise ValueError("weights must not all be 0")
         weight = weight / weight.max()  # so that their sum does not overflow
         self.weights: Floats = validate.frozen(weight / weight.sum())
-        self.actions = shared_actions(
-            self.policies, [f"policies[{k}]" for k in range(len(self.policies))]
-        )
+        self.actions = shared_actions(self.policies, names)
 
     def __repr__(self) -> str:
         pairs = list(zip(self.weights, self.policies, strict=True))
@@ -73,16 +69,13 @@ class Mixture:
     def blend(cls, optimized: PolicyLike, safe: PolicyLike, safe_share: float = 0.01) -> Self:
         """Blend a share of the safe policy into an optimized policy: (1 − δ)·optimized + δ·safe.
 
-        The safe policy is then absolutely continuous with respect to the blend: every action of the
-        safe policy is possible. Actions that only the optimized policy takes remain impossible for
-        the safe policy.
+        Every action of the safe policy is then possible. Actions that only the optimized policy
+        takes remain impossible for the safe policy.
 
         Parameters
         ----------
-        optimized : Policy
-            The optimized policy.
-        safe : Policy
-            The safe policy.
+        optimized, safe : Policy
+            The two policies.
         safe_share : float, default 0.01
             The share δ of the safe policy, above 0 and below 1.
 
@@ -90,100 +83,53 @@ class Mixture:
         -------
         Mixture
             The blended policy.
-
-        Raises
-        ------
-        ValueError
-            If `safe_share` is outside (0, 1).
         """
         safe_share = validate.number("safe_share", safe_share, above=0, below=1)
         return cls([optimized, safe], [1 - safe_share, safe_share])
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context, each from one of the policies.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
-
-        Raises
-        ------
-        ValueError
-            If the policies draw actions of different shapes.
-        """
+        """Draw one action per context, each from one of the policies."""
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
-        rows_drawn, pieces = [], []
-        for k, policy in enumerate(self.policies):
-            rows = np.flatnonzero(chosen == k)
-            if len(rows):
-                rows_drawn.append(rows)
-                pieces.append(
-                    policy_calls.draw(f"mixture's {k}", policy, take(contexts, rows), rng)
-                )
-        drawn = policy_calls.concatenate_actions(pieces)
+        rows = [np.flatnonzero(chosen == k) for k in range(len(self.policies))]
+        drawn = policy_calls.concatenate_actions(
+            [
+                policy_calls.draw(f"mixture's {k}", policy, take(contexts, rows[k]), rng)
+                for k, policy in enumerate(self.policies)
+                if len(rows[k])
+            ]
+        )
         actions = np.empty_like(drawn)
-        actions[np.concatenate(rows_drawn)] = drawn
+        actions[np.concatenate(rows)] = drawn
         return actions
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log of the weighted average of the policies' probabilities.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        actions : array-like
-            One action per context.
-
-        Returns
-        -------
-        ndarray
-            One log-probability or log-density per action.
-        """
+        """Compute the log of the weighted average of the policies' probabilities."""
         actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
-        columns = [
-            policy_calls.score(f"mixture's {k}", policy, contexts, actions)
-            for k, policy in enumerate(self.policies)
-        ]
-        return mixture_log_density(columns, self.weights)
+        return self._average(
+            [
+                policy_calls.score(f"mixture's {k}", policy, contexts, actions)
+                for k, policy in enumerate(self.policies)
+            ]
+        )
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
-        """Compute the log-probability of every action, if all policies share finitely many.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-
-        Returns
-        -------
-        ndarray of shape (contexts, actions) or (1, actions)
-            One row per context; a single row if all contexts are alike.
-
-        Raises
-        ------
-        TypeError
-            If a policy of the mixture does not have finitely many actions.
-        """
+        """Score every action, if all policies share finitely many; one row if all are alike."""
         if self.actions is None:
             raise TypeError("not every policy of this mixture has finitely many actions")
         contexts = as_contexts(contexts)
-        tables = np.broadcast_arrays(
-            *(
+        return self._average(
+            [
                 policy_calls.table(f"mixture's {k}", policy, contexts)
                 for k, policy in enumerate(self.policies)
-            )
+            ]
         )
-        flat = mixture_log_density([table.ravel() for table in tables], self.weights)
-        return flat.reshape(tables[0].shape)
+
+    def _average(self, logs: list[Floats]) -> Floats:
+        """The log of the weighted average of arrays that broadcast."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)
+        shifted = [each + weight for each, weight in zip(logs, log_weights, strict=True)]
+        return np.asarray(np.logaddexp.reduce(np.broadcast_arrays(*shifted), axis=0))

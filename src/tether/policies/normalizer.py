@@ -11,7 +11,6 @@ import numpy as np
 from tether._core import policy_calls
 from tether._core.contexts import labels, length, parts, take
 from tether._core.types import Booleans, Floats
-from tether.control.context_draws import ContextDraws, check_normalizer, refuse_empty
 from tether.control.families import Family
 from tether.sampling.policy_pair import PolicyPair
 
@@ -26,6 +25,8 @@ SMALL_DENSITY_ERROR = 0.1
 """A relative standard error of a density up to this, a bias of 1 %, needs no more draws."""
 MORE_DRAWS = (4, 16, 64)
 """By how much the number of draws is multiplied, one after the other."""
+MAX_STANDARD_ERRORS = 6.0
+"""A normalizer more than this many standard errors above one is an error, not chance."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,10 @@ def density_with_error(
     """The log-density of a tethered policy, with its standard error; inf where it is unknown."""
     unknown = np.isinf(normalizer.standard_error)
     width = np.where(unknown, 0.0, normalizer.standard_error)
-    sides = (normalizer.log_psi + side * width for side in (0, -1, 1))
-    both = (log_safe, log_optimized, log_beta)
-    if type(family).log_density is Family.log_density and np.isfinite(log_beta):
-        kernel = family.log_kernel(*both)  # the same for all three
-        score, low, high = (np.asarray(kernel - log_psi) for log_psi in sides)
-    else:
-        score, low, high = (family.log_density(*both, log_psi) for log_psi in sides)
+    score, low, high = (
+        family.log_density(log_safe, log_optimized, log_beta, normalizer.log_psi + side * width)
+        for side in (0, -1, 1)
+    )
     with np.errstate(invalid="ignore"):  # an impossible action is impossible whatever ψ is
         error = np.nan_to_num(np.abs(high - low) / 2)
     return score, np.where(unknown & (score > -np.inf), np.inf, error)
@@ -82,9 +80,20 @@ def exact_normalizer(
     log_safe_all: Floats, log_optimized_all: Floats, family: Family, log_beta: float
 ) -> Normalizer:
     """ψ as the sum over finitely many actions."""
-    log_safe_all, log_optimized_all = np.broadcast_arrays(log_safe_all, log_optimized_all)
-    draws = ContextDraws.of_tables(log_safe_all, log_optimized_all)
-    return Normalizer(draws.log_psi(family, log_beta), np.zeros(len(log_safe_all)))
+    kernel = family.log_kernel(log_safe_all, log_optimized_all, log_beta)
+    log_psi = log_sum(np.atleast_2d(kernel))
+    return Normalizer(log_psi, np.zeros(len(log_psi)))
+
+
+def log_sum(terms: Floats) -> Floats:
+    """Log of the sum of exponentials of each row; refuses a row without any mass."""
+    top = terms.max(axis=1)
+    if top.min() == -np.inf:
+        raise ValueError(
+            f"context number {int(np.argmin(top))} has no draw that both policies can take, so its "
+            f"normalizer is zero ({int(np.isneginf(top).sum())} such context(s)); add draws there"
+        )
+    return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
 
 def normalizers_by_context(
@@ -138,17 +147,29 @@ def estimated_normalizer(
     if pair.strict:
         policy_calls.check_absolute_continuity(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
-    start, every = np.arange(0, safe.size, 2 * draws), np.arange(rows)
-    flat = ContextDraws(
-        safe.ravel(), optimized.ravel(), safe.ravel(), log_mass.ravel(), start, every
-    )
-    check_normalizer(flat)
+    _check_mass(optimized - log_mass)
     if family.clips:
         return clipped_normalizer(safe, optimized, log_beta)
-    log_psi = flat.log_psi(family, log_beta)
-    share = np.exp(family.log_kernel(safe, optimized, log_beta) - log_mass - log_psi[:, None])
+    terms = family.log_kernel(safe, optimized, log_beta) - log_mass
+    log_psi = log_sum(terms)
+    share = np.exp(terms - log_psi[:, None])
     error = np.where(_counting(share) < MIN_EFFECTIVE_DRAWS, np.inf, _spread(share, draws))
     return Normalizer(log_psi, error)
+
+
+def _check_mass(log_terms: Floats) -> None:
+    """Refuse draws that do not come from the policies whose log-probabilities they carry.
+
+    Each row sums to an estimate of the optimized policy's mass on the actions of both, which is at
+    most one. An estimate clearly above one means that another distribution is scored than drawn.
+    """
+    terms = np.exp(log_terms) * log_terms.shape[1]
+    error = max(float(terms.std()), 1.0) / np.sqrt(terms.size)  # a few may agree by chance
+    if not terms.mean() <= 1 + MAX_STANDARD_ERRORS * error:
+        raise ValueError(
+            f"the normalizer comes out as {terms.mean():.4g} ± {error:.2g} and can be at most 1: "
+            f"the draws do not come from the policies whose log_prob scores them"
+        )
 
 
 def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Normalizer:
@@ -165,12 +186,10 @@ def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Norm
     main, over = (optimized, -beyond) if log_beta >= 0 else (safe, beyond)
     over = np.minimum(over, 0.0)
     kept = main + over - log_mass
-    top = kept.max(axis=1, keepdims=True)
-    refuse_empty(top[:, 0])
+    log_share, top = log_sum(kept), kept.max(axis=1)
     with np.errstate(under="ignore"):
-        parts, cut = np.exp(kept - top), np.exp(main - log_mass) * -np.expm1(over)
-    log_share = top[:, 0] + np.log(parts.sum(axis=1))
-    log_error, other = _log_error(parts, top[:, 0], draws), _log_error(cut, np.zeros(1), draws)
+        parts, cut = np.exp(kept - top[:, None]), np.exp(main - log_mass) * -np.expm1(over)
+    log_error, other = _log_error(parts, top, draws), _log_error(cut, np.zeros(1), draws)
     # One less nearly one is no estimate: few draws then decide it, and all the others hide that.
     # Where few draws were cut at all, it is what is kept that hides them.
     few = _counting(cut) < MIN_EFFECTIVE_DRAWS

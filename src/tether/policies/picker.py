@@ -12,16 +12,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import as_contexts
+from tether._core.contexts import as_contexts, length, part, take
 from tether._core.shown import shown
-from tether._core.types import Actions, Floats
+from tether._core.types import Floats, Integers
 from tether.policies.policy import as_policy
-from tether.policies.shortlist_rows import ShortlistRows
-from tether.policies.table_policy import picked, positions
-from tether.sampling.discrete import log_softmax, sample_categorical
+from tether.policies.tables import TablePolicy
+from tether.sampling.discrete import log_softmax
 
 
-class Picker:
+@dataclass(frozen=True, eq=False, repr=False)
+class ShortlistRows:
+    """One row per context, each with N candidates; it is passed wherever contexts are expected.
+
+    To a policy that picks a candidate, the context and the candidates together are the context,
+    and the position of the candidate is the action.
+
+    Parameters
+    ----------
+    contexts : array, data frame or int
+        One row per context, or the number of rows where there are no contexts.
+    candidates : ndarray of shape (rows, N) or (rows, N, …)
+        The candidates of each row: numbers, vectors, text or any other objects.
+
+    Raises
+    ------
+    ValueError
+        If candidates are not a table with one row per context.
+
+    Examples
+    --------
+    >>> rows = ShortlistRows(np.array([1.0, 2.0]), np.array([["a", "b"], ["c", "d"]]))
+    >>> rows, rows.picked(np.array([1, 0])).tolist()
+    (ShortlistRows(2 rows of 2 candidates), ['b', 'c'])
+    """
+
+    contexts: Any
+    candidates: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        candidates = np.asarray(self.candidates)
+        object.__setattr__(self, "candidates", candidates)
+        if len(candidates):
+            object.__setattr__(self, "contexts", as_contexts(self.contexts))
+        if candidates.ndim < 2 or len(candidates) != length(self.contexts):
+            raise ValueError(
+                f"candidates must have shape (rows, N) or (rows, N, …) with "
+                f"{length(self.contexts)} row(s), got shape {candidates.shape}"
+            )
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of rows, as contexts have it."""
+        return (len(self.candidates),)
+
+    @property
+    def size(self) -> int:
+        """The number of candidates per row."""
+        return int(self.candidates.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def __getitem__(self, index: slice | Integers) -> ShortlistRows:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            if (start, stop) == (0, len(self)):
+                return self
+            return ShortlistRows(part(self.contexts, start, stop), self.candidates[start:stop])
+        return ShortlistRows(take(self.contexts, index), self.candidates[index])
+
+    def __repr__(self) -> str:
+        return f"ShortlistRows({len(self)} rows of {self.size} candidates)"
+
+    def picked(self, index: Integers) -> NDArray[Any]:
+        """The candidates at the given positions, one per row: the actions."""
+        return np.asarray(self.candidates[np.arange(len(self)), index])
+
+    def pairs(self) -> tuple[Any, NDArray[Any]]:
+        """Every candidate with its context, row after row, as `log_prob` of a policy takes them."""
+        rows = np.repeat(np.arange(len(self)), self.size)
+        return take(self.contexts, rows), self.candidates.reshape(-1, *self.candidates.shape[2:])
+
+
+def without_candidates(contexts: Any, actions: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    """Contexts and actions, also where they are candidates and positions among these."""
+    if isinstance(contexts, ShortlistRows):
+        return contexts.contexts, contexts.picked(actions)
+    return contexts, actions
+
+
+class Picker(TablePolicy):
     """Picks candidate k with probability proportional to e^(score_k / temperature).
 
     A policy over the positions 0 to N − 1, whose contexts are `ShortlistRows`. The score is
@@ -70,7 +150,7 @@ class Picker:
     ) -> None:
         self.size = validate.integer_at_least("size", size, 2)
         self.temperature = checked_temperature(temperature)
-        self.actions: NDArray[Any] = validate.frozen(np.arange(self.size))
+        self.actions = validate.frozen(np.arange(self.size))
         self._is_policy = hasattr(optimized, "log_prob") or hasattr(optimized, "predict_proba")
         if self._is_policy:
             optimized = as_policy("optimized", optimized)
@@ -83,13 +163,6 @@ class Picker:
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
     @property
-    def described(self) -> str:
-        """How it picks, in words: the temperature, and the name of the score if it has one."""
-        name = getattr(self.optimized, "name", None)
-        scorer = f", scored by {name}" if isinstance(name, str) else ""
-        return f"temperature {self.temperature:g}{scorer}"
-
-    @property
     def scores_are_log_ratios(self) -> bool:
         """Whether the score is the ratio of a policy to the one that draws the candidates."""
         return self._is_policy
@@ -98,23 +171,7 @@ class Picker:
         return f"Picker({self.optimized!r}, size={self.size}, temperature={self.temperature:g})"
 
     def scores(self, rows: ShortlistRows) -> Floats:
-        """Score every candidate of each row.
-
-        Parameters
-        ----------
-        rows : ShortlistRows
-            Contexts and candidates.
-
-        Returns
-        -------
-        ndarray of shape (rows, N)
-            The scores, before they are divided by the temperature.
-
-        Raises
-        ------
-        ValueError
-            If the scores have another shape, or one of them is NaN or +inf.
-        """
+        """Score every candidate of each row, before scores are divided by the temperature."""
         remembered = _remembered.get()
         if remembered is None or remembered.picker is not self or remembered.rows is not rows:
             return self._compute(self._checked(rows))
@@ -153,13 +210,7 @@ class Picker:
         return scores
 
     def check_is_due(self) -> bool:
-        """Whether a run is to see now that old rows have their scores; by default always.
-
-        Returns
-        -------
-        bool
-            Whether it is.
-        """
+        """Whether a run is to see now that old rows have their scores; by default always."""
         is_due = getattr(self.optimized, "check_is_due", None)
         return True if is_due is None else bool(is_due())
 
@@ -169,34 +220,12 @@ class Picker:
         if check_again is not None:
             check_again()
 
-    def log_prob_all(self, rows: ShortlistRows) -> Floats:
-        """Compute the log-probability of picking each candidate.
-
-        Parameters
-        ----------
-        rows : ShortlistRows
-            Contexts and candidates.
-
-        Returns
-        -------
-        ndarray of shape (rows, N)
-            One row per context and one column per candidate.
-        """
-        return self.to_log_probabilities(self.scores(rows))
+    def log_prob_all(self, contexts: Any) -> Floats:
+        """The log-probability of picking each candidate of `ShortlistRows`."""
+        return self.to_log_probabilities(self.scores(contexts))
 
     def to_log_probabilities(self, scores: Floats) -> Floats:
-        """Turn scores into the log-probabilities with which candidates are picked.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (rows, N)
-            A result of `scores`.
-
-        Returns
-        -------
-        ndarray of shape (rows, N)
-            Log-probabilities, normalized in each row.
-        """
+        """Turn scores into the log-probabilities with which candidates are picked."""
         highest = scores.max(axis=1, keepdims=True)
         if not highest.min() > -np.inf:
             scores = np.where(highest > -np.inf, scores, 0.0)
@@ -206,42 +235,6 @@ class Picker:
         best = scores == highest
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
-
-    def log_prob(self, rows: ShortlistRows, index: Actions) -> Floats:
-        """Compute the log-probability of each position that was picked.
-
-        Parameters
-        ----------
-        rows : ShortlistRows
-            Contexts and candidates.
-        index : array-like of int
-            One position per row.
-
-        Returns
-        -------
-        ndarray
-            One log-probability per row.
-        """
-        columns = positions(self.actions, index)
-        return picked(self.log_prob_all(as_contexts(rows, columns)), columns)
-
-    def sample(self, rows: ShortlistRows, rng: np.random.Generator) -> NDArray[Any]:
-        """Pick a position in each row.
-
-        Parameters
-        ----------
-        rows : ShortlistRows
-            Contexts and candidates.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of int64
-            One position per row.
-        """
-        validate.generator("rng", rng)
-        return sample_categorical(self.log_prob_all(rows), len(rows), rng)
 
     def _log_ratio(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         if self._reference is None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.shown import shown
+from tether._core.shown import few, shown
 from tether._core.types import Floats
-from tether.policies.different_actions import different_actions
+
+TO_KNOW_MORE_ACTIONS = (
+    "If it is a classifier that never saw them in its training rows, it takes them with "
+    "probability 0: pass tether.Categorical.from_classifier(model, actions=all_actions)"
+)
+"""What to do about a model that knows too few actions."""
+
+
+class Sampler(Protocol):
+    """What is needed of a policy that only draws."""
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+        """One action per context."""
+        ...
 
 
 @runtime_checkable
@@ -21,10 +34,8 @@ class Policy(Protocol):
 
     Parameters
     ----------
-    *args : Any
-        Positional arguments of the class that implements the protocol.
-    **kwargs : Any
-        Keyword arguments of the class that implements the protocol.
+    *args, **kwargs : Any
+        Arguments of the class that implements the protocol.
 
     Examples
     --------
@@ -74,10 +85,8 @@ class FinitePolicy(Policy, Protocol):
 
     Parameters
     ----------
-    *args : Any
-        Positional arguments of the class that implements the protocol.
-    **kwargs : Any
-        Keyword arguments of the class that implements the protocol.
+    *args, **kwargs : Any
+        Arguments of the class that implements the protocol.
 
     Examples
     --------
@@ -107,30 +116,8 @@ class FinitePolicy(Policy, Protocol):
         ...
 
 
-class Classifier(Protocol):
-    """What is used of a scikit-learn classifier."""
-
-    classes_: Any
-
-    def predict_proba(self, features: Any, /) -> Any:
-        """One row per context, one column per class."""
-        ...
-
-
-class Distribution(Protocol):
-    """What is used of a torch distribution."""
-
-    def sample(self, shape: Any = ..., /) -> Any:
-        """Draws."""
-        ...
-
-    def log_prob(self, value: Any, /) -> Any:
-        """Log-probabilities of draws."""
-        ...
-
-
-PolicyLike: TypeAlias = "Policy | Classifier | Distribution"
-"""What is accepted as a policy: see `as_policy`."""
+PolicyLike: TypeAlias = Any
+"""What `as_policy` accepts: a policy, a scikit-learn classifier or a torch distribution."""
 
 
 def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:
@@ -152,8 +139,34 @@ def shared_actions(
     for place, policy in enumerate(finite[1:], start=1):
         if not np.array_equal(first, policy.actions):
             name = names[place] if place < len(names) else f"policy {place}"
-            raise ValueError(different_actions(names[0], first, name, policy.actions))
+            raise ValueError(
+                f"the policies {names[0]} and {name} have different actions: "
+                f"{different_actions(names[0], first, name, policy.actions)}"
+            )
     return first
+
+
+def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
+    """How two lists of actions differ, in words."""
+    first, second = np.asarray(first), np.asarray(second)
+    if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
+        return (
+            f"{first_name} has {first[0].item()!r} ({first.dtype}) where {second_name} has "
+            f"{second[0].item()!r} ({second.dtype})"
+        )
+    parts = [
+        f"{len(extra)} of the {len(own)} of {name} are not in the other list: {few(extra)}"
+        for name, own, other in ((first_name, first, second), (second_name, second, first))
+        if len(extra := np.setdiff1d(own, other))
+    ]
+    if parts:
+        return f"{', and '.join(parts)}; they must list the same ones. {TO_KNOW_MORE_ACTIONS}"
+    place = int(np.argmax(first != second)) if len(first) == len(second) else 0
+    return (
+        f"the same {len(first)} in another order; at position {place} {first_name} has "
+        f"{first[place].item()!r} and {second_name} has {second[place].item()!r}; they must list "
+        f"the same ones in the same order"
+    )
 
 
 def as_policy(name: str, policy: Any) -> Policy:
@@ -182,9 +195,8 @@ def as_policy(name: str, policy: Any) -> Policy:
     >>> type(as_policy("safe", Gaussian(0.0))).__name__
     'Gaussian'
     """
-    from tether.policies.categorical import Categorical
-    from tether.policies.probability_functions import no_probabilities_hint
-    from tether.policies.torch_policy import TorchPolicy
+    from tether.policies.categorical import Categorical, no_probabilities_hint
+    from tether.policies.functions import TorchPolicy
 
     if isinstance(policy, type):
         raise TypeError(f"{name} must be a policy, not a class: write {policy.__name__}(…)")
@@ -210,4 +222,33 @@ def as_policy(name: str, policy: Any) -> Policy:
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
         f"or a torch distribution, got {shown(policy)}{hint}"
+    )
+
+
+class FunctionSampler:
+    """A function of (contexts, rng) as a sampler."""
+
+    def __init__(self, function: Callable[[Any, np.random.Generator], Any]) -> None:
+        self._function = function
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+        """What the function returns."""
+        return np.asarray(self._function(contexts, rng))
+
+
+def as_sampler(name: str, policy: Any) -> Sampler:
+    """A policy, passed as the argument `name`, as something that draws."""
+    if isinstance(policy, type):
+        raise TypeError(f"{name} must be a sampler, not a class: write {policy.__name__}(…)")
+    if hasattr(policy, "iloc"):  # its `sample` draws rows
+        raise TypeError(f"{name} must draw actions, got {shown(policy)}")
+    if hasattr(policy, "sample") and not hasattr(policy, "log_prob"):
+        return policy  # type: ignore[no-any-return]
+    if hasattr(policy, "sample") or hasattr(policy, "predict_proba"):
+        return as_policy(name, policy)
+    if callable(policy):
+        return FunctionSampler(policy)
+    raise TypeError(
+        f"{name} must be an object with sample(contexts, rng), or such a function, got "
+        f"{shown(policy)}"
     )

@@ -16,80 +16,71 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, validate
+from tether._core import validate
 from tether._core.contexts import column_labels, labels
-from tether._core.types import Floats, Integers, Losses
-from tether.control.contradictions import (
-    ratio_contradiction,
-    taken_too_often,
-    with_lacking_actions,
-)
-from tether.control.log import Log
-from tether.control.log_checks import warn_and_keep
-from tether.control.refuted_log import Refutation
-from tether.policies.logged_actions import lacking_actions_warning, logged_positions
-from tether.policies.policy import Policy, is_finite
-from tether.policies.served_policies import note_policies
-from tether.policies.table_policy import picked
+from tether._core.types import Floats, Integers
 
 PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""
 MAX_PROPENSITY = 1 + 1e-6
 """A probability, with room for rounding."""
-MAX_ROWS_SHOWN = 3
-"""How many rows an error about propensities shows."""
+FALSE_ALARM = 1e-6
+"""With which probability true probabilities are doubted, or an action is missing by chance."""
+STAKES = 0.5 ** np.arange(1, 17)
+"""The stakes of bets that an action is taken too often."""
 
 
-def log_of_propensities(
-    optimized: Policy,
-    contexts: Any,
-    actions: NDArray[Any],
-    losses: Losses,
-    propensities: ArrayLike,
-    min_propensity: float | None,
-    rewards: ArrayLike | None = None,
-) -> Log:
-    """A log of which only the propensities of the actions shown are known of the safe policy."""
-    finite = is_finite(optimized)
-    values = checked_propensities(propensities, len(actions), finite=finite)
-    taken = None
-    if is_finite(optimized):
-        taken = logged_positions("optimized", optimized.actions, actions)
-    check_one_policy(values, contexts, actions)
-    log_safe = np.log(values)
-    max_ratio = max_ratio_of(min_propensity, log_safe, finite=finite)
-    context = None if isinstance(contexts, int) else labels(contexts)
-    stated: dict[str, Any] = {"context": context, "max_ratio": max_ratio, "reward": rewards}
-    if taken is None or not is_finite(optimized):
-        log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
-        noted = note_policies(None, optimized, contexts, None, {})
-        return Log(losses, log_safe, log_optimized, scored_by=noted, **stated)
-    table = policy_calls.table("optimized", optimized, contexts)
-    lacking = lacking_actions_warning(
-        optimized.actions, taken, table, None, min_propensity, log_safe
+def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) -> Floats:
+    """One positive number per row, at most 1 if there are finitely many actions."""
+    values = validate.floats("propensities", propensities)
+    validate.same_length("propensities", values, "actions", rows)
+    if np.isfinite(values).all() and values.max() <= 0:
+        raise ValueError(
+            f"propensities must be probabilities, but none of its {rows} values is above 0: they "
+            f"look like log-probabilities; pass numpy.exp of them"
+        )
+    bad = ~((values > 0) & (values <= (MAX_PROPENSITY if finite else np.inf)) & np.isfinite(values))
+    if bad.any():
+        accepted = "a probability above 0" + (" and at most 1" if finite else "")
+        if finite and values.min() > 0 and 1 < values.max() <= 100:
+            accepted += f" (40 % is 0.4; the largest is {values.max():g})"
+        validate.reject("propensities", values, bad, accepted)
+    return np.minimum(values, 1.0) if finite else values
+
+
+def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
+    """Refuse propensities that are not the safe policy's probabilities of the actions shown."""
+    off = ~(np.abs(np.log(propensities) - log_safe) <= PROPENSITY_TOLERANCE)
+    if not off.any():
+        return
+    row = int(np.argmax(off))
+    raise ValueError(
+        f"propensities disagree with the safe policy in {int(off.sum())} of {len(off)} row(s), by "
+        f"more than {PROPENSITY_TOLERANCE:.0%} (row {row}: {propensities[row]:.6g} in the log, "
+        f"{np.exp(log_safe[row]):.6g} by the policy): the safe policy passed is not the one that "
+        f"took these actions, or contexts or actions are in another order or coding. Of decisions "
+        f"that a tethered policy made, pass the tethered policy as logged_by"
     )
-    noted = note_policies(None, optimized, contexts, optimized.actions, {"optimized": table})
-    if len(optimized.actions) == 2 and not isinstance(contexts, int):
-        stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
-        stated["log_safe_all"] = two_action_table(values, taken)
-    log = Log(losses, log_safe, picked(table, taken), scored_by=noted, **stated)
-    contradiction = contradiction_of_propensities(
-        optimized.actions, taken, values
-    ) or ratio_contradiction(log.log_optimized - log.log_safe, 1.0)
-    return warn_and_keep(log, with_lacking_actions(contradiction, lacking))
 
 
-def contradiction_of_propensities(
-    names: NDArray[Any], taken: Integers, propensities: Floats, actions: int | None = None
-) -> Refutation | None:
-    """Say that actions were taken more often than their propensities allow; None if they may be.
-
-    `actions` is how many there can be, if not only those with a name here.
-    """
-    return taken_too_often(
-        *(names, taken, propensities, max(len(names), actions or 0), "propensity"),
-        "Actions and propensities look as if they were from different rows, or one of them is the "
-        "wrong column",
+def check_one_policy(propensities: Floats, contexts: Any, actions: NDArray[Any]) -> None:
+    """Refuse propensities that differ for the same action in the same context."""
+    columns = [labels(actions)] + ([] if isinstance(contexts, int) else [labels(contexts)])
+    _, group = np.unique(column_labels(columns), return_inverse=True)
+    order = np.lexsort((propensities, group))
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    low, high = order[first], order[last]
+    varies = np.log(propensities[high]) - np.log(propensities[low]) > PROPENSITY_TOLERANCE
+    if not varies.any():
+        return
+    one, other = sorted((int(low[varies][0]), int(high[varies][0])))
+    where = "" if isinstance(contexts, int) else " in equal contexts"
+    raise ValueError(
+        f"rows {one} and {other} took the action {actions[one]!s}{where} with the propensities "
+        f"{propensities[one]:.6g} and {propensities[other]:.6g}: the policy that took them depends "
+        f"on more than the contexts passed. Pass everything that it depended on as contexts. If "
+        f"these are rows of several policies or months, pass the safe policy and logged_by"
     )
 
 
@@ -118,70 +109,63 @@ def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool
     return float(max(1 / smallest, np.exp(-lowest.min())))
 
 
-def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) -> Floats:
-    """One positive number per row, at most 1 if there are finitely many actions."""
-    values = validate.floats("propensities", propensities)
-    validate.same_length("propensities", values, "actions", rows)
-    if not values.min() > 0 and np.isfinite(values).all() and values.max() <= 0:
-        raise ValueError(
-            f"propensities must be probabilities, but none of its {rows} values is above 0: they "
-            f"look like log-probabilities; pass numpy.exp of them"
-        )
-    top = MAX_PROPENSITY if finite else np.inf
-    accepted = "a probability above 0" + (" and at most 1" if finite else "")
-    bad = ~((values > 0) & (values <= top) & np.isfinite(values))
-    if bad.any():
-        if finite and values.min() > 0 and 1 < values.max() <= 100:
-            accepted += f" (40 % is 0.4; the largest is {values.max():g})"
-        validate.reject("propensities", values, bad, accepted)
-    return np.minimum(values, 1.0) if finite else values
-
-
-def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
-    """Refuse propensities that are not the safe policy's probabilities of the actions shown."""
-    off = ~(np.abs(np.log(propensities) - log_safe) <= PROPENSITY_TOLERANCE)
-    if not off.any():
-        return
-    shown = "; ".join(
-        f"row {row}: {propensities[row]:.6g} in the log, {np.exp(log_safe[row]):.6g} by the policy"
-        for row in np.flatnonzero(off)[:MAX_ROWS_SHOWN].tolist()
-    )
-    raise ValueError(
-        f"propensities disagree with the safe policy in {int(off.sum())} of {len(off)} row(s), by "
-        f"more than {PROPENSITY_TOLERANCE:.0%} ({shown}): the safe policy passed is not the one "
-        f"that took these actions, or contexts or actions are in another order or coding. Of "
-        f"decisions that a tethered policy made, pass the tethered policy as safe"
-    )
-
-
-def check_one_policy(propensities: Floats, contexts: Any, actions: NDArray[Any]) -> None:
-    """Refuse propensities that differ for the same action in the same context."""
-    columns = [labels(actions)]
-    if not isinstance(contexts, int):
-        columns.append(labels(contexts))
-    _, group = np.unique(column_labels(columns), return_inverse=True)
-    order = np.lexsort((propensities, group))
-    first = np.flatnonzero(np.diff(group[order], prepend=-1))
-    last = np.append(first[1:], len(order)) - 1
-    low, high = order[first], order[last]
-    varies = np.log(propensities[high]) - np.log(propensities[low]) > PROPENSITY_TOLERANCE
-    if not varies.any():
-        return
-    one, other = sorted((int(low[varies][0]), int(high[varies][0])))
-    where = "" if isinstance(contexts, int) else " in equal contexts"
-    raise ValueError(
-        f"rows {one} and {other} took the action {actions[one]!s}{where} with the propensities "
-        f"{propensities[one]:.6g} and {propensities[other]:.6g}: the policy that took them depends "
-        f"on more than the contexts passed. Pass everything that it depended on as contexts. If "
-        f"these are rows of several policies or months, make a log of the last one, or use rounds"
-    )
-
-
 def two_action_table(propensities: Floats, taken: Integers) -> Floats:
     """The log-probabilities of both actions: the one not taken had the remaining probability."""
-    table = np.empty((len(taken), 2))
-    rows = np.arange(len(taken))
+    table, rows = np.empty((len(taken), 2)), np.arange(len(taken))
     with np.errstate(divide="ignore"):
         table[rows, taken] = np.log(propensities)
         table[rows, 1 - taken] = np.log1p(-propensities)
     return table
+
+
+def refuse_absent(
+    known: NDArray[Any], taken: Integers, optimized: Floats, probable: Floats | float
+) -> None:
+    """Refuse a log without an action of the optimized policy that must be in it, up to chance.
+
+    `probable` is the probability of each action in each row, or a lower limit of them all: nothing
+    is known of the losses of an action that never was taken.
+    """
+    shape = (len(taken), len(known))
+    probable = np.broadcast_to(np.minimum(probable, 1.0), shape)
+    with np.errstate(divide="ignore"):
+        log_chance = np.log1p(-probable).sum(axis=0)
+    counts = np.bincount(taken, minlength=len(known))
+    wanted = np.where(probable > 0, np.broadcast_to(np.exp(optimized), shape), 0.0).mean(axis=0)
+    absent = (counts == 0) & (wanted > 0) & (log_chance < np.log(FALSE_ALARM / len(known)))
+    if absent.any():
+        first = int(np.argmax(absent))
+        raise ValueError(
+            f"the action {known[first].item()!r} is in 0 of {len(taken):,} rows, but by the "
+            f"probabilities (min_propensity, propensities or the policy that took the actions) it "
+            f"must be in about {probable[:, first].sum():,.0f}. The optimized policy takes it in "
+            f"{wanted[first]:.1%} of its decisions, and nothing is known of its losses: rows are "
+            f"missing, another policy took the actions, or min_propensity does not hold for every "
+            f"action in every context"
+        )
+
+
+def taken_too_often(known: NDArray[Any], taken: Integers, propensities: Floats) -> str | None:
+    """Say that an action was taken more often than its probabilities allow; None if it may be.
+
+    The mean of 1/p over the rows that took an action, counting 0 for other rows, is at most one.
+    Bets that it is more win a lot where actions and probabilities are of different rows.
+    """
+    inverse = 1 / (propensities * (1 + PROPENSITY_TOLERANCE))
+    counts = np.bincount(taken, minlength=len(known))
+    capital = [
+        np.bincount(taken, np.log1p(stake * (inverse - 1)), minlength=len(known))
+        + (len(taken) - counts) * np.log1p(-stake)
+        for stake in STAKES
+    ]
+    won = np.logaddexp.reduce(capital, axis=0) - np.log(len(STAKES))
+    action = int(np.argmax(won))
+    if won[action] <= -np.log(FALSE_ALARM / len(known)):
+        return None
+    times = inverse[taken == action].sum() / len(taken)
+    return (
+        f"the action {known[action].item()!r} is in the log {times:.3g} times as often as the "
+        f"probabilities say with which actions were taken. Actions and contexts or propensities "
+        f"look as if they were from different rows, actions are coded in another order, or another "
+        f"policy took them"
+    )

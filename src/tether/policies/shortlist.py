@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import as_contexts, length, take
+from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Actions, Contexts, Integers, Losses
+from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.control.calibration import Calibration
 from tether.control.families import Family
 from tether.control.log import Log
-from tether.control.log_checks import warn_and_keep
-from tether.policies.copied_candidates import copied_warning
-from tether.policies.picker import Picker, checked_temperature
-from tether.policies.pool import Pool
-from tether.policies.repeated_decisions import repeated_decisions_warning
-from tether.policies.sampler import as_sampler
-from tether.policies.served_picks import check_picks, note_picks
-from tether.policies.shortlist_checks import (
-    check_scored_alone,
-    exchangeable_warning,
-    temperature_warning,
-)
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.picker import Picker, ShortlistRows, checked_temperature, scoring_once
+from tether.policies.policy import as_sampler
+from tether.policies.probes import check_probes, take_table_probes
+from tether.policies.tables import Pool
 from tether.policies.tethered import Tethered
-from tether.policies.tethered_shortlist import TetheredShortlist, check_calibration
 
 SHORTLIST_SIZE = 16
 """The default number of candidates."""
+PROBED_ROWS = 4
+"""In how many rows of candidates probes are taken: a judge may score their candidates again."""
+SCORE_ALONE_TOLERANCE = 1e-3
+"""How far a score may be from that of the same row scored alone, relative and absolute."""
+MIN_ROWS = 20
+"""From fewer rows the scale of a score, or whether candidates are copies, is not judged."""
+ALMOST_UNIFORM, ALMOST_ARGMAX = 0.05, 0.99
+"""How far the best candidate's ratio must be above 1 (a share of what is possible), and the mean
+probability of the best candidate beyond which a pick is almost an argmax."""
+MAX_RANK_DEVIATION = 5.0
+"""Standard deviations of the mean rank of logged actions beyond which a warning is given."""
+REPEATED_SHARE = 0.02
+"""The share of rows that occur more than once from which on it is no coincidence."""
 
 
 class Shortlist:
@@ -90,10 +96,8 @@ class Shortlist:
     >>> shortlist = tether.Shortlist(draw, score, size=4)
     >>> log = shortlist.make_log(contexts, actions, actions > contexts + 1.5, rng)
     >>> policy = shortlist.tethered(tether.calibrate(log, alpha=0.15))
-    >>> policy
-    TetheredShortlist(beta=1.2567, family='clip', size=4)
-    >>> policy.sample([0.0, 1.0, 2.0], rng).round(2)
-    array([1.81, 1.56, 2.04])
+    >>> policy.sample([0.0, 1.0, 2.0], rng).shape
+    (3,)
     """
 
     def __init__(
@@ -104,30 +108,16 @@ class Shortlist:
         size: int = SHORTLIST_SIZE,
         temperature: float = 1.0,
     ) -> None:
-        self.safe = as_sampler(safe)
+        self.safe = as_sampler("safe", safe)
         self.size = validate.integer_at_least("size", size, 2)
         self.temperature = checked_temperature(temperature)
         self.uniform = Pool.uniform(self.size)
         self.picker = None if optimized is None else self.picker_of(optimized)
 
     def picker_of(self, optimized: Any) -> Picker:
-        """The policy over positions that picks by a score.
+        """The policy over positions that picks by a score, a policy, a picker or a shortlist.
 
-        Parameters
-        ----------
-        optimized : callable, Policy, Picker or Shortlist
-            A score or an optimized policy, as for the class, which gets this shortlist's
-            temperature; or a picker, or a shortlist of the same size with a picker of its own.
-
-        Returns
-        -------
-        Picker
-            The picker.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is none of these, or picks from another number of candidates.
+        A score or an optimized policy gets this shortlist's temperature.
         """
         if isinstance(optimized, Shortlist):
             optimized = optimized.required_picker
@@ -141,18 +131,7 @@ class Shortlist:
         return Picker(optimized, self.size, self.temperature, self.safe)
 
     def with_optimized(self, optimized: Any) -> Shortlist:
-        """The same candidates with another policy that picks.
-
-        Parameters
-        ----------
-        optimized : callable, Policy, Picker or Shortlist
-            As for `picker_of`.
-
-        Returns
-        -------
-        Shortlist
-            A shortlist of the same safe policy and size.
-        """
+        """The same candidates with another score or policy that picks."""
         other = Shortlist(self.safe, size=self.size, temperature=self.temperature)
         other.picker = self.picker_of(optimized)
         return other
@@ -291,44 +270,44 @@ class Shortlist:
             Contexts and candidates, from `draw` or `join`.
         index : array of int
             The position that was taken in each row.
-        losses : array of float, or mapping
-            The loss of each action, or several losses by name.
-        rewards : array of float, optional
-            What each action brought.
+        losses, rewards : array of float
+            As for `make_log`, which also says what is checked.
 
         Returns
         -------
         Log
             The log over positions, with exact tables of both policies.
-
-        Raises
-        ------
-        ValueError
-            As for `make_log`.
-
-        Warns
-        -----
-        AssumptionWarning
-            As for `make_log`.
         """
         picker, place = self.required_picker, np.asarray(index)
         copied = copied_warning(rows, place)
         scores = picker.scores(rows)
         check_scored_alone(picker, rows, scores)
-        looks = (copied, exchangeable_warning(scores, place), temperature_warning(picker, scores))
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
-        log = Log(
+        told = [
+            copied,
+            exchangeable_warning(scores, place),
+            temperature_warning(picker, scores),
+            repeated_warning(rows.contexts, rows.picked(place), losses),
+        ]
+        for each in filter(None, told):
+            warn_user(each, AssumptionWarning)
+        return Log(
             losses,
             uniform[:, 0],
             table[np.arange(len(table)), place],
             log_safe_all=uniform,
             log_optimized_all=table,
             reward=rewards,
-            scored_by=note_picks(self.safe, picker, rows, table),
+            warnings=tuple(filter(None, told)),
+            probes=take_table_probes(
+                {"candidates": self.safe, "optimized": picker},
+                rows,
+                picker.actions,
+                {"optimized": table},
+                rows=PROBED_ROWS,
+            ),
         )
-        repeated = repeated_decisions_warning(rows.contexts, rows.picked(place), log.loss)
-        return warn_and_keep(log, *looks, repeated)
 
     def tethered(
         self, beta: float | Calibration, *, family: str | Family | None = None
@@ -339,7 +318,8 @@ class Shortlist:
         ----------
         beta : float or Calibration
             How far picking may pull away from a uniform pick. A calibration brings its family
-            along.
+            along, and must be of shortlists of this size, temperature, score and safe policy: the
+            probes that it keeps are scored again.
         family : str or Family, optional
             How beta turns two policies into one; "clip" by default.
 
@@ -347,23 +327,19 @@ class Shortlist:
         -------
         TetheredShortlist
             The policy.
-
-        Raises
-        ------
-        ValueError
-            If the calibration is not one of shortlists of this size, temperature and score, or of
-            candidates of another model.
-
-        Warns
-        -----
-        AssumptionWarning
-            If what draws or scores the candidates only has another digest or name.
-        PromiseWarning
-            If the calibration is not useful, and its beta is above 0.
         """
-        if isinstance(beta, Calibration):
-            check_calibration(beta, self.size)
-            check_picks(self.safe, self.required_picker, beta)
+        if isinstance(beta, Calibration) and beta.probes is not None:
+            if "candidates" not in beta.probes.fingerprints:
+                raise ValueError(
+                    "this beta was not calibrated on shortlists: Shortlist.make_log makes the log"
+                )
+            if beta.probes.actions != list(range(self.size)):
+                raise ValueError(
+                    f"this beta was calibrated on {len(beta.probes.actions)} candidates, but the "
+                    f"shortlist has size {self.size}: the promise holds only for the size of the "
+                    f"log"
+                )
+            check_probes(beta.probes, {"candidates": self.safe})
         pick = Tethered(self.uniform, self.required_picker, beta, family=family)
         return TetheredShortlist(self, pick)
 
@@ -374,6 +350,199 @@ class Shortlist:
         rows = np.repeat(np.arange(length(contexts)), count)
         drawn = policy_calls.draw("safe", self.safe, take(contexts, rows), rng)  # type: ignore[arg-type]
         return drawn.reshape(length(contexts), count, *drawn.shape[1:])
+
+
+class TetheredShortlist:
+    """Draws candidates with the safe policy and picks one of them by a calibrated rule.
+
+    The pick is exact for every family: positions are a finite action set. There is no `log_prob`
+    of an action, which would need that of the safe policy; `pick` is the policy over positions,
+    and has one. Made by `Shortlist.tethered`.
+
+    Parameters
+    ----------
+    shortlist : Shortlist
+        What draws the candidates.
+    pick : Tethered
+        The policy over positions, between a uniform one and a picker.
+
+    Examples
+    --------
+    >>> from tether import Gaussian, Shortlist
+    >>> policy = Shortlist(Gaussian(0.0), Gaussian(2.0), size=8).tethered(4.0)
+    >>> policy.sample(3, np.random.default_rng(0)).round(2)
+    array([1.3 , 0.04, 0.35])
+    """
+
+    def __init__(self, shortlist: Shortlist, pick: Tethered) -> None:
+        self.shortlist, self.safe, self.pick = shortlist, shortlist.safe, pick
+
+    @property
+    def beta(self) -> float:
+        """How far picking may pull away from a uniform pick."""
+        return self.pick.beta
+
+    @property
+    def family(self) -> Family:
+        """How beta turns two policies into one."""
+        return self.pick.family
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw candidates in each context and pick one."""
+        return self.sample_with_rows(contexts, rng)[0]
+
+    def sample_with_rows(
+        self, contexts: Contexts, rng: np.random.Generator
+    ) -> tuple[NDArray[Any], ShortlistRows, Integers]:
+        """Draw candidates in each context and pick one, and return the candidates as well.
+
+        Parameters
+        ----------
+        contexts : array, data frame or int
+            One row per context, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        actions : ndarray
+            One action per context.
+        rows : ShortlistRows
+            The contexts with their candidates.
+        index : ndarray of int
+            The position of each action among its candidates.
+        """
+        rows = self.shortlist.draw(contexts, rng)
+        with scoring_once(self.pick.optimized, rows):
+            index = self.pick.sample(rows, rng)
+        return rows.picked(index), rows, index
+
+    def __repr__(self) -> str:
+        return (
+            f"TetheredShortlist(beta={self.beta:.6g}, family={self.family.name!r}, "
+            f"size={self.shortlist.size})"
+        )
+
+
+def check_scored_alone(picker: Picker, rows: ShortlistRows, scores: Floats) -> None:
+    """Refuse a score of a row that depends on the other rows of the call, or on chance.
+
+    The picked action would then have another distribution in another batch, and the log would say
+    nothing about it.
+    """
+    alone, together = picker.scores(rows[:1])[0], scores[0]
+    with np.errstate(invalid="ignore"):
+        near = np.abs(alone - together) <= SCORE_ALONE_TOLERANCE * (1 + np.abs(together))
+    near |= alone == together
+    if not near.all():
+        where = int(np.argmin(near))
+        raise ValueError(
+            f"the score of candidate {where} of the first row is {together[where]:.6g} among "
+            f"{len(rows):,} rows but {alone[where]:.6g} when the row is scored alone: scores must "
+            f"depend on their own row alone and not on chance. Candidates have shape "
+            f"{rows.candidates.shape}, so write contexts[:, None] to compare contexts with them, "
+            f"and switch a model's dropout and batch normalization off"
+        )
+
+
+def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
+    """Say if logged actions rank too high or too low among the fresh candidates beside them.
+
+    If the safe policy drew both, each rank is equally likely; ties only reduce the variance.
+    """
+    rows, size = scores.shape
+    taken = scores[np.arange(rows), index][:, None]
+    rank = (scores < taken).sum(axis=1) + ((scores == taken).sum(axis=1) + 1) / 2
+    deviation = (rank - (size + 1) / 2).sum() / np.sqrt(rows * (size**2 - 1) / 12)
+    if not abs(deviation) > MAX_RANK_DEVIATION:
+        return None
+    side = "higher" if deviation > 0 else "lower"
+    return (
+        f"the logged actions score {side} than fresh candidates of the safe policy (mean rank "
+        f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} standard "
+        f"deviations off), so they do not come from the sampler that draws candidates"
+    )
+
+
+def temperature_warning(picker: Picker, scores: Floats) -> str | None:
+    """Say if a score of the user's own has a scale that makes its pick uniform, or an argmax."""
+    spread = scores.max(axis=1) - scores.min(axis=1)
+    differ = spread > 0
+    if picker.scores_are_log_ratios or picker.temperature == 0 or differ.sum() < MIN_ROWS:
+        return None
+    best = np.exp(picker.to_log_probabilities(scores[differ])).max(axis=1)
+    largest, size = float(picker.size * best.mean()), picker.size
+    facts = (
+        f"the best of {size} candidates is {largest:.3g} times as likely as by chance, on average, "
+        f"of a possible {size}, because the scores of a row differ by {np.median(spread):.3g} and "
+        f"the temperature is {picker.temperature:g}"
+    )
+    if largest - 1 < ALMOST_UNIFORM * (size - 1):
+        return (
+            f"the optimized policy is almost a uniform pick: {facts}. Even an infinite beta is "
+            f"only this soft pick: pass a lower temperature, or scores on the scale of "
+            f"log-probabilities"
+        )
+    if best.mean() > ALMOST_ARGMAX:
+        return (
+            f"the optimized policy is almost an argmax: {facts}. Pass a higher temperature, or "
+            f"scores on the scale of log-probabilities; temperature=0 says that an argmax is meant"
+        )
+    return None
+
+
+def copied_warning(rows: ShortlistRows, index: Integers) -> str | None:
+    """Say if candidates are the same in almost every row; refuse copies beside logged actions.
+
+    Of independent draws, all but the logged one are alike, and that one differs, in fewer than a
+    quarter of the rows. Where it is most of them, the others are copies of one draw.
+    """
+    candidates, size = rows.candidates, rows.size
+    if candidates.dtype.kind == "O" and not all(isinstance(each, str) for each in candidates.flat):
+        return None
+    if size < 3 or len(rows) < MIN_ROWS:
+        return None
+    flat = candidates.reshape(len(rows), size, -1)
+    every = np.arange(len(rows))
+    alike = (flat == flat[every, (index + 1) % size][:, None]).all(axis=2)  # to a fresh one
+    logged = alike[every, index]
+    copied = alike.sum(axis=1) - logged == size - 1
+    if (copied & ~logged).mean() > 0.5:
+        raise ValueError(
+            f"in {(copied & ~logged).mean():.0%} of the rows the {size - 1} fresh candidates are "
+            f"the same, and the logged action is another one: they are no independent draws of "
+            f"what drew that, and a calibration on them does not hold. Most likely the server "
+            f"ignores n, caches its answers, or uses one seed (then ask for one answer at a time: "
+            f"max_n=1 of a ChatPolicy), or it is asked at temperature 0 now"
+        )
+    share = float((copied & logged).mean())
+    if share > 0.9:
+        return (
+            f"all {size} candidates are the same in {share:.0%} of the rows, so there is hardly "
+            f"anything to pick from: the safe policy almost always does the same (temperature 0?), "
+            f"or its answers are cached"
+        )
+    return None
+
+
+def repeated_warning(contexts: Any, actions: NDArray[Any], losses: Any) -> str | None:
+    """Say that decisions occur more than once; fresh candidates hide that from other checks."""
+    try:
+        columns = [labels(actions)]
+        if not isinstance(contexts, int):
+            columns.append(labels(contexts))
+    except TypeError:  # objects that cannot be compared
+        return None
+    decisions = len(np.unique(np.column_stack(columns), axis=0))
+    named = losses if isinstance(losses, Mapping) else {"loss": losses}
+    columns += [labels(np.asarray(each, dtype=np.float64)) for each in named.values()]
+    repeats = len(actions) - len(np.unique(np.column_stack(columns), axis=0))
+    if decisions < 0.5 * len(actions) or repeats <= REPEATED_SHARE * len(actions):
+        return None
+    return (
+        f"{repeats:,} of {len(actions):,} rows are in the log more than once, with the same "
+        f"actions and losses: remove the copies, which count as evidence twice"
+    )
 
 
 def _kind(actions: NDArray[Any]) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.contexts import as_contexts, length, parts
+from tether._core.contexts import as_contexts, length, parts, take
 from tether._core.plain_arrays import plain_column
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.families import Family
-from tether.policies.aligned_actions import align_actions
-from tether.policies.family_checks import check_family
+from tether.control.families import Family, PathFamily
+from tether.policies.categorical import align_actions
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import (
     SCORES_PER_PART,
@@ -27,13 +26,13 @@ from tether.policies.normalizer import (
     normalizers_by_context,
 )
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
-from tether.policies.served_policies import check_served, default_outside, require_safe
-from tether.policies.table_policy import picked, positions
+from tether.policies.probes import check_probes, warn_not_useful
+from tether.policies.tables import picked, positions
 from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered
-from tether.sampling.sampling_info import SamplingInfo, direct_info, exact_info
+from tether.sampling.sampling_info import DrawLimitError, SamplingInfo, direct_info, exact_info
 
 NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""
@@ -43,6 +42,18 @@ INFINITE_LOG_BETA = 1e15
 """A log beta past every log ratio: clip is then the optimized policy on the safe one's actions."""
 
 
+class Decided(NamedTuple):
+    """Actions, one per context, and the log-probability with which each was taken."""
+
+    actions: NDArray[Any]
+    log_prob: Floats
+
+    @property
+    def propensities(self) -> Floats:
+        """The probabilities, or densities, themselves: what a bandit log keeps."""
+        return np.asarray(np.exp(self.log_prob))
+
+
 class Tethered:
     """A policy between a safe and an optimized one: beta 0 is the safe one, inf the optimized one.
 
@@ -50,13 +61,17 @@ class Tethered:
     reject needs no normalizing constant), and `log_prob` estimates ψ(β, x) from draws of each
     policy, always with the same seed, to the standard error that `normalizer` states.
 
+    A calibration that was made with `spread=True` is served as it says: each action at a beta drawn
+    for it, and `log_prob` is that of the mixture.
+
     Parameters
     ----------
     safe, optimized : Policy
         The two policies; a scikit-learn classifier or a torch distribution will do.
     beta : float or Calibration
         How far the optimized policy may pull away. A calibration brings its family along, and the
-        share of the safe policy that it blended into the optimized one.
+        share of the safe policy that it blended into the optimized one. Both policies must be those
+        of its log: the probes that it keeps are scored again.
     family : str or Family, optional
         How beta turns two policies into one; "clip" by default.
     sampler : str, default "auto"
@@ -72,20 +87,21 @@ class Tethered:
     outside : str, optional
         What to do with actions that only the optimized policy takes: refuse them ("error"), or,
         for clip, never take them ("never"). An infinite beta is then the optimized policy
-        restricted to the safe one's actions. By default "never" if the calibration saw such
-        actions, and is of the restricted policy, otherwise "error".
+        restricted to the safe one's actions. By default "never" for a calibration of clip, and
+        "error" for a number, and for an infinite beta beyond finitely many actions.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type or value, or does not fit the family.
+        If an argument has the wrong type or value, does not fit the family, or a policy is not the
+        one that was calibrated.
 
     Examples
     --------
     >>> from tether import Gaussian
     >>> policy = Tethered(Gaussian(0.0), Gaussian(1.0), 0.5)
-    >>> policy.sample(3, np.random.default_rng(0)).round(2)
-    array([ 0.13, -0.13,  0.64])
+    >>> policy.sample(3, np.random.default_rng(0)).shape
+    (3,)
     """
 
     __slots__ = ("__dict__", "__weakref__", "calibration")
@@ -104,39 +120,48 @@ class Tethered:
         seed: int = 0,
         outside: str | None = None,
     ) -> None:
-        require_safe(safe, beta)
+        found = beta if isinstance(beta, Calibration) else None
+        self.family, self.log_beta = family_and_beta(beta, family)
+        if safe is None:
+            raise TypeError(f"safe must be a policy, got None{self._without_safe(found)}")
         given = as_policy("safe", safe), as_policy("optimized", optimized)
         self.safe, self.optimized = align_actions(*given)
-        self.calibration = beta if isinstance(beta, Calibration) else None
-        self.blend = 0.0 if self.calibration is None else self.calibration.blend
-        if self.calibration is not None:
-            check_served(self.safe, self.optimized, self.calibration)
+        self.calibration, self.blend = found, 0.0 if found is None else found.blend
+        if found is not None:
+            warn_not_useful(found)
+            check_probes(found.probes, {"safe": self.safe, "optimized": self.optimized})
         if self.blend:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
-        self.family, self.log_beta = family_and_beta(beta, family)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         self.max_draws = validate.integer("max_draws", max_draws, 1)
         self.seed = validate.integer("seed", seed, 0)
-        check_family(self.family, self.sampler, self.max_draws)
+        self._check_family()
         if normalizer_draws is not None:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
-        outside = default_outside(self.calibration, self.family) if outside is None else outside
+        self.actions = shared_actions((self.safe, self.optimized))
+        log_betas, log_shares = _betas_of(found, self.log_beta)
+        if outside is None:
+            bounded = self.actions is not None or np.inf not in log_betas
+            outside = "never" if found is not None and self.family.clips and bounded else "error"
         strict = validate.choice("outside", outside, ("error", "never")) == "error"
         if not strict and not self.family.clips:
             raise ValueError(
                 f"outside='never' is for clip; family {self.family.name!r} takes all actions of "
                 f"the optimized policy"
             )
-        self._log_beta = self.log_beta
-        if not strict and self.log_beta == np.inf:
-            self._log_beta = INFINITE_LOG_BETA
         self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
-        self._marginal = isinstance(beta, Calibration) and not (
-            beta.contextual or self.family.normalized or np.isinf(self._log_beta)
-        )
+        self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self._remembered: Normalizer | None = None
-        self.actions = shared_actions((self.safe, self.optimized))
+        self.serve_at(log_betas, log_shares)
+
+    def serve_at(self, log_betas: Floats, log_shares: Floats) -> None:
+        """Serve each action at one of these log betas, with these log-probabilities."""
+        self.log_betas, self.log_shares = log_betas, log_shares
+        last = np.inf if self._pair.strict else INFINITE_LOG_BETA
+        self._betas = np.where(log_betas == np.inf, last, log_betas).tolist()
+        if np.isinf(self._betas).all():
+            self._marginal = False  # one of the two policies, which needs no normalizer
 
     @property
     def beta(self) -> float:
@@ -180,23 +205,50 @@ class Tethered:
         """
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
-        if self._log_beta == -np.inf:
-            actions = policy_calls.draw("safe", self.safe, contexts, rng)
-            return actions, direct_info("safe policy", len(actions), len(actions))
-        if self.actions is not None and (self.sampler == "auto" or self.log_beta == np.inf):
-            return self._sample_exactly(contexts, rng)
-        if self._log_beta == np.inf:
-            drawn = self._pair.propose(0.0, contexts, rng)
-            return drawn.actions, direct_info("optimized policy", len(drawn.actions), 0)
-        return draw_tethered(
-            self._pair,
-            self.family,
-            self._log_beta,
-            contexts,
-            rng,
-            sampler="auto" if self.log_beta == np.inf else self.sampler,
-            max_draws=self.max_draws,
-        )
+        if self._draws_exactly:
+            chosen, _, calls = self._choose(contexts, rng)
+            assert self.actions is not None
+            return self.actions[chosen], exact_info(len(chosen), calls)
+        if len(self._betas) == 1:
+            return self._draw_at(self._betas[0], contexts, rng)
+        which = sample_categorical(self.log_shares[None], length(contexts), rng)
+        rows = [np.flatnonzero(which == k) for k in range(len(self._betas))]
+        pieces = []
+        for log_beta, each in zip(self._betas, rows, strict=True):
+            if len(each):
+                try:
+                    pieces.append(self._draw_at(log_beta, take(contexts, each), rng))
+                except DrawLimitError as error:
+                    error.missing = None if error.missing is None else each[error.missing]
+                    raise
+        drawn = policy_calls.concatenate_actions([actions for actions, _ in pieces])
+        actions = np.empty_like(drawn)
+        actions[np.concatenate(rows)] = drawn
+        return actions, _together([info for _, info in pieces])
+
+    def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:
+        """Draw one action per context, with the log-probability of each.
+
+        Over finitely many actions it takes one pass of either policy.
+
+        Parameters
+        ----------
+        contexts, rng : array and numpy.random.Generator
+            As for `sample`.
+
+        Returns
+        -------
+        Decided
+            `actions` and `log_prob`; `propensities` are the probabilities to write into a log.
+        """
+        validate.generator("rng", rng)
+        contexts = self._as_contexts(contexts)
+        if self._draws_exactly:
+            chosen, log_prob, _ = self._choose(contexts, rng)
+            assert self.actions is not None
+            return Decided(self.actions[chosen], log_prob)
+        actions = self.sample(contexts, rng)
+        return Decided(actions, self.log_prob(contexts, actions))
 
     def log_prob(self, contexts: Contexts | None, actions: Actions) -> Floats:
         """Score each action; exact where `normalizer(contexts).exact`.
@@ -213,17 +265,7 @@ class Tethered:
         ndarray of float
             The log-probability or log-density of each action.
         """
-        actions = plain_column("actions", actions)
-        contexts = self._as_contexts(contexts, actions)
-        if self._log_beta == -np.inf:  # whatever the optimized policy does
-            return policy_calls.score("safe", self.safe, contexts, actions)
-        if self.actions is not None:
-            place = positions(self.actions, actions)
-            parts_of_table = self._tables(contexts)
-            return np.concatenate(
-                [picked(self._log_density(*pair), place[rows]) for rows, *pair in parts_of_table]
-            )
-        return self._estimated(contexts, actions)[0]
+        return self.log_prob_with_error(contexts, actions)[0]
 
     def log_prob_with_error(
         self, contexts: Contexts | None, actions: Actions
@@ -242,10 +284,31 @@ class Tethered:
         standard_error : ndarray of float
             0 where the score is exact, inf where too few draws count to tell.
         """
-        contexts, actions = self._as_contexts(contexts, actions), plain_column("actions", actions)
-        if self.actions is not None or self._log_beta == -np.inf:
-            return self.log_prob(contexts, actions), np.zeros(len(actions))
-        return self._estimated(contexts, actions)
+        actions = plain_column("actions", actions)
+        contexts = self._as_contexts(contexts, actions)
+        if self._betas == [-np.inf]:  # whatever the optimized policy does
+            scores = policy_calls.score("safe", self.safe, contexts, actions)
+            return scores, np.zeros(len(actions))
+        if self.actions is not None:
+            place = positions(self.actions, actions)
+            pieces = [
+                picked(self._log_density(*pair), place[rows])
+                for rows, *pair in self._tables(contexts)
+            ]
+            return np.concatenate(pieces), np.zeros(len(actions))
+        both = policy_calls.score_both(self.safe, self.optimized, contexts, actions)
+        if self._pair.strict:
+            policy_calls.check_absolute_continuity(*both)
+        found = [
+            density_with_error(self.family, *both, log_beta, self._normalizer(contexts, log_beta))
+            for log_beta in self._betas
+        ]
+        scores = np.array([each for each, _ in found]) + self.log_shares[:, None]
+        errors = np.array([error for _, error in found])
+        log_prob = np.logaddexp.reduce(scores, axis=0)
+        with np.errstate(invalid="ignore"):  # no share of an impossible action
+            shares = np.nan_to_num(np.exp(scores - log_prob))
+        return log_prob, np.where(shares > 0, shares * errors, 0.0).sum(axis=0)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """Score every action in each context, for finitely many actions.
@@ -285,31 +348,12 @@ class Tethered:
         Normalizer
             One log ψ per context; a single one without contexts.
         """
-        contexts = self._as_contexts(contexts)
-        if self.family.normalized or np.isinf(self._log_beta):
-            return Normalizer(np.zeros(1), np.zeros(1))
-        if self.actions is not None:
-            return joined([self._exact(*tables) for _, *tables in self._tables(contexts)])
-        marginal = isinstance(contexts, int)
-        remembered = self._remembered  # once: another thread may forget it
-        if marginal and remembered is not None and more == 1:
-            return remembered
-        default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
-        draws = more * (self.normalizer_draws or default)
-        rng = np.random.default_rng([self.seed, NORMALIZER_STREAM])
-        how = (self.family, self._log_beta, draws, rng)
-        estimate = normalizers_by_context(self._pair, contexts, *how)
-        self._remembered = estimate if marginal else None
-        return estimate
+        if len(self._betas) > 1:
+            raise TypeError("a policy with several betas has a normalizer for each of them")
+        return self._normalizer(self._as_contexts(contexts), self._betas[0], more)
 
     def remember(self, normalizer: Normalizer) -> None:
-        """Use an earlier estimate of ψ without contexts instead of estimating it again.
-
-        Parameters
-        ----------
-        normalizer : Normalizer
-            An earlier result of `normalizer`.
-        """
+        """Use an earlier estimate of ψ without contexts instead of estimating it again."""
         self._remembered = normalizer
 
     def acceptance(self, contexts: Contexts) -> Floats:
@@ -328,10 +372,41 @@ class Tethered:
             The share of proposals that is accepted in each context.
         """
         log_psi = self.normalizer(contexts).log_psi
-        return np.asarray(np.exp(self.family.log_acceptance(self._log_beta, log_psi)))
+        return np.asarray(np.exp(self.family.log_acceptance(self._betas[0], log_psi)))
 
     def __repr__(self) -> str:
-        return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r})"
+        spread = f", spread over {len(self._betas)} betas" if len(self._betas) > 1 else ""
+        return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r}{spread})"
+
+    def _check_family(self) -> None:
+        """Refuse a family that is served elsewhere, or not by this sampler within these draws."""
+        if isinstance(self.family, PathFamily):
+            raise TypeError(
+                f"family {self.family.name!r} is tethered at every token, which two policies over "
+                f"whole answers cannot be: tether.llm.TokenTether serves it"
+            )
+        budget = self.family.max_draws
+        if self.sampler != "auto" and not (self.family.clips and budget is None):
+            raise ValueError(
+                f"sampler {self.sampler!r} is for clip; family {self.family.name!r} samples by "
+                f"'auto'"
+            )
+        if budget is not None and budget > self.max_draws:
+            raise ValueError(
+                f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
+                f"max_draws = {self.max_draws:,}"
+            )
+
+    def _without_safe(self, found: Calibration | None) -> str:
+        """How a calibration of mix is served without a safe policy."""
+        if found is None or not self.family.single_draw:
+            return ""
+        share = self.family.optimized_share(self.log_beta)
+        return (
+            f". This calibration of {self.family.name} is served without one: give the optimized "
+            f"policy a share of {share:.4g} of the requests, at random, and leave the others where "
+            f"they are"
+        )
 
     def _as_contexts(self, contexts: Any, actions: Any = None) -> Any:
         contexts = as_contexts(contexts, actions)
@@ -342,6 +417,36 @@ class Tethered:
                 "contexts (tether.make_log makes one), or pass the number of actions"
             )
         return contexts
+
+    @property
+    def _draws_exactly(self) -> bool:
+        """Whether actions are drawn from tables; the safe policy alone acts by itself."""
+        if self.actions is None or self._betas == [-np.inf]:
+            return False
+        return self.sampler == "auto" or bool((self.log_betas == np.inf).all())
+
+    def _choose(self, contexts: Any, rng: np.random.Generator) -> tuple[Integers, Floats, int]:
+        """Positions of actions drawn from tables, their log-probabilities, and the calls."""
+        chosen, scores = [], []
+        for rows, *tables in self._tables(contexts):
+            density = self._log_density(*tables)
+            chosen.append(sample_categorical(density, rows.stop - rows.start, rng))
+            scores.append(picked(density, chosen[-1]))
+        return np.concatenate(chosen), np.concatenate(scores), len(chosen)
+
+    def _draw_at(
+        self, log_beta: float, contexts: Any, rng: np.random.Generator
+    ) -> tuple[NDArray[Any], SamplingInfo]:
+        """One action per context at one beta."""
+        if log_beta == -np.inf:
+            actions = policy_calls.draw("safe", self.safe, contexts, rng)
+            return actions, direct_info("safe policy", len(actions), len(actions))
+        if log_beta == np.inf:
+            drawn = self._pair.propose(0.0, contexts, rng)
+            return drawn.actions, direct_info("optimized policy", len(drawn.actions), 0)
+        sampler = "auto" if log_beta == INFINITE_LOG_BETA else self.sampler
+        how = {"sampler": sampler, "max_draws": self.max_draws}
+        return draw_tethered(self._pair, self.family, log_beta, contexts, rng, **how)  # type: ignore[arg-type]
 
     def _tables(self, contexts: Any) -> Iterator[tuple[slice, Floats, Floats]]:
         """Both policies' scores of every action, for a part of the contexts at a time.
@@ -358,42 +463,56 @@ class Tethered:
             if not isinstance(piece, int):
                 safe = np.broadcast_to(safe, (length(piece), safe.shape[1]))
             safe, optimized = np.broadcast_arrays(safe, optimized)
-            if self._pair.strict and self._log_beta > -np.inf:
+            if self._pair.strict and max(self._betas) > -np.inf:
                 policy_calls.check_absolute_continuity(safe, optimized)
             yield slice(start, start + length(piece)), safe, optimized
             start += length(piece)
 
-    def _estimated(self, contexts: Any, actions: NDArray[Any]) -> tuple[Floats, Floats]:
-        log_safe, log_optimized = policy_calls.score_both(
-            self.safe, self.optimized, contexts, actions
-        )
-        if self._pair.strict:
-            policy_calls.check_absolute_continuity(log_safe, log_optimized)
-        return density_with_error(
-            self.family, log_safe, log_optimized, self._log_beta, self.normalizer(contexts)
-        )
-
-    def _exact(self, safe: Floats, optimized: Floats) -> Normalizer:
-        return exact_normalizer(safe, optimized, self.family, self._log_beta)
-
     def _log_density(self, safe: Floats, optimized: Floats) -> Floats:
-        log_psi: Any = 0.0
-        if not self.family.normalized and np.isfinite(self._log_beta):
-            log_psi = self._exact(safe, optimized).log_psi[:, None]
-        return self.family.log_density(safe, optimized, self._log_beta, log_psi)
+        """Log-probabilities of all actions: of one beta, or averaged over several."""
+        densities = []
+        for log_beta, log_share in zip(self._betas, self.log_shares, strict=True):
+            log_psi: Any = 0.0
+            if not self.family.normalized and np.isfinite(log_beta):
+                log_psi = exact_normalizer(safe, optimized, self.family, log_beta).log_psi[:, None]
+            density = self.family.log_density(safe, optimized, log_beta, log_psi)
+            densities.append(density + log_share)
+        return np.asarray(np.logaddexp.reduce(densities) if len(densities) > 1 else densities[0])
 
-    def _sample_exactly(
-        self, contexts: Any, rng: np.random.Generator
-    ) -> tuple[NDArray[Any], SamplingInfo]:
-        assert self.actions is not None
-        clip = self.family.clips and self.family.max_draws is None
-        plain = clip and np.isfinite(self._log_beta)
-        pieces = []
-        for rows, safe, optimized in self._tables(contexts):
-            if plain:  # its draws need no normalizer
-                scores = self.family.log_kernel(safe, optimized, self._log_beta)
-            else:
-                scores = self._log_density(safe, optimized)
-            pieces.append(sample_categorical(scores, rows.stop - rows.start, rng))
-        chosen = np.concatenate(pieces)
-        return self.actions[chosen], exact_info(len(chosen), len(pieces))
+    def _normalizer(self, contexts: Any, log_beta: float, more: int = 1) -> Normalizer:
+        if self.family.normalized or np.isinf(log_beta):
+            return Normalizer(np.zeros(1), np.zeros(1))
+        if self.actions is not None:
+            return joined(
+                [
+                    exact_normalizer(safe, optimized, self.family, log_beta)
+                    for _, safe, optimized in self._tables(contexts)
+                ]
+            )
+        marginal = isinstance(contexts, int)
+        single = marginal and len(self._betas) == 1
+        remembered = self._remembered  # once: another thread may forget it
+        if single and remembered is not None and more == 1:
+            return remembered
+        default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
+        draws = more * (self.normalizer_draws or default)
+        rng = np.random.default_rng([self.seed, NORMALIZER_STREAM])
+        estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
+        self._remembered = estimate if single else None
+        return estimate
+
+
+def _betas_of(found: Calibration | None, log_beta: float) -> tuple[Floats, Floats]:
+    """The log betas at which a calibration is served, and the log share of each."""
+    chain = None if found is None else found.chain
+    if chain is None or not chain.spread:
+        return np.array([log_beta]), np.zeros(1)
+    log_betas, shares = np.append(-np.inf, chain.log_betas), chain.probabilities
+    return log_betas[shares > 0], np.log(shares[shares > 0])
+
+
+def _together(infos: list[SamplingInfo]) -> SamplingInfo:
+    """One record of several batches."""
+    names = ("actions", "draws", "scored", "calls", "draws_safe", "taken_safe", "taken_optimized")
+    sums = {name: sum(getattr(each, name) for each in infos) for name in (*names, "fallbacks")}
+    return SamplingInfo(method=f"spread over {len(infos)} betas", **sums)

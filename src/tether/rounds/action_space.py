@@ -18,13 +18,11 @@ from tether._core.contexts import take
 from tether._core.shown import shown
 from tether._core.types import Integers
 from tether.control.families import Family, PathFamily
-from tether.policies.aligned_actions import in_order_of
-from tether.policies.policy import Policy, PolicyLike, as_policy
-from tether.policies.sampler import Sampler, as_named_sampler
-from tether.policies.shortlist import Shortlist
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.categorical import in_order_of
+from tether.policies.picker import ShortlistRows
+from tether.policies.policy import Policy, PolicyLike, Sampler, as_policy, as_sampler
+from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
-from tether.policies.tethered_shortlist import TetheredShortlist
 from tether.rounds.path_pairs import PathPair, PathTethered, as_path_optimized
 from tether.rounds.policy_registry import fingerprint
 from tether.rounds.returned_rows import TakenActions
@@ -48,7 +46,7 @@ class ActionSpace:
     ) -> None:
         self._path = family if isinstance(family, PathFamily) else None
         self._shortlist = safe if isinstance(safe, Shortlist) else None
-        convert = as_named_sampler if draws_only else as_policy
+        convert = as_sampler if draws_only else as_policy
         self._as_policy = cast("Callable[[str, Any], Policy]", convert)
         if draws_only and self._shortlist is not None:
             raise TypeError(f"safe must be a policy or a sampler in a ramp, got {shown(safe)}")

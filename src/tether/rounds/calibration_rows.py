@@ -24,7 +24,7 @@ from tether.policies.normalizer import (
     settled_normalizer,
 )
 from tether.policies.policy import Policy, shared_actions
-from tether.policies.table_policy import picked, positions
+from tether.policies.tables import picked, positions
 from tether.rounds.path_pairs import PathOptimized
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, compare_scores
 from tether.rounds.score_columns import ScoreColumns

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.contexts import length
 from tether._core.types import Contexts, Floats
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.picker import ShortlistRows
 from tether.rounds.contexts_seen import ContextsSeen
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import SEEN, LossesSeen, Raised

@@ -21,12 +21,12 @@ from tether._core import policy_calls
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.control.families import Family
-from tether.policies.fingerprint import describe_family as describe_family
-from tether.policies.fingerprint import fingerprint as fingerprint
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import Policy, as_policy
-from tether.policies.served_policies import told_elsewhere
+from tether.policies.probes import describe_family as describe_family
+from tether.policies.probes import fingerprint as fingerprint
+from tether.policies.probes import told_elsewhere
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import ChangedPolicyError
 from tether.rounds.path_pairs import PathOptimized, PathTethered

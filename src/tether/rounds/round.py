@@ -15,9 +15,8 @@ from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.control.calibration import Calibration
 from tether.control.families import blend_scores
 from tether.policies.picker import scoring_once
-from tether.policies.policy import Policy
-from tether.policies.sampler import Sampler
-from tether.policies.serve_with_fallback import call_with_fallback, draw_asking_every_policy
+from tether.policies.policy import Policy, Sampler
+from tether.policies.served import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import ChangedPolicyError, ClosedError, StoreError, TamperedError
 from tether.rounds.outage import Budget

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
 from tether.control.log import Acting, Log, PolicyPath
-from tether.policies.table_policy import picked, positions
+from tether.policies.tables import picked, positions
 from tether.rounds.calibration_rows import CalibrationRows, Density
 from tether.rounds.policy_registry import SAFE
 

@@ -7,7 +7,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from tether._core.import_paths import import_path_of
-from tether.policies.import_recipe import Recipe, recipe_of, remember
+from tether.policies.functions import Recipe, recipe_of, remember
 from tether.saving.errors import CannotSaveError
 from tether.saving.kind import Kind
 from tether.saving.permissions import Permissions

@@ -8,23 +8,27 @@ import numpy as np
 
 from tether._core.types import Floats
 from tether._core.validate import frozen
-from tether.policies.aligned_actions import ReorderedColumns
-from tether.policies.categorical import Categorical, check_normalized
-from tether.policies.density_ratio import DensityRatio, EstimatedLogRatio, ZeroLogRatio
-from tether.policies.estimated_policy import EstimatedPolicy
-from tether.policies.function_policy import FunctionPolicy
-from tether.policies.gaussian import Gaussian
-from tether.policies.mixture import Mixture
-from tether.policies.pool import Pool
-from tether.policies.probability_functions import (
+from tether.policies.categorical import (
+    Categorical,
     ClassifierLogits,
     LogitFunction,
     ProbabilityFunction,
+    ReorderedColumns,
+    check_normalized,
 )
-from tether.policies.ratio_classifier import RatioClassifier
-from tether.policies.ratio_error import RatioError
-from tether.policies.sampler import FunctionSampler
-from tether.policies.torch_policy import TorchPolicy
+from tether.policies.functions import FunctionPolicy, TorchPolicy
+from tether.policies.gaussian import Gaussian
+from tether.policies.mixture import Mixture
+from tether.policies.policy import FunctionSampler
+from tether.policies.ratio import (
+    DensityRatio,
+    EstimatedLogRatio,
+    EstimatedPolicy,
+    RatioClassifier,
+    RatioError,
+    ZeroLogRatio,
+)
+from tether.policies.tables import Pool
 from tether.saving.kind import Kind, of_type
 from tether.saving.saved_values import callable_value, count, instance, real, vector_or_table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tether._core import files
 from tether.policies.policy import as_policy
-from tether.policies.served_policies import warn_not_useful
+from tether.policies.probes import warn_not_useful
 from tether.saving.archive import manifest_of, pack, unpack
 from tether.saving.decoder import decode
 from tether.saving.encoder import encode

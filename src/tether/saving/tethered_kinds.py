@@ -11,9 +11,9 @@ from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
-from tether.policies.shortlist import Shortlist
-from tether.policies.tethered import INFINITE_LOG_BETA, Tethered
-from tether.policies.tethered_shortlist import TetheredShortlist
+from tether.policies.probes import check_probes
+from tether.policies.shortlist import Shortlist, TetheredShortlist
+from tether.policies.tethered import Tethered
 from tether.saving.kind import Kind, of_type
 from tether.saving.saved_values import count, instance, real, vector_or_table
 
@@ -22,9 +22,10 @@ MAX_SAVED_SHORTLIST = 1_000_000
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
-    same_name = ("safe", "optimized", "family", "log_beta", "blend", "sampler", "max_draws")
+    same_name = ("safe", "optimized", "family", "log_beta", "log_betas", "log_shares", "blend")
+    options = ("sampler", "max_draws", "normalizer_draws", "seed")
     return {
-        **{name: getattr(policy, name) for name in (*same_name, "normalizer_draws", "seed")},
+        **{name: getattr(policy, name) for name in (*same_name, *options)},
         "outside": "error" if policy._pair.strict else "never",
         "marginal": policy._marginal,
     }
@@ -35,6 +36,8 @@ def _tethered(
     optimized: Any,
     family: Any,
     log_beta: Any,
+    log_betas: Any,
+    log_shares: Any,
     blend: Any,
     max_draws: Any,
     normalizer_draws: Any,
@@ -54,10 +57,11 @@ def _tethered(
         **options,
     )
     # Beta itself may overflow, and the log of its exponential round differently.
-    policy.log_beta = policy._log_beta = real("log_beta", log_beta)
-    if policy.log_beta == np.inf and not policy._pair.strict:
-        policy._log_beta = INFINITE_LOG_BETA
+    policy.log_beta = real("log_beta", log_beta)
     policy.blend, policy._marginal = float(blend), marginal
+    policy.serve_at(
+        vector_or_table("log_betas", log_betas, 1), vector_or_table("log_shares", log_shares, 1)
+    )
     return policy
 
 
@@ -74,6 +78,8 @@ def _attach(policy: Tethered, calibration: Any, normalizer: Any) -> None:
                 f"the calibration has log beta, family and blend {stated}, but the policy "
                 f"{(policy.log_beta, policy.family.name, policy.blend)}"
             )
+        optimized = policy.optimized.policies[0] if policy.blend else policy.optimized  # type: ignore[attr-defined]
+        check_probes(found.probes, {"safe": policy.safe, "optimized": optimized})
         policy.calibration = found
     if normalizer is not None:
         policy.remember(instance("normalizer", normalizer, Normalizer))
@@ -89,7 +95,8 @@ def _normalizer(log_psi: Any, standard_error: Any) -> Normalizer:
 
 
 def _calibration(content: Any) -> Calibration:
-    return Calibration.from_dict(content)
+    found: Calibration = records.decode(Calibration, content, "calibration")
+    return found
 
 
 def _picker(optimized: Any, size: Any, temperature: Any, safe: Any) -> Picker:

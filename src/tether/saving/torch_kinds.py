@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.policies.import_recipe import recipe_of
+from tether.policies.functions import recipe_of
 from tether.saving.code_kinds import follow_recipe
 from tether.saving.errors import CannotSaveError
 from tether.saving.kind import Kind, Member

@@ -9,7 +9,7 @@ from tests.llm.chat_server import ChatServer, asked
 from tether.llm import ChatScorer, ScoreServer, ServerError, answer_scorer
 from tether.llm.server.chat_messages import canonical_json
 from tether.policies import Picker
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.picker import ShortlistRows
 from tether.rounds.policy_registry import fingerprint
 
 

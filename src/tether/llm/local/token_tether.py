@@ -19,7 +19,7 @@ from tether.llm.local.token_rule import TokenRule
 from tether.llm.local.token_tethered import TokenTethered
 from tether.llm.local.token_walk import score_path
 from tether.policies.policy import Policy
-from tether.policies.served_policies import warn_not_useful
+from tether.policies.probes import warn_not_useful
 
 DEFAULT_LOG_BETAS = tuple(np.linspace(-12.0, 6.0, 73).tolist())
 """The log betas of a path by default: steps of a quarter."""

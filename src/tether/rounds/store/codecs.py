@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.plain_arrays import plain_array
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.picker import ShortlistRows
 from tether.rounds.store.frame_columns import (
     column_type,
     is_polars,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tether._core.contexts import take
 from tether._core.types import Booleans, Floats, Integers
-from tether.policies.shortlist_rows import ShortlistRows
+from tether.policies.picker import ShortlistRows
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import schema
 from tether.rounds.store.checkpoints import follow_from_checkpoints

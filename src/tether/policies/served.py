@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.types import Booleans, Contexts, Integers
-from tether._core.validate import frozen
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
+from tether.sampling.discrete import sample_categorical
 from tether.sampling.samplers import optimized_share_of
 from tether.sampling.sampling_info import DrawLimitError
 
@@ -154,7 +154,7 @@ def serve(
     actions, from_safe = np.empty_like(drawn), np.zeros(len(drawn), dtype=np.bool_)
     actions[order] = drawn
     from_safe[order] = np.concatenate([np.full(len(rows), is_safe) for rows, _, is_safe in pieces])
-    return Served(actions, frozen(from_safe), tuple(failures))
+    return Served(actions, validate.frozen(from_safe), tuple(failures))
 
 
 def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
@@ -166,8 +166,11 @@ def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str],
     try:
         return deployed()
     except RuntimeError as error:
-        if _reached_draw_limit(error):
-            raise
+        cause: BaseException | None = error
+        while cause is not None:  # in this policy or in one that it is made of
+            if isinstance(cause, DrawLimitError):
+                raise
+            cause = cause.__cause__
         message = str(error)
     return fallback(message)
 
@@ -183,11 +186,15 @@ def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generato
     if not _selects_by_coin(policy):
         return policy_calls.draw("tethered", policy, contexts, rng)
     drawn = [
-        _draw_component("optimized", policy.optimized, contexts, rng),
-        _draw_component("safe", policy.safe, contexts, rng),
+        draw_asking_every_policy(each, contexts, rng)
+        if _selects_by_coin(each)
+        else policy_calls.draw(name, each, contexts, rng)
+        for name, each in (("optimized", policy.optimized), ("safe", policy.safe))
     ]
     count = length(contexts)
-    from_safe = rng.random(count) >= optimized_share_of(policy.family, policy.log_beta)
+    which = sample_categorical(policy.log_shares[None], count, rng)
+    shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])
+    from_safe = rng.random(count) >= shares[which]
     return np.asarray(policy_calls.concatenate_actions(drawn)[np.arange(count) + count * from_safe])
 
 
@@ -199,42 +206,20 @@ def _shared_server(policy: Any, safe: Any) -> str:
     return f". Both policies are at {address}: a fallback needs a second server"
 
 
-def _draw_component(
-    name: str, policy: Any, contexts: Any, rng: np.random.Generator
-) -> NDArray[Any]:
-    """Draw from a policy that a mix is made of, which may itself be a mix."""
-    if _selects_by_coin(policy):
-        return draw_asking_every_policy(policy, contexts, rng)
-    return policy_calls.draw(name, policy, contexts, rng)
-
-
 def _selects_by_coin(policy: Any) -> bool:
     """Whether a coin decides which of two policies is called."""
     return (
         isinstance(policy, Tethered)
         and policy.family.single_draw
         and policy.actions is None
-        and bool(np.isfinite(policy.log_beta))
+        and not (len(policy.log_betas) == 1 and np.isinf(policy.log_beta))
     )
-
-
-def _reached_draw_limit(error: BaseException | None) -> bool:
-    """Whether a sampler reached its draw limit, in this policy or in one that it is made of."""
-    while error is not None:
-        if isinstance(error, DrawLimitError):
-            return True
-        error = error.__cause__
-    return False
 
 
 def _failed_rows(error: RuntimeError, contexts: Any) -> Integers:
     """The contexts in which this policy's own sampler reached its limit; otherwise all of them."""
     cause = error.__cause__  # deeper causes number the draws of a component, not the contexts
-    if (
-        isinstance(cause, DrawLimitError)
-        and cause.missing is not None
-        and not isinstance(contexts, int)
-    ):
+    if isinstance(cause, DrawLimitError) and cause.missing is not None:
         return cause.missing
     return np.arange(length(contexts))
 

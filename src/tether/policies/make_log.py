@@ -6,35 +6,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Actions, Contexts, Floats, Integers, Losses
-from tether.control.contradictions import (
-    ratio_contradiction,
-    taken_too_often,
-    with_lacking_actions,
-)
+from tether._core.types import Actions, Contexts, Floats, Losses
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
 from tether.control.log import Log
-from tether.control.log_checks import warn_and_keep
 from tether.control.proposals import Proposals
-from tether.control.repeated_rows import repeated_rows_warning
-from tether.policies.aligned_actions import align_actions
-from tether.policies.estimated_policy import approximation_of
-from tether.policies.logged_actions import lacking_actions_warning, logged_positions
+from tether.policies.categorical import align_actions
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
+from tether.policies.probes import take_probes, take_table_probes
 from tether.policies.propensities import (
+    check_one_policy,
     checked_propensities,
     compare_with_policy,
-    log_of_propensities,
     max_ratio_of,
+    refuse_absent,
+    taken_too_often,
+    two_action_table,
 )
-from tether.policies.served_policies import note_policies
+from tether.policies.ratio import approximation_of
 from tether.policies.shortlist import Shortlist
-from tether.policies.table_policy import picked, positions
+from tether.policies.tables import picked, positions
 
 
 def make_log(
@@ -64,6 +61,9 @@ def make_log(
     weight. Clip then needs the safe policy, whose probabilities of the other actions are not in the
     log.
 
+    The log keeps probes: a few of its contexts and actions with the scores of both policies. A
+    calibration saves them, and they are scored again wherever it is served.
+
     Parameters
     ----------
     safe : Policy, Shortlist or None
@@ -77,8 +77,8 @@ def make_log(
     losses : array-like of float, or mapping
         The loss of each action, or several losses by name.
     rewards : array-like of float, optional
-        What each action brought, any finite numbers. Calibration does not use them; `tether.gain`
-        does.
+        What each action brought, any finite numbers. Calibration does not use them; gains are
+        estimated from them.
     propensities : array-like of float, optional
         The probability with which the safe policy chose each action. Beside a safe policy they are
         compared with its own, which are used.
@@ -86,8 +86,8 @@ def make_log(
         A number that the safe policy's probability of any action in any context is not below, over
         finitely many actions. It bounds the weights of mix.
     logged_by : Policy, optional
-        The policy that took the actions if it was not the safe policy: after several rounds, a
-        `Mixture` of the deployed policies.
+        The policy that took the actions if it was not the safe policy: after several rounds or
+        months, a `Mixture` of the policies that acted, weighted by their numbers of rows.
     safe_share : float, optional
         The share of the safe policy in `logged_by`.
     rng : numpy.random.Generator, optional
@@ -107,8 +107,7 @@ def make_log(
     Warns
     -----
     AssumptionWarning
-        If actions are in the log more rarely or more often than the policies or propensities say,
-        or more rows occur several times than by chance, as in a table of files that overlap.
+        If actions are in the log more often than the policies or propensities say.
 
     Examples
     --------
@@ -119,8 +118,8 @@ def make_log(
     >>> log = make_log(safe, optimized, None, actions, losses=actions > 1.5)
     >>> proposals = make_proposals(safe, optimized, None, 500, rng)
     >>> calibration = calibrate(log, proposals, alpha=0.15)
-    >>> Tethered(safe, optimized, calibration).sample(3, rng).round(2)
-    array([ 0.41, -0.21,  0.71])
+    >>> Tethered(safe, optimized, calibration).sample(3, rng).shape
+    (3,)
 
     A bandit log with three items, shown at random with the logged propensities:
 
@@ -154,73 +153,113 @@ def make_log(
             "propensities are the safe policy's probabilities of its own actions, so they cannot "
             "be combined with logged_by"
         )
+    stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
+    if not isinstance(contexts, int):
+        stated["context"] = labels(contexts)
     if safe is None:
         if propensities is None:
             raise TypeError(
                 "safe is None: pass the safe policy, or the propensities with which it chose the "
                 "actions"
             )
-        log = log_of_propensities(
-            optimized, contexts, actions, losses, propensities, min_propensity, rewards
+        values = checked_propensities(propensities, len(actions), finite=is_finite(optimized))
+        return _log_of_propensities(
+            optimized, contexts, actions, losses, values, min_propensity, stated
         )
-        shown = positions(optimized.actions, actions) if is_finite(optimized) else None
-        return warn_and_keep(log, repeated_rows_warning(log, shown))
     safe, optimized = align_actions(as_policy("safe", safe), optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
-        policies["logged_by"] = as_policy("logged_by", logged_by)
+        policies["mix"] = as_policy("logged_by", logged_by)
     known = shared_actions(tuple(policies.values()))
-    columns: dict[str, Any] = {}
+    acting, told = "safe" if logged_by is None else "mix", None
     tables: dict[str, Floats] = {}
-    logging_policy = "safe" if logged_by is None else "logged_by"
-    finite = is_finite(optimized)
+    noted = {name: policies[name] for name in ("safe", "optimized")}
     if known is None:
-        log_safe, log_optimized = policy_calls.score_both(safe, optimized, contexts, actions)
-        columns = {_column("safe"): log_safe, _column("optimized"): log_optimized}
+        both = policy_calls.score_both(safe, optimized, contexts, actions)
+        scores = dict(zip(("safe", "optimized"), both, strict=True))
         if logged_by is not None:
-            scores = policy_calls.score("logged_by", policies["logged_by"], contexts, actions)
-            columns[_column("logged_by")] = scores
+            scores["mix"] = policy_calls.score("logged_by", policies["mix"], contexts, actions)
+        probes = take_probes(noted, contexts, actions, scores)
     else:
-        taken = logged_positions("safe", known, actions)
-        for name, policy in policies.items():
-            tables[name] = policy_calls.table(name, policy, contexts)
-            columns[_column(name)] = picked(tables[name], taken)
-            if not isinstance(contexts, int):
-                shape = (len(taken), len(known))
-                columns[f"{_column(name)}_all"] = np.broadcast_to(tables[name], shape)
-    if not isinstance(contexts, int):
-        columns["context"] = labels(contexts)
+        taken = positions(known, actions, "safe")
+        tables = {name: policy_calls.table(name, each, contexts) for name, each in policies.items()}
+        scores = {name: picked(table, taken) for name, table in tables.items()}
+        probes = take_table_probes(noted, contexts, known, {name: tables[name] for name in noted})
+        if not isinstance(contexts, int):
+            shape = (len(taken), len(known))
+            stated |= {f"log_{n}_all": np.broadcast_to(t, shape) for n, t in tables.items()}
+    if scores[acting].min() == -np.inf:
+        validate.reject(
+            f"the {'logged_by' if logged_by is not None else 'safe'} policy's log_prob",
+            scores[acting],
+            np.isneginf(scores[acting]),
+            "a finite log-probability, because the log states that it took this action",
+        )
     if propensities is not None:
-        stated = checked_propensities(propensities, len(actions), finite=finite)
-        compare_with_policy(stated, columns["log_safe"])
-    log_logged = columns[_column(logging_policy)]
-    _check_possible(logging_policy, log_logged)
-    max_ratio = max_ratio_of(min_propensity, tables.get("safe", columns["log_safe"]), finite=finite)
-    lacking = contradiction = None
-    if known is not None:
-        logged_table = tables[logging_policy]
-        lacking = lacking_actions_warning(
-            known, taken, tables["optimized"], logged_table, None, log_logged
+        finite = is_finite(optimized)
+        compare_with_policy(
+            checked_propensities(propensities, len(actions), finite=finite), scores["safe"]
         )
     approximate, ratio_error = approximation_of(*policies.values())
-    log = Log(
+    if known is not None:
+        refuse_absent(known, taken, tables["optimized"], np.exp(tables[acting]))
+        if approximate is None:
+            told = taken_too_often(known, taken, np.exp(scores[acting]))
+    return Log(
         losses,
-        **columns,
-        safe_share=safe_share,
-        max_ratio=max_ratio,
+        scores["safe"],
+        scores["optimized"],
+        log_mix=scores.get("mix"),
+        max_ratio=max_ratio_of(
+            min_propensity, tables.get("safe", scores["safe"]), finite=is_finite(optimized)
+        ),
         approximate=approximate,
         ratio_error=ratio_error,
-        reward=rewards,
-        scored_by=note_policies(safe, optimized, contexts, known, tables),
+        probes=probes,
+        warnings=_warned(told),
+        **stated,
     )
-    if known is not None and logged_by is None and approximate is None:
-        contradiction = taken_too_often(
-            *(known, taken, np.exp(log_logged), len(known), "probability"),
-            "Actions and contexts look as if they were from different rows, actions are coded in "
-            "another order than the safe policy's, or another policy took them",
-        ) or ratio_contradiction(log.log_optimized - log.log_safe, ratio_error)
-    copies = repeated_rows_warning(log, None if known is None else taken)
-    return warn_and_keep(log, with_lacking_actions(contradiction, lacking), copies)
+
+
+def _log_of_propensities(
+    optimized: Policy,
+    contexts: Any,
+    actions: NDArray[Any],
+    losses: Losses,
+    values: Floats,
+    min_propensity: float | None,
+    stated: dict[str, Any],
+) -> Log:
+    """A log of which only the propensities of the actions shown are known of the safe policy."""
+    taken = positions(optimized.actions, actions, "optimized") if is_finite(optimized) else None
+    check_one_policy(values, contexts, actions)
+    log_safe, told = np.log(values), None
+    stated["max_ratio"] = max_ratio_of(min_propensity, log_safe, finite=taken is not None)
+    if taken is None or not is_finite(optimized):
+        log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
+        scores = {"optimized": log_optimized}
+        probes = take_probes({"optimized": optimized}, contexts, actions, scores)
+    else:
+        table = policy_calls.table("optimized", optimized, contexts)
+        log_optimized = picked(table, taken)
+        if min_propensity is not None:
+            refuse_absent(optimized.actions, taken, table, min_propensity)
+        told = taken_too_often(optimized.actions, taken, values)
+        probes = take_table_probes(
+            {"optimized": optimized}, contexts, optimized.actions, {"optimized": table}
+        )
+        if len(optimized.actions) == 2 and not isinstance(contexts, int):
+            stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
+            stated["log_safe_all"] = two_action_table(values, taken)
+    return Log(losses, log_safe, log_optimized, probes=probes, warnings=_warned(told), **stated)
+
+
+def _warned(told: str | None) -> tuple[str, ...]:
+    """Say what looks wrong, for the log to keep it."""
+    if told is None:
+        return ()
+    warn_user(told, AssumptionWarning)
+    return (told,)
 
 
 def _check_lengths(losses: Losses, rewards: ArrayLike | None, rows: int) -> None:
@@ -242,11 +281,13 @@ def make_proposals(
     *,
     logged_by: PolicyLike | None = None,
 ) -> Proposals | None:
-    """Draw fresh actions from each policy in each context, scored under both policies.
+    """Draw fresh actions from each policy in each row of the contexts, scored under both policies.
 
-    Contexts are matched to those of the log by their content (in which 1 and 1.0 differ): their
-    order does not matter, equal contexts share their draws, and calibration refuses a log with a
-    context that has none.
+    Pass the contexts of the log row by row: then every row has draws of its own, which `promise`
+    and `confidence` need, as many of each policy as an action may take proposals (16 unless the
+    family says otherwise). Contexts are matched to those of the log by their content (in which 1
+    and 1.0 differ), so their order does not matter; rows in equal contexts share the draws in them
+    where there are too few, and calibration refuses a log with a context that has none.
 
     Parameters
     ----------
@@ -258,8 +299,7 @@ def make_proposals(
         The contexts of the log. Without contexts, an integer multiplies the number of draws, and
         None stands for 1.
     draws : int
-        Draws from each policy per context, at least 1. A context that is listed several times, as
-        for the rows of a log, gets as many for each time.
+        Draws from each policy per row of the contexts, at least 1.
     rng : numpy.random.Generator
         Source of randomness.
     logged_by : Policy, optional
@@ -285,78 +325,39 @@ def make_proposals(
     """
     if isinstance(safe, Shortlist):
         return None
-    safe, optimized = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
-    draws = validate.integer_at_least("draws", draws)
-    contexts = 1 if contexts is None else as_contexts(contexts)
-    marginal = isinstance(contexts, int)
-    policies = [safe, optimized]
+    both = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
+    policies = dict(zip(("safe", "optimized"), both, strict=True))
     if logged_by is not None:
-        logged_by = as_policy("logged_by", logged_by)
-        policies.append(logged_by)
-    if not marginal and shared_actions(policies) is not None:
+        policies["logged_by"] = as_policy("logged_by", logged_by)
+    contexts = 1 if contexts is None else as_contexts(contexts)
+    draws = validate.integer_at_least("draws", draws)
+    if not isinstance(contexts, int) and shared_actions(tuple(policies.values())) is not None:
         return None
-    return _fresh_draws(safe, optimized, logged_by, contexts, draws, rng)
+    return _fresh_draws(policies, contexts, draws, rng)
 
 
 def _fresh_draws(
-    safe: Policy,
-    optimized: Policy,
-    logged_by: Policy | None,
-    contexts: Any,
-    counts: int | Integers,
-    rng: np.random.Generator,
+    policies: Mapping[str, Policy], contexts: Any, counts: int, rng: np.random.Generator
 ) -> Proposals:
-    """Draws of both policies, so many in each context."""
+    """Draws of both policies, so many in each row of the contexts."""
     marginal = isinstance(contexts, int)
     rows = np.repeat(np.arange(length(contexts)), counts)
     repeated = len(rows) if marginal else take(contexts, rows)
-    pieces = [
-        _draw_and_score(name, drawn_by, safe, optimized, logged_by, repeated, rng)
-        for name, drawn_by in (("safe", safe), ("optimized", optimized))
-    ]
-    log_safe, log_optimized, log_mix = (
-        np.concatenate(scores) for scores in zip(*pieces, strict=True)
-    )
+    safe, optimized = policies["safe"], policies["optimized"]
+    scores: list[list[Floats]] = []
+    for name in ("safe", "optimized"):
+        actions = policy_calls.draw(name, policies[name], repeated, rng)
+        drew = {"drew_safe": name == "safe", "drew_optimized": name == "optimized"}
+        both = policy_calls.score_both(safe, optimized, repeated, actions, **drew)
+        scores.append(list(both))
+        if "logged_by" in policies:
+            mix = policy_calls.score("logged_by", policies["logged_by"], repeated, actions)
+            scores[-1].append(mix)
+    log_safe, log_optimized, *log_mix = (np.concatenate(each) for each in zip(*scores, strict=True))
     return Proposals(
         log_safe,
         log_optimized,
         context=None if marginal else np.tile(labels(contexts)[rows], 2),
-        log_mix=None if logged_by is None else log_mix,
+        log_mix=log_mix[0] if log_mix else None,
         source=np.repeat(["safe", "optimized"], length(repeated)),
     )
-
-
-def _draw_and_score(
-    name: str,
-    drawn_by: Policy,
-    safe: Policy,
-    optimized: Policy,
-    logged_by: Policy | None,
-    contexts: Any,
-    rng: np.random.Generator,
-) -> tuple[Floats, Floats, Floats]:
-    actions = policy_calls.draw(name, drawn_by, contexts, rng)
-    log_safe, log_optimized = policy_calls.score_both(
-        safe,
-        optimized,
-        contexts,
-        actions,
-        drew_safe=name == "safe",
-        drew_optimized=name == "optimized",
-    )
-    if logged_by is None:
-        return log_safe, log_optimized, log_safe
-    log_mix = policy_calls.score("logged_by", logged_by, contexts, actions)
-    return log_safe, log_optimized, log_mix
-
-
-def _column(name: str) -> str:
-    return "log_mix" if name == "logged_by" else f"log_{name}"
-
-
-def _check_possible(name: str, log_logged: Floats) -> None:
-    if log_logged.min() == -np.inf:
-        expected = "a finite log-probability, because the log states that it took this action"
-        validate.reject(
-            f"the {name} policy's log_prob", log_logged, np.isneginf(log_logged), expected
-        )

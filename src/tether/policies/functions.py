@@ -1,0 +1,249 @@
+"""Policies made of code: two functions, a torch distribution, or a function at an import path."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tether._core import validate
+from tether._core.contexts import as_contexts, length
+from tether._core.import_paths import import_path
+from tether._core.plain_arrays import plain_array, plain_column
+from tether._core.shown import shown
+from tether._core.types import Actions, Contexts, Floats
+
+
+class FunctionPolicy:
+    """A policy whose draws and scores come from two functions.
+
+    The functions must agree: `log_prob` must score the distribution that `sample` draws from. What
+    they return is checked at every call.
+
+    Parameters
+    ----------
+    sample : callable
+        Function of (contexts, rng) that returns one action per context.
+    log_prob : callable
+        Function of (contexts, actions) that returns one log-probability per action.
+    name : str, default "function"
+        Name of the policy.
+
+    Examples
+    --------
+    >>> uniform = FunctionPolicy(
+    ...     sample=lambda contexts, rng: rng.random(contexts),
+    ...     log_prob=lambda contexts, actions: np.where((actions >= 0) & (actions < 1), 0, -np.inf),
+    ... )
+    >>> uniform.log_prob(3, [0.5, 0.1, 2.0])
+    array([  0.,   0., -inf])
+    """
+
+    def __init__(
+        self,
+        sample: Callable[[Any, np.random.Generator], ArrayLike],
+        log_prob: Callable[[Any, NDArray[Any]], ArrayLike],
+        *,
+        name: str = "function",
+    ) -> None:
+        for argument, value in (("sample", sample), ("log_prob", log_prob)):
+            if not callable(value):
+                raise TypeError(f"{argument} must be a function, got {value!r}")
+        self.name = name
+        self._sample, self._log_prob = sample, log_prob
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context with the first function."""
+        validate.generator("rng", rng)
+        return plain_array(self._sample(as_contexts(contexts), rng))
+
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score actions with the second function."""
+        actions = plain_column("actions", actions)
+        return np.asarray(self._log_prob(as_contexts(contexts, actions), actions), dtype=np.float64)
+
+
+class TorchPolicy:
+    """A torch distribution, or a function of the contexts that returns one, as a policy.
+
+    Actions outside the support of the distribution have a log-probability of −inf. Torch is seeded
+    from the numpy generator and its global state is restored, so the same generator gives the same
+    actions. Scores are computed without gradients.
+
+    Parameters
+    ----------
+    distribution : torch.distributions.Distribution or callable
+        A distribution with an empty batch shape, or a function of the contexts that returns a
+        distribution with one batch entry per context.
+
+    Raises
+    ------
+    ValueError
+        If a distribution has a batch shape.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> policy = TorchPolicy(torch.distributions.Normal(0.0, 1.0))  # doctest: +SKIP
+    >>> policy.log_prob(1, [0.0]).round(3)  # doctest: +SKIP
+    array([-0.919])
+    """
+
+    def __init__(self, distribution: Any) -> None:
+        self._distribution = distribution
+        self._fixed = not callable(distribution)
+        if self._fixed and tuple(distribution.batch_shape):
+            raise ValueError(
+                f"the torch distribution has batch_shape {tuple(distribution.batch_shape)}: wrap "
+                f"it in torch.distributions.Independent, so that it scores an action as a whole"
+            )
+        self.actions: NDArray[Any] | None = None
+        if self._fixed and distribution.has_enumerate_support and not distribution.event_shape:
+            self.actions = distribution.enumerate_support(expand=False).cpu().numpy()
+
+    def __repr__(self) -> str:
+        return f"TorchPolicy({shown(self._distribution) if self._fixed else 'a function'})"
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context."""
+        validate.generator("rng", rng)
+        import torch
+
+        contexts = as_contexts(contexts)
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(int(rng.integers(2**63)))
+            if self._fixed:
+                drawn = self._distribution.sample((length(contexts),))
+            else:
+                drawn = self._evaluate(contexts).sample()
+        return np.asarray(drawn.cpu().numpy())
+
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score each action; −inf outside the support."""
+        import torch
+
+        actions = np.array(actions)  # torch requires writable arrays
+        contexts = as_contexts(contexts, actions)
+        with torch.no_grad():
+            distribution = self._distribution if self._fixed else self._evaluate(contexts)
+            scores = _log_prob_on_support(distribution, torch.as_tensor(actions))
+        return np.asarray(scores.cpu().numpy(), dtype=np.float64)
+
+    def log_prob_all(self, contexts: Contexts) -> Floats:
+        """Score every action of a fixed distribution over finitely many: a single row."""
+        if self.actions is None:
+            raise TypeError("this torch distribution does not list its actions")
+        as_contexts(contexts)
+        return self.log_prob(len(self.actions), self.actions)[None]
+
+    def _evaluate(self, contexts: Any) -> Any:
+        distribution = self._distribution(contexts)
+        if tuple(distribution.batch_shape) != (length(contexts),):
+            raise ValueError(
+                f"the function returned a torch distribution of batch_shape "
+                f"{tuple(distribution.batch_shape)} for {length(contexts)} context(s)"
+            )
+        return distribution
+
+
+def _log_prob_on_support(distribution: Any, actions: Any) -> Any:
+    """Log-probabilities, −inf outside the support, where torch would raise or return nonsense."""
+    import torch
+
+    try:
+        support = distribution.support
+    except NotImplementedError:
+        return distribution.log_prob(actions)
+    inside = support.check(actions)
+    if inside.all() or actions.shape[1:] != distribution.event_shape:
+        return distribution.log_prob(actions)
+    if not inside.any():
+        return torch.full(inside.shape, -torch.inf, dtype=torch.float64)
+    # Replace each action outside the support by one inside it, whose score is not used.
+    if distribution.batch_shape:
+        with torch.random.fork_rng():
+            stand_in = distribution.sample().to(actions.dtype)
+    else:
+        stand_in = actions[inside.to(torch.int8).argmax()].expand_as(actions)
+    mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
+    scores = distribution.log_prob(torch.where(mask, actions, stand_in))
+    return torch.where(inside, scores, -torch.inf)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an object was made: the import path of a function or class, and its arguments."""
+
+    path: str
+    arguments: dict[str, Any]
+
+
+_recipes: dict[int, tuple[weakref.ref[Any], Recipe]] = {}
+
+
+def policy_from(path: str, /, **arguments: Any) -> Any:
+    """Call the function at an import path, and remember how, so that what it made can be saved.
+
+    `tether.save_policy` then writes the path and the arguments, and `tether.load_policy` makes the
+    call again. So the function must make the same policy each time, and the policy must not be
+    changed afterwards. The exception are torch modules, whose current weights are saved as well.
+
+    Parameters
+    ----------
+    path : str
+        "package.module:function", or a class instead of a function. It cannot be in the script that
+        is being run, because another process would not find it.
+    **arguments : Any
+        Arguments of the function: numbers, text, lists, dictionaries, arrays, policies.
+
+    Returns
+    -------
+    Any
+        What the function returned: a policy, or a part of one, such as a score for a shortlist, a
+        function for a mean or a torch module.
+
+    Raises
+    ------
+    ValueError
+        If nothing is found at the path.
+    TypeError
+        If it is not callable, or returned something that cannot be remembered, such as a number.
+
+    Examples
+    --------
+    >>> policy = policy_from("tether.policies:Gaussian", mean=0.5)
+    >>> policy.log_prob(1, [0.5]).round(3)
+    array([-0.919])
+    """
+    function = import_path(path)
+    if not callable(function):
+        raise TypeError(f"path must lead to a function or a class, {path!r} is {function!r}")
+    made = function(**arguments)
+    remember(made, Recipe(path, dict(arguments)))
+    return made
+
+
+def remember(made: Any, recipe: Recipe) -> None:
+    """Remember how an object was made, as long as it exists. A copy of it is another object."""
+    key = id(made)
+    try:
+        reference = weakref.ref(made, lambda _: _recipes.pop(key, None))
+    except TypeError:
+        raise TypeError(
+            f"path must lead to a function that makes a policy, or a part of one; "
+            f"{recipe.path!r} returned {made!r}, which cannot be remembered"
+        ) from None
+    _recipes[key] = (reference, recipe)
+
+
+def recipe_of(value: Any) -> Recipe | None:
+    """How `policy_from` made an object; None if it did not."""
+    reference, recipe = _recipes.get(id(value), (None, None))
+    return recipe if reference is not None and reference() is value else None

@@ -1,0 +1,265 @@
+"""Whether the policies that are served are those that a calibration is of.
+
+Exchanged policies, other weights, another temperature or another order of actions would be served
+without a word: nothing in a beta tells. So `make_log` notes probes (`tether.control.probes`), and
+whatever serves a calibration, in memory or loaded, lets both policies score them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import policy_calls
+from tether._core.contexts import length, take
+from tether._core.types import Booleans, Floats
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning, PromiseWarning
+from tether.control.calibration import Calibration, why_not_useful
+from tether.control.families import Family
+from tether.control.probes import (
+    Probes,
+    decode_array,
+    decode_contexts,
+    encode_actions,
+    probed_rows,
+    rows_of,
+)
+from tether.policies.policy import Policy, different_actions, is_finite
+
+PROBED_CONTEXTS = 8
+"""In how many contexts of the log probes are taken."""
+PROBED_ACTIONS = 32
+"""How many actions are probed in a context where all of them are listed."""
+LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.002
+"""Log-probabilities may be this far apart, and this part of their size: models round."""
+NEGLIGIBLE_PROBABILITY = 1e-6
+"""What is added to probabilities of listed actions: far below it nothing is compared."""
+
+
+def fingerprint(policy: Any) -> str | None:
+    """A policy's own `fingerprint` (a string, or a method that returns it), or a digest of it.
+
+    What a tethered policy caches when it is used is not part of it. None if it contains anything
+    but numbers, text and policies made of these, such as a function: then only its scores count.
+    """
+    own = getattr(policy, "fingerprint", None)
+    if own is not None:
+        return str(own() if callable(own) else own)
+    text = _describe(policy)
+    return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def describe_family(family: Family) -> str | None:
+    """The parameters of a family, always in the same form; None if they are not plain values."""
+    return _describe(getattr(family, "__dict__", {}))
+
+
+def _describe(value: Any) -> str | None:
+    own = getattr(value, "fingerprint", None)
+    if isinstance(own, str):
+        return repr(own)
+    if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return _describe(value.tolist())
+        content = blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"{value.dtype.str}{value.shape}{content}"
+    if isinstance(value, (list, tuple)):
+        parts = [_describe(item) for item in value]
+    elif isinstance(value, dict):
+        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
+        parts = [_describe(item) for pair in ordered for item in pair]
+    elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
+        made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
+        parts = [_describe(made_of)]
+    else:
+        return None
+    if any(part is None for part in parts):
+        return None
+    return f"{type(value).__name__}({','.join(map(str, parts))})"
+
+
+def take_probes(
+    policies: Mapping[str, Any],
+    contexts: Any,
+    actions: NDArray[Any],
+    scores: Mapping[str, Floats],
+    *,
+    rows: int = PROBED_CONTEXTS,
+) -> Probes:
+    """Probes at some rows of a log: its own actions, with their scores by policy."""
+    digests = {name: fingerprint(policy) for name, policy in policies.items()}
+    chosen = probed_rows(contexts, rows)
+    at = {name: np.array(column[chosen]) for name, column in scores.items()}
+    place, where = np.arange(len(chosen)), rows_of(contexts, chosen)
+    return Probes.of(digests, where, place, actions[chosen], at.get("safe"), at.get("optimized"))
+
+
+def take_table_probes(
+    policies: Mapping[str, Any],
+    contexts: Any,
+    known: NDArray[Any],
+    tables: Mapping[str, Floats],
+    *,
+    rows: int = PROBED_CONTEXTS,
+) -> Probes:
+    """Probes of many actions in some contexts, where both policies list all actions."""
+    digests = {name: fingerprint(policy) for name, policy in policies.items()}
+    chosen = np.zeros(1, np.int64) if isinstance(contexts, int) else probed_rows(contexts, rows)
+    count = min(len(known), PROBED_ACTIONS)
+    columns = np.unique(np.linspace(0, len(known) - 1, count).astype(np.int64))
+    place = np.repeat(np.arange(len(chosen)), len(columns))
+    at = {
+        name: np.broadcast_to(table, (length(contexts), len(known)))[chosen][:, columns].ravel()
+        for name, table in tables.items()
+    }
+    actions = np.tile(known[columns], len(chosen))
+    where = rows_of(contexts, chosen)
+    return Probes.of(digests, where, place, actions, at.get("safe"), at.get("optimized"), known)
+
+
+def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
+    """Refuse policies, by name, that are not those of the probes; a ValueError says which."""
+    if probes is None:
+        return
+    _compare_actions(probes, given)
+    if probes.probed is None:
+        for name, policy in given.items():
+            _compare_digests(name, policy, probes, probes.missing or "there are no probes")
+        return
+    noted = {"safe": probes.log_safe, "optimized": probes.log_optimized}
+    now: dict[str, Floats] = {}
+    for name, policy in given.items():
+        if noted.get(name) is None:
+            _compare_digests(name, policy, probes)
+            continue
+        try:
+            now[name] = _score(name, policy, probes)
+        except RuntimeError as error:  # it is unavailable now
+            _compare_digests(name, policy, probes, str(error))
+    same = {name: _same(scores, noted[name], probes) for name, scores in now.items()}
+    if all(each.all() for each in same.values()):
+        return
+    if len(now) == 2 and all(
+        _same(now[name], noted[other], probes).all()
+        for name, other in (("safe", "optimized"), ("optimized", "safe"))
+    ):
+        raise ValueError(
+            "safe and optimized are exchanged: in the log that was calibrated on, the policy "
+            "passed as safe is the optimized one"
+        )
+    raise ValueError(
+        ". ".join(
+            _difference(name, scores, noted[name], same[name], probes)
+            for name, scores in now.items()
+            if not same[name].all()
+        )
+        + ". Calibrate on a log of the policies that are to be served"
+    )
+
+
+def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
+    for name, policy in given.items():
+        if probes.actions is None or name == "candidates" or not is_finite(policy):
+            continue
+        if encode_actions(policy.actions) != probes.actions:
+            how = "its list of actions is another one"
+            if not isinstance(probes.actions, str):
+                how = different_actions("the log", probes.actions, name, policy.actions)
+            raise ValueError(f"the {name} policy has other actions than in the log: {how}")
+
+
+def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
+    """Compare the digests where nothing can be scored, and say `why` if there are none."""
+    then, now = probes.fingerprints.get(name), fingerprint(policy)
+    if then is not None and now is not None:
+        if then != now:
+            raise ValueError(
+                f"the {name} policy is not the one of the log that was calibrated on: its "
+                f"fingerprint was {then}, and is {now}"
+            )
+        return
+    if why and name in probes.fingerprints:
+        warn_user(
+            f"it cannot be checked that the {name} policy is the one that was calibrated: {why}",
+            AssumptionWarning,
+        )
+
+
+def _score(name: str, policy: Policy, probes: Probes) -> Floats:
+    """The log-probabilities that a policy gives to the probes now."""
+    from tether.policies.picker import ShortlistRows
+
+    contexts = None if probes.contexts is None else decode_contexts(probes.contexts)
+    if isinstance(contexts, tuple):
+        contexts = ShortlistRows(*contexts)
+    actions = decode_array(probes.probed)
+    try:
+        if is_finite(policy):
+            table = policy_calls.table(name, policy, 1 if contexts is None else contexts)
+            place = probes.place if len(table) > 1 else np.zeros(len(actions), dtype=np.int64)
+            column = {action: k for k, action in enumerate(policy.actions.tolist())}
+            return table[place, [column[action] for action in actions.tolist()]]
+        where = len(actions) if contexts is None else take(contexts, probes.place)
+        return policy_calls.score(name, policy, where, actions)
+    except ValueError as error:
+        raise ValueError(
+            f"the {name} policy cannot score contexts of the log that was calibrated on, so it is "
+            f"another one: {error}"
+        ) from error
+
+
+def _same(first: Floats, second: Any, probes: Probes) -> Booleans:
+    """Which log-probabilities are the same up to rounding."""
+    if probes.actions is not None:
+        first, second = (np.log(np.exp(each) + NEGLIGIBLE_PROBABILITY) for each in (first, second))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(first - second) <= LOG_TOLERANCE + RELATIVE_TOLERANCE * np.abs(second)
+    return np.asarray(apart | (first == second))
+
+
+def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probes) -> str:
+    with np.errstate(invalid="ignore"):
+        distance = np.where(same, -1.0, np.nan_to_num(np.abs(now - then), nan=np.inf))
+    worst = int(np.argmax(distance))
+    action = decode_array(probes.probed)[worst]
+    return (
+        f"the {name} policy is not the one of the log that was calibrated on: in a context of the "
+        f"log it takes the action {str(action)[:60]!r} with log-probability {now[worst]:.4g}, and "
+        f"with {then[worst]:.4g} when the log was made ({int((~same).sum())} of {len(same)} probes "
+        f"differ)"
+    )
+
+
+def warn_not_useful(found: Calibration | None) -> None:
+    """Say that a policy is made of a calibration without a useful promise.
+
+    A beta of 0 is the safe policy, which is what should be served then.
+    """
+    if found is None or not found.exists or _is_told.get() or found.useful:
+        return
+    warn_user(
+        f"this calibration is not useful; serve the safe policy instead: {why_not_useful(found)}",
+        PromiseWarning,
+    )
+
+
+@contextmanager
+def told_elsewhere() -> Iterator[None]:
+    """Make policies without this warning, where runs say it in their own way."""
+    token = _is_told.set(True)
+    try:
+        yield
+    finally:
+        _is_told.reset(token)
+
+
+_is_told: ContextVar[bool] = ContextVar("_is_told", default=False)

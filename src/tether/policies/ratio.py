@@ -1,0 +1,570 @@
+"""Two policies that tell no probabilities: their density ratio, estimated from draws of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tether._core import policy_calls, records, validate
+from tether._core.contexts import as_contexts, length, take
+from tether._core.extras import require
+from tether._core.plain_arrays import plain_column
+from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
+from tether.policies.functions import FunctionPolicy
+from tether.policies.mixture import Mixture
+from tether.policies.policy import Policy, as_sampler
+from tether.policies.tethered import Tethered
+
+Features: TypeAlias = Callable[[Any, NDArray[Any]], Any]
+"""A function of (contexts, actions) that returns a matrix with one row per action."""
+MIN_RATIO_DRAWS = 100
+"""Draws of each policy below which no ratio is estimated."""
+MAX_FEATURES_WITH_PRODUCTS = 32
+"""Up to this many features the default classifier uses their squares and products as well."""
+RATIO_CONFIDENCE = 0.95
+"""The probability, over the held-out draws, that the intervals of all cells hold at once."""
+MAX_SCORE_CELLS, MIN_DRAWS_PER_CELL = 10, 50
+"""Into how many cells the estimated ratio is cut, and how many draws each of them has at least."""
+MAX_REGIONS, MIN_DRAWS_OF_REGION = 8, 100
+"""Into how many regions the features are cut, and how many draws each of them has at least."""
+MAX_LOG_FACTOR = 60.0
+"""A factor whose logarithm is past this counts as infinite."""
+
+
+class EstimatedPolicy(FunctionPolicy):
+    """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
+
+    Parameters
+    ----------
+    name : str
+        Which of the two policies it is: "safe" or "optimized".
+    draw : callable
+        Function of (contexts, rng) that returns one action per context.
+    relative_log_density : callable
+        Function of (contexts, actions): the log of this policy's density over the safe one's.
+    approximate : str or None
+        What is approximate about the density; None for the safe policy, whose ratio to itself is 1.
+    ratio_error : float
+        The factor by which the density may be off.
+
+    Examples
+    --------
+    >>> policy = EstimatedPolicy(
+    ...     "safe", lambda n, rng: rng.normal(size=n), lambda n, actions: np.zeros(len(actions))
+    ... )
+    >>> policy.log_prob(2, [0.3, 1.2])
+    array([0., 0.])
+    """
+
+    def __init__(
+        self,
+        name: str,
+        draw: Callable[[Any, np.random.Generator], ArrayLike],
+        relative_log_density: Callable[[Any, NDArray[Any]], Floats],
+        approximate: str | None = None,
+        ratio_error: float = 1.0,
+    ) -> None:
+        super().__init__(draw, relative_log_density, name=name)
+        self.approximate, self.ratio_error = approximate, ratio_error
+
+
+def approximation_of(*policies: Policy) -> tuple[str | None, float]:
+    """What is approximate about the densities of policies, and the largest factor they are off by.
+
+    A policy says so by its attributes `approximate` and `ratio_error`; the parts of mixtures and of
+    tethered policies are asked as well. (None, 1.0) where nothing is approximate.
+    """
+    sentence, error = None, 1.0
+    for policy in policies:
+        parts: tuple[Policy, ...] = ()
+        if isinstance(policy, Mixture):
+            parts = policy.policies
+        elif isinstance(policy, Tethered):
+            parts = (policy.safe, policy.optimized)
+        inner, inner_error = approximation_of(*parts)
+        sentence = sentence or getattr(policy, "approximate", None) or inner
+        error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
+    return sentence, error
+
+
+@dataclass(frozen=True)
+class RatioCell:
+    """A set of held-out draws, and the interval of the factor by which the ratio is off on it.
+
+    It is cut by "ratio", draws with similar estimated ratios, or by "features", a region where the
+    estimate looks off. `optimized` of its `draws` are the optimized policy's.
+    """
+
+    cut_by: str
+    draws: int
+    optimized: int
+    log_ratio: float
+    low: float
+    high: float
+
+    @property
+    def factor(self) -> float:
+        """The larger of `high` and 1/`low`: how far off the ratio may be either way."""
+        return max(self.high, 1 / self.low if self.low > 0 else np.inf)
+
+
+@dataclass(frozen=True)
+class RatioError(records.Saved):
+    """By which factor an estimated density ratio may be off, as held-out draws show it.
+
+    In each cell the number of draws of the optimized policy is compared with the number that the
+    estimated ratios imply. This measures the *average* error over a cell. It does not measure the
+    error at a single action: where the ratio is off in both directions within a cell, it is not
+    seen. A promise that rests on it is therefore approximate.
+
+    Parameters
+    ----------
+    cells : tuple of RatioCell
+        The cells, by estimated ratio and by features.
+    mean_ratio : float
+        The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio.
+    mean_ratio_error : float
+        Its standard error.
+    confidence : float
+        The probability that the intervals of all cells hold at once.
+
+    Examples
+    --------
+    >>> cell = RatioCell("ratio", 200, 100, 0.1, low=0.7, high=1.2)
+    >>> print(RatioError((cell,), 1.01, 0.05, 0.95))
+    off by a factor of up to 1.43 (95 % confidence, 1 cells), mean ratio 1.01 ± 0.05
+    """
+
+    cells: tuple[RatioCell, ...]
+    mean_ratio: float
+    mean_ratio_error: float
+    confidence: float
+
+    @property
+    def factor(self) -> float:
+        """The largest factor over all cells, and not below that of the mean ratio."""
+        of_mean = max(self.mean_ratio, 1 / self.mean_ratio)
+        return max(of_mean, *(cell.factor for cell in self.cells))
+
+    def __str__(self) -> str:
+        return (
+            f"off by a factor of up to {self.factor:.3g} "
+            f"({100 * self.confidence:.0f} % confidence, {len(self.cells)} cells), "
+            f"mean ratio {self.mean_ratio:.3g} ± {self.mean_ratio_error:.2g}"
+        )
+
+
+@dataclass(frozen=True)
+class DensityRatio:
+    """An estimated density ratio of two policies, and the two as policies that can be calibrated.
+
+    Parameters
+    ----------
+    safe, optimized : EstimatedPolicy
+        The two policies, with densities relative to the safe one.
+    measured : RatioError
+        How far off the ratio is on held-out draws.
+    safe_draws, optimized_draws : int
+        The numbers of draws; half of them fitted the classifiers, the others measured the error.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> ratio = estimate_ratio(
+    ...     lambda n, rng: rng.normal(0, 1, n), lambda n, rng: rng.normal(1, 1, n), 4_000, rng
+    ... )
+    >>> ratio.log_ratio(2, [0.0, 1.0]).round(1)                # the true ones are −0.5 and 0.5
+    array([-0.5,  0.5])
+    """
+
+    safe: EstimatedPolicy
+    optimized: EstimatedPolicy
+    measured: RatioError
+    safe_draws: int
+    optimized_draws: int
+
+    @property
+    def error(self) -> float:
+        """The factor by which ratios may be off: what to pass as `ratio_error`."""
+        return self.measured.factor
+
+    def log_ratio(self, contexts: Contexts | None, actions: Actions) -> Floats:
+        """Log of the optimized policy's density over that of the safe one, at each action."""
+        actions = plain_column("actions", actions)
+        return self.optimized.log_prob(as_contexts(contexts, actions), actions)
+
+    def __str__(self) -> str:
+        counts = f"{self.safe_draws:,} safe and {self.optimized_draws:,} optimized draws"
+        return f"approximate density ratio from {counts}\n{self.measured}"
+
+
+def estimate_ratio(
+    safe: Any,
+    optimized: Any,
+    contexts: Contexts,
+    rng: np.random.Generator,
+    *,
+    draws: int | tuple[int, int] = 1,
+    features: Features | None = None,
+    classifier: Any = None,
+    folds: int = 5,
+) -> DensityRatio:
+    """Estimate the density ratio of two policies that can be drawn from but tell no probabilities.
+
+    A classifier learns to tell the draws of the two policies apart; its log odds are the log ratio.
+    The result has two policies with densities relative to the safe one, for `make_log`,
+    `make_proposals`, `calibrate` and `Tethered`. They are *approximate*: the promise holds if no
+    ratio is off by more than the `ratio_error` passed to `calibrate`. `error` measures that factor
+    on held-out draws, but only on average over cells of draws, and only for the contexts given.
+    A shortlist with the method `log_ratio` as its score does not depend on how good the estimate
+    is. Needs the extra `learn`.
+
+    Parameters
+    ----------
+    safe, optimized : object or callable
+        The two policies: objects with `sample(contexts, rng)`, or functions of (contexts, rng).
+    contexts : array-like or int
+        Contexts like those to be served and not those of the log; the number of draws of each
+        policy where there are no contexts.
+    rng : numpy.random.Generator
+        Source of all randomness: the same state gives the same estimate.
+    draws : int or tuple of two int, default 1
+        Draws of each policy per context; a pair if the safe policy's number differs from the
+        optimized one's.
+    features : callable, optional
+        Function of (contexts, actions) that returns a matrix, dense or sparse, with one row per
+        action; contexts are an integer where there are none. By default contexts and actions side
+        by side, which must be numbers.
+    classifier : scikit-learn classifier, optional
+        Any classifier with `predict_proba`; logistic regression on scaled features and their
+        products by default.
+    folds : int, default 5
+        The number of classifiers. Each is fitted without its fold of the draws; the average of
+        their log odds is used.
+
+    Returns
+    -------
+    DensityRatio
+        The two policies, and the measured error.
+
+    Raises
+    ------
+    ImportError
+        If scikit-learn is not installed.
+    TypeError, ValueError
+        If an argument has the wrong type or value, or there are fewer than 100 draws of a policy.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> def safe(contexts, rng):
+    ...     return contexts + rng.normal(size=len(contexts))
+    >>> def optimized(contexts, rng):
+    ...     return contexts + 0.3 + rng.normal(size=len(contexts))
+    >>> ratio = estimate_ratio(safe, optimized, rng.normal(size=10_000), rng)
+    >>> bool(1 < ratio.error < 1.5)
+    True
+    """
+    samplers = {"safe": as_sampler("safe", safe), "optimized": as_sampler("optimized", optimized)}
+    contexts = as_contexts(contexts)
+    validate.generator("rng", rng)
+    folds = validate.integer_at_least("folds", folds, 2)
+    counts = draws if isinstance(draws, (tuple, list)) else (draws, draws)
+    if len(counts) != 2:
+        raise ValueError(f"draws must be an integer or a pair of integers, got {draws!r}")
+    fewest = length(contexts) * min(validate.integer_at_least("draws", each) for each in counts)
+    if fewest < MIN_RATIO_DRAWS:
+        raise ValueError(
+            f"contexts and draws make {fewest} draws of a policy; at least {MIN_RATIO_DRAWS} are "
+            f"needed"
+        )
+    rows = [np.repeat(np.arange(length(contexts)), count) for count in counts]
+    drawn_in = take(contexts, np.concatenate(rows))
+    actions = policy_calls.concatenate_actions(
+        [
+            policy_calls.draw(name, sampler, take(contexts, row), rng)  # type: ignore[arg-type]
+            for (name, sampler), row in zip(samplers.items(), rows, strict=True)
+        ]
+    )
+    is_optimized = np.repeat([False, True], [len(row) for row in rows])
+    part = _random_parts(contexts, rows, 2 * folds, rng)
+    fitting, held_out = part < folds, part >= folds
+    matrix = feature_matrix(features, drawn_in, actions)
+    scorer, unseen = cross_fit(
+        classifier, matrix[fitting], is_optimized[fitting], part[fitting], rng
+    )
+    visible = _visible_columns(features, matrix, drawn_in, actions)
+    regions = _fit_regions(visible[fitting], unseen, is_optimized[fitting], rng)
+    log_ratio = scorer.log_ratio(matrix[held_out])
+    measured = measure(log_ratio, is_optimized[held_out], regions(visible[held_out], log_ratio))
+    sizes = [len(row) for row in rows]
+    approximate = (
+        f"approximate: the policies told no probabilities, and their density ratio was estimated "
+        f"by a classifier from {sizes[0]:,} draws of the safe and {sizes[1]:,} of the optimized "
+        f"policy. On held-out draws it is off by a factor of up to {measured.factor:.3g} on "
+        f"average over cells of draws; the promise holds only if no ratio is off by more than the "
+        f"ratio_error stated"
+    )
+    return DensityRatio(
+        EstimatedPolicy("safe", samplers["safe"].sample, ZeroLogRatio()),
+        EstimatedPolicy(
+            "optimized",
+            samplers["optimized"].sample,
+            EstimatedLogRatio(scorer, features),
+            approximate,
+            measured.factor,
+        ),
+        measured,
+        *sizes,
+    )
+
+
+def _random_parts(
+    contexts: Any, rows: list[Integers], count: int, rng: np.random.Generator
+) -> Integers:
+    """A part for each draw, at random; all draws of a row of contexts are in the same part."""
+    if isinstance(contexts, int):
+        return np.concatenate([rng.permutation(len(row)) % count for row in rows])
+    return np.asarray(rng.permutation(length(contexts)) % count)[np.concatenate(rows)]
+
+
+@dataclass(frozen=True)
+class ZeroLogRatio:
+    """The log ratio of the safe policy to itself."""
+
+    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One log ratio per action."""
+        return np.zeros(len(actions))
+
+
+@dataclass(frozen=True)
+class EstimatedLogRatio:
+    """The estimated log ratio of actions in their contexts."""
+
+    scorer: RatioClassifier
+    features: Features | None
+
+    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One log ratio per action."""
+        return self.scorer.log_ratio(feature_matrix(self.features, contexts, actions))
+
+
+@dataclass(frozen=True)
+class RatioClassifier:
+    """The average log odds of the classifiers of all folds, recalibrated and clipped.
+
+    The average is one fixed function of context and action, changes its sign if the two policies
+    are exchanged, and is never more extreme than the classifiers are.
+    """
+
+    models: tuple[Any, ...]
+    shift: float
+    slope: float
+    lowest: float
+    highest: float
+
+    def log_ratio(self, matrix: Any) -> Floats:
+        """Log of optimized over safe density, one per row of features."""
+        return self.finish(np.mean([log_odds_of(model, matrix) for model in self.models], axis=0))
+
+    def finish(self, log_odds: Floats) -> Floats:
+        """Log ratios from the log odds of a classifier."""
+        return np.clip(self.shift + self.slope * log_odds, self.lowest, self.highest)
+
+
+def cross_fit(
+    classifier: Any,
+    matrix: Any,
+    is_optimized: Booleans,
+    fold: Integers,
+    rng: np.random.Generator,
+) -> tuple[RatioClassifier, Floats]:
+    """Fit one classifier per fold on the other folds; also the log ratio of each draw by its own.
+
+    Log odds are the log ratio plus the log of the two numbers of draws. Shift and slope that fit
+    best on draws that a classifier did not see remove that constant, the weights of classes, and
+    too much or too little confidence of the classifier. Log ratios are clipped at the log of the
+    number of draws: a larger ratio rests on none of the draws of the other policy.
+    """
+    require("tether.estimate_ratio", "sklearn")
+    from sklearn.linear_model import LogisticRegression
+
+    classifier = default_classifier(matrix) if classifier is None else classifier
+    log_odds, models = np.empty(len(fold)), []
+    for number in range(int(fold.max()) + 1):
+        model, held_out = seeded_clone(classifier, rng), fold == number
+        model.fit(matrix[~held_out], is_optimized[~held_out].astype(np.int64))
+        log_odds[held_out] = log_odds_of(model, matrix[held_out])
+        models.append(model)
+    again = LogisticRegression(C=1e6).fit(log_odds[:, None], is_optimized)
+    optimized = int(is_optimized.sum())
+    log_draws = np.log([optimized, len(is_optimized) - optimized])
+    shift = float(again.intercept_[0] - (log_draws[0] - log_draws[1]))
+    slope = max(float(again.coef_[0, 0]), 0.0)
+    scorer = RatioClassifier(tuple(models), shift, slope, -float(log_draws[0]), float(log_draws[1]))
+    return scorer, scorer.finish(log_odds)
+
+
+def log_odds_of(model: Any, matrix: Any) -> Floats:
+    """Log odds of "the optimized policy drew this"; finite also at probabilities of 0 and 1."""
+    column = int(np.flatnonzero(np.asarray(model.classes_) == 1)[0])
+    probability = np.asarray(model.predict_proba(matrix), dtype=np.float64)[:, column]
+    if not (probability.min() >= 0 and probability.max() <= 1):  # NaN fails this too
+        raise ValueError("classifier returned a probability that is not between 0 and 1")
+    probability = np.clip(probability, 1e-12, 1 - 1e-12)
+    return np.asarray(np.log(probability) - np.log1p(-probability))
+
+
+def seeded_clone(classifier: Any, rng: np.random.Generator) -> Any:
+    """An unfitted copy whose random states, where none is set, come from the generator."""
+    from sklearn.base import clone
+
+    copy = clone(classifier)
+    open_states = {
+        name: int(rng.integers(2**31 - 1))
+        for name, value in sorted(copy.get_params(deep=True).items())
+        if name.rpartition("__")[2] == "random_state" and value is None
+    }
+    return copy.set_params(**open_states)
+
+
+def default_classifier(matrix: Any) -> Any:
+    """Logistic regression on scaled features and, if they are few, their products.
+
+    With products it contains the log ratio of two Gaussian policies with linear means exactly.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+    steps: list[Any] = [StandardScaler(with_mean=not is_sparse(matrix))]
+    if matrix.shape[1] <= MAX_FEATURES_WITH_PRODUCTS and not is_sparse(matrix):
+        steps += [PolynomialFeatures(2, include_bias=False), StandardScaler()]
+    return make_pipeline(*steps, LogisticRegression(max_iter=1_000))
+
+
+def feature_matrix(features: Features | None, contexts: Any, actions: NDArray[Any]) -> Any:
+    """The features of each action in its context: a matrix of numbers that rows can be taken of."""
+    if features is None:
+        columns = [] if isinstance(contexts, int) else [_numbers("contexts", contexts)]
+        return np.hstack([*columns, _numbers("actions", actions)])
+    matrix = features(contexts, actions)
+    matrix = matrix.tocsr() if is_sparse(matrix) else _numbers("features", matrix)
+    if matrix.shape[0] != len(actions):
+        raise ValueError(f"features returned {matrix.shape[0]} rows for {len(actions)} actions")
+    return matrix
+
+
+def _visible_columns(
+    features: Features | None, matrix: Any, contexts: Any, actions: NDArray[Any]
+) -> Any:
+    """The features and, if they are numbers, the contexts and actions that they were made of."""
+    if features is None or is_sparse(matrix):
+        return matrix
+    try:
+        return np.hstack([matrix, feature_matrix(None, contexts, actions)])
+    except (TypeError, ValueError):  # text, or rows of different lengths
+        return matrix
+
+
+def _numbers(name: str, values: Any) -> Floats:
+    table = np.asarray(values)
+    if table.dtype.kind in "fiub":
+        return table.reshape(len(table), -1).astype(np.float64)
+    columns = [str(each) for each in getattr(values, "columns", ())]
+    odd = [each for each in columns if np.asarray(values[each]).dtype.kind not in "fiub"]
+    got = f"other values in {', '.join(odd)}" if odd else f"dtype {table.dtype}"
+    advice = (
+        "; give features, a function of (contexts, actions) that returns what the model was fitted "
+        "on, such as lambda contexts, actions: contexts.assign(action=actions)"
+    )
+    raise TypeError(f"{name} must hold numbers, got {got}{advice if name != 'features' else ''}")
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether a matrix is a SciPy sparse one."""
+    return hasattr(matrix, "tocsr")
+
+
+def _fit_regions(
+    matrix: Any, log_ratio: Floats, is_optimized: Booleans, rng: np.random.Generator
+) -> Callable[[Any, Floats], Integers]:
+    """Find where log ratios, of draws that their classifier had not seen, are off the most.
+
+    A small tree predicts the error of the log odds (one Newton step) from the columns of the matrix
+    and the log ratio. The function that is returned says in which region a draw lies.
+    """
+    from scipy.special import expit
+    from sklearn.tree import DecisionTreeRegressor
+
+    optimized = int(is_optimized.sum())
+    expected = expit(log_ratio + np.log(optimized) - np.log(len(is_optimized) - optimized))
+    variance = np.maximum(expected * (1 - expected), 1e-3)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=MAX_REGIONS,
+        min_samples_leaf=max(MIN_DRAWS_OF_REGION, len(log_ratio) // 20),
+        random_state=int(rng.integers(2**31 - 1)),
+    )
+    error = (is_optimized - expected) / variance
+    tree.fit(_with_column(matrix, log_ratio), error, sample_weight=variance)
+    return lambda columns, scores: np.asarray(tree.apply(_with_column(columns, scores)))
+
+
+def _with_column(matrix: Any, column: Floats) -> Any:
+    if is_sparse(matrix):
+        from scipy.sparse import csr_array, hstack
+
+        return hstack([matrix, csr_array(column[:, None])]).tocsr()
+    return np.hstack([matrix, column[:, None]])
+
+
+def measure(log_ratio: Floats, is_optimized: Booleans, leaf: Integers) -> RatioError:
+    """Compare estimated ratios with held-out draws, in cells of similar ratio and in leaves."""
+    optimized = int(is_optimized.sum())
+    log_prior = float(np.log(optimized) - np.log(len(is_optimized) - optimized))
+    count = int(np.clip(len(log_ratio) // MIN_DRAWS_PER_CELL, 1, MAX_SCORE_CELLS))
+    edges = np.unique(np.quantile(log_ratio, np.linspace(0, 1, count + 1)[1:-1]))
+    number = np.searchsorted(edges, log_ratio)  # equal ratios share a cell
+    groups = [("ratio", number == each) for each in np.unique(number)]
+    groups += [("features", leaf == each) for each in np.unique(leaf)]
+    cells = []
+    for cut_by, inside in groups:
+        hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(groups)
+        low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
+        mean = float(log_ratio[inside].mean())
+        cells.append(RatioCell(cut_by, int(inside.sum()), hits, mean, low, high))
+    ratio = np.exp(log_ratio[~is_optimized])
+    error = float(ratio.std(ddof=1) / np.sqrt(len(ratio)))
+    return RatioError(tuple(cells), float(ratio.mean()), error, RATIO_CONFIDENCE)
+
+
+def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, float]:
+    """The interval of a common factor of all odds, from the number of hits; wrong with `miss`.
+
+    Given their places, draws are of the optimized policy independently of each other, with odds of
+    a factor times those predicted. The number of hits is then more concentrated than a binomial one
+    with the same mean (Hoeffding, 1956), so the ends of the Clopper-Pearson interval of that mean,
+    turned into factors, hold.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit
+    from scipy.stats import beta as beta_distribution
+
+    def factor(mean: float) -> float:
+        def excess(log_factor: float) -> float:
+            return float(expit(log_odds + log_factor).mean()) - mean
+
+        if excess(-MAX_LOG_FACTOR) >= 0:
+            return 0.0
+        if excess(MAX_LOG_FACTOR) <= 0:
+            return np.inf
+        return float(np.exp(brentq(excess, -MAX_LOG_FACTOR, MAX_LOG_FACTOR)))
+
+    draws = len(log_odds)
+    low = beta_distribution.ppf(miss / 2, hits, draws - hits + 1) if hits else 0.0
+    high = beta_distribution.isf(miss / 2, hits + 1, draws - hits) if hits < draws else 1.0
+    return factor(float(low)), factor(float(high))

@@ -1,0 +1,281 @@
+"""Served as calibrated: other policies than those of the log are errors, in memory and loaded."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import tether
+from tether._core.records import decode, encode
+from tether.control.probes import Probes, decode_contexts, encode_contexts
+
+ACTIONS = np.array(["call", "visit", "wait"])
+
+
+def model(seed, frame=False, kind=LogisticRegression):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(300, 3))
+    labels = ACTIONS[np.clip((features[:, 0] + rng.normal(size=300) + 1).astype(int), 0, 2)]
+    if frame:
+        features = pd.DataFrame(features, columns=list("xyz"))
+    return kind().fit(features, labels)
+
+
+def contexts_of(kind, n=400):
+    rng = np.random.default_rng(5)
+    table = rng.normal(size=(n, 3))
+    return pd.DataFrame(table, columns=list("xyz")) if kind == "frame" else table
+
+
+def weights(seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(3, 3))
+    return lambda contexts: np.asarray(contexts) @ matrix
+
+
+def gaussian(shift, scale=1.0):
+    return tether.Gaussian(lambda x: np.asarray(x)[:, 0] + shift, scale)
+
+
+def calibrated(safe, optimized, contexts, tmp_path, loaded):
+    """A calibration of two policies, as it was made or as it was saved and loaded."""
+    rng = np.random.default_rng(0)
+    n = contexts if isinstance(contexts, int) else len(contexts)
+    actions = safe.sample(contexts, rng)
+    losses = (rng.random(n) < 0.1).astype(float)
+    log = tether.make_log(safe, optimized, contexts, actions, losses)
+    assert log.probes is not None
+    proposals = tether.make_proposals(safe, optimized, contexts, 8, rng)
+    found = tether.calibrate(log, proposals, alpha=0.2)
+    if loaded:
+        found.save(tmp_path / "found.json")
+        found = tether.Calibration.load(tmp_path / "found.json")
+    return found
+
+
+def logits(seed, temperature=1.0, actions=ACTIONS):
+    return tether.Categorical.from_logits(weights(seed), actions, temperature=temperature)
+
+
+def classifier(seed, kind=LogisticRegression):
+    return tether.Categorical.from_classifier(model(seed, kind=kind))
+
+
+def table(seed, size=6):
+    rng = np.random.default_rng(seed)
+    return tether.Categorical.from_logits(rng.normal(size=size))
+
+
+def hidden(policy):
+    return tether.FunctionPolicy(policy.sample, policy.log_prob)
+
+
+MISTAKES = {
+    # right safe and optimized policy, contexts, and what is served instead
+    "swapped": (logits(1), logits(2), "array", (logits(2), logits(1)), "exchanged"),
+    "swapped densities": (gaussian(0), gaussian(1), "array", (gaussian(1), gaussian(0)), "exch"),
+    "swapped, no contexts": (table(1), table(2), 400, (table(2), table(1)), "exchanged"),
+    "other weights": (logits(1), logits(2), "array", (logits(1), logits(3)), "optimized"),
+    "other safe": (logits(1), logits(2), "array", (logits(4), logits(2)), "safe"),
+    "temperature": (logits(1), logits(2), "array", (logits(1), logits(2, 0.8)), "optimized"),
+    "order": (logits(1), logits(2), "array", (logits(1), logits(2, actions=ACTIONS[::-1])), "acti"),
+    "other order": (
+        logits(1), logits(2), "array",
+        (logits(1, actions=ACTIONS[::-1]), logits(2, actions=ACTIONS[::-1])), "action",
+    ),
+    "other names": (
+        logits(1), logits(2), "array",
+        (logits(1, actions=[0, 1, 2]), logits(2, actions=[0, 1, 2])), "action",
+    ),
+    "retrained": (classifier(1), classifier(2), "array", (classifier(1), classifier(3)), "optim"),
+    "retrained forest": (
+        classifier(1), classifier(2, RandomForestClassifier), "array",
+        (classifier(1), classifier(3, RandomForestClassifier)), "optimized",
+    ),
+    "behind a function": (
+        hidden(logits(1)), hidden(logits(2)), "array", (hidden(logits(1)), hidden(logits(3))), "op",
+    ),
+    "shift": (gaussian(0), gaussian(1), "frame", (gaussian(0), gaussian(1.2)), "optimized"),
+    "scale": (gaussian(0), gaussian(1), "frame", (gaussian(0, 1.1), gaussian(1)), "safe"),
+    "pool": (tether.Pool.uniform(50), tether.Pool(np.arange(50) / 20), 400,
+             (tether.Pool.uniform(50), tether.Pool(np.arange(50)[::-1] / 20)), "optimized"),
+    "other features": (classifier(1), classifier(2), "array",
+                       (classifier(1), tether.Categorical.from_logits(lambda x: x["a"], ACTIONS)),
+                       "optimized"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_policies_that_were_not_calibrated_are_refused(mistake, loaded, tmp_path):
+    safe, optimized, contexts, served, named = MISTAKES[mistake]
+    contexts = contexts if isinstance(contexts, int) else contexts_of(contexts)
+    found = calibrated(safe, optimized, contexts, tmp_path, loaded)
+    assert len(found.probes) >= 6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tether.PromiseWarning)
+        tether.Tethered(safe, optimized, found)  # the right ones
+        with pytest.raises(ValueError, match=named):
+            tether.Tethered(*served, found)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_no_false_alarm_from_rounding_batches_and_other_clothes(loaded, tmp_path):
+    safe, optimized = logits(1), logits(2)
+
+    def rounded(policy):
+        def log_probabilities(contexts):
+            noise = 1 + 1e-3 * np.random.default_rng(len(contexts)).normal(size=(len(contexts), 3))
+            rough = policy.log_prob_all(contexts).astype(np.float32) * noise
+            return rough - np.log(np.exp(rough).sum(axis=1, keepdims=True))
+
+        return tether.Categorical(log_probabilities, ACTIONS)
+
+    found = calibrated(rounded(safe), rounded(optimized), contexts_of("array"), tmp_path, loaded)
+    tether.Tethered(rounded(safe), rounded(optimized), found)
+    tether.Tethered(hidden(safe), hidden(optimized), found)
+    same = tether.Mixture([optimized, optimized], [1, 2])
+    tether.Tethered(safe, same, found)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({}, None),
+        ({"temperature": 0.7}, "optimized"),
+        ({"score": lambda contexts, candidates: 3 * candidates}, "optimized"),
+        ({"size": 5}, "size"),
+        ({"safe": tether.Gaussian(0.3)}, "candidates"),
+    ],
+)
+def test_shortlists(change, named, loaded, tmp_path):
+    def shortlist(safe=None, score=None, **options):
+        safe = tether.Gaussian(0.0) if safe is None else safe
+        score = (lambda contexts, candidates: candidates) if score is None else score
+        return tether.Shortlist(safe, score, **{"size": 4, **options})
+
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=300)
+    actions = tether.Gaussian(0.0).sample(contexts, rng)
+    log = shortlist().make_log(contexts, actions, actions > 1.5, rng)
+    found = tether.calibrate(log, alpha=0.15)
+    if loaded:
+        found.save(tmp_path / "found.json")
+        found = tether.Calibration.load(tmp_path / "found.json")
+    if named is None:
+        assert shortlist(**change).tethered(found).sample(contexts, rng).shape == (300,)
+        return
+    with pytest.raises(ValueError, match=named):
+        shortlist(**change).tethered(found)
+
+
+def test_a_calibration_of_plain_policies_is_not_one_of_shortlists(tmp_path):
+    found = calibrated(logits(1), logits(2), contexts_of("array"), tmp_path, loaded=False)
+    with pytest.raises(ValueError, match="not calibrated on shortlists"):
+        tether.Shortlist(tether.Gaussian(0.0), lambda x, c: c, size=3).tethered(found)
+
+
+def test_contexts_that_cannot_be_kept_leave_fingerprints(tmp_path):
+    """Complex numbers, and pictures of a million pixels, are not kept: digests decide."""
+    for contexts in (np.arange(400) + 1j, np.zeros((400, 20, 1000))):
+        safe, optimized = table(1), table(2)
+        found = calibrated(safe, optimized, contexts, tmp_path, loaded=False)
+        assert found.probes.missing is not None
+        tether.Tethered(safe, table(2), found)
+        with pytest.raises(ValueError, match="fingerprint"):
+            tether.Tethered(safe, table(3), found)
+        with pytest.warns(tether.AssumptionWarning, match="cannot be checked"):
+            tether.Tethered(safe, hidden(optimized), found)
+
+
+def test_an_unavailable_policy_is_recognized_by_its_fingerprint_or_told(tmp_path):
+    class Served:
+        actions = np.arange(6)
+
+        def __init__(self, name):
+            self.fingerprint, self.down = name, False
+
+        def log_prob_all(self, contexts):
+            if self.down:
+                raise ConnectionError("no route")
+            return table(2).log_prob_all(contexts)
+
+        def sample(self, contexts, rng):
+            return table(2).sample(contexts, rng)
+
+        def log_prob(self, contexts, actions):
+            return table(2).log_prob(contexts, actions)
+
+    right, other = Served("v1"), Served("v2")
+    found = calibrated(table(1), right, 400, tmp_path, loaded=False)
+    tether.Tethered(table(1), other, found)  # another name, the same scores
+    right.down = other.down = True
+    tether.Tethered(table(1), right, found)
+    with pytest.raises(ValueError, match="fingerprint was v1, and is v2"):
+        tether.Tethered(table(1), other, found)
+    other.fingerprint = None
+    with pytest.warns(tether.AssumptionWarning, match="no route"):
+        tether.Tethered(table(1), other, found)
+
+
+values = st.one_of(
+    st.floats(), st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none()
+)
+nested = st.lists(st.dictionaries(st.text(max_size=3), values, max_size=2), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.one_of(st.lists(values, min_size=1), nested))
+def test_contexts_of_plain_values_are_kept_exactly(listed):
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    again = decode_contexts(json.loads(json.dumps(encode_contexts(array))))
+    assert repr(again.tolist()) == repr(array.tolist())
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        np.array([[0.1, np.nan], [np.inf, -0.0]], dtype=np.float32),
+        np.array(["a", "bcd"]),
+        np.array(["2024-01-01", "NaT"], dtype="datetime64[s]"),
+        pd.Series([1.5, np.nan], name="dose"),
+        pd.DataFrame({
+            "n": [1, 2], "x": [0.5, np.nan], "t": pd.to_datetime(["2024-01-01", "2025-02-02"]),
+            "c": pd.Categorical(["u", "v"], categories=["v", "w", "u"], ordered=True),
+            "s": ["one", None], "i": pd.array([1, 2], dtype="Int64"), "b": [True, False],
+        }),
+        sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]),
+    ],
+)  # fmt: skip
+def test_contexts_of_every_kind_are_kept_exactly(contexts):
+    again = decode_contexts(json.loads(json.dumps(encode_contexts(contexts))))
+    if isinstance(contexts, pd.DataFrame):
+        pd.testing.assert_frame_equal(again, contexts)
+    elif isinstance(contexts, pd.Series):
+        pd.testing.assert_series_equal(again, contexts)
+    elif sparse.issparse(contexts):
+        assert type(again) is type(contexts)
+        assert (again != contexts).nnz == 0
+    else:
+        assert again.dtype == contexts.dtype
+        np.testing.assert_array_equal(again, contexts)
+
+
+def test_probes_are_saved_by_their_type_hints():
+    probes = tether.make_log(table(1), table(2), None, [0, 1, 2, 3, 4, 5] * 9, [0.0] * 54).probes
+    again = decode(Probes, json.loads(json.dumps(encode(probes))))
+    assert again.fingerprints == probes.fingerprints
+    np.testing.assert_array_equal(again.log_optimized, probes.log_optimized)
+    np.testing.assert_array_equal(again.place, probes.place)
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"]})
+    assert decode_contexts(encode_contexts(frame)).equals(frame)
