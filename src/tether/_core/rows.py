@@ -28,6 +28,8 @@ BLOCKS_PER_THREAD = 4
 THREADS_VARIABLE = "TETHER_THREADS"
 """The environment variable with the most threads to use; two without it."""
 
+ODD = np.uint64(0x9E3779B97F4A7C15)
+
 COMBINE: dict[str, Callable[..., Any]] = {
     "sum": np.add,
     "max": np.maximum,
@@ -113,6 +115,17 @@ def side_by_side(task: Callable[[A], T], items: Iterable[A], threads: int) -> It
         finally:
             for each in waiting:
                 each.cancel()
+
+
+def hash_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
+    """A number for each row that all its values determine; columns of numbers or of tables."""
+    total: Any = np.uint64(0)
+    for column in columns:
+        values = np.ascontiguousarray(column, dtype=np.float64) + 0.0  # −0 and 0 are the same
+        bits = values.view(np.uint64).reshape(len(values), -1)
+        mixed = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + ODD)
+        total = (total ^ mixed ^ (mixed >> np.uint64(29))) * ODD
+    return np.asarray(total ^ (total >> np.uint64(32)))
 
 
 def cut(columns: Block, size: int) -> Iterator[Block]:

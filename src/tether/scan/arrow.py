@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from tether._core import progress
-from tether._core.rows import BLOCK, Block, Rows, cut, side_by_side, thread_limit
+from tether._core.rows import BLOCK, Block, Rows, cut, hash_rows, side_by_side, thread_limit
 
 T = TypeVar("T")
 Columns = Mapping[str, str | Sequence[str]]
@@ -25,7 +25,6 @@ Placed = tuple[str, int, pa.RecordBatch]
 LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list)
 STRINGS = (types.is_string, types.is_large_string, types.is_string_view)
 NUMBERS = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Reading(NamedTuple):
@@ -160,13 +159,8 @@ class ArrowRows(Rows):
 
 def fingerprint(block: Block) -> int:
     """A sum over rows of a number that all values of a row determine: their order is no matter."""
-    total: Any = np.uint64(0)
-    for column in block.values():
-        if column.dtype == np.float64:
-            bits = np.ascontiguousarray(column).view(np.uint64).reshape(len(column), -1)
-            mixed = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + ODD)
-            total = (total ^ mixed ^ (mixed >> np.uint64(29))) * ODD
-    return int(np.sum(total, dtype=np.uint64))
+    numbers = [column for column in block.values() if column.dtype.kind in "fb"]
+    return int(np.sum(hash_rows(numbers), dtype=np.uint64))
 
 
 def kind_of(arrow_type: pa.DataType) -> str:

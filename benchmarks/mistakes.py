@@ -1,0 +1,230 @@
+"""The scoreboard of mistakes: which of them the checks of a log notice, and what they suspect.
+
+One row is a world and a number of rows, one column a mistake; a cell is the share of logs about
+which something is said. The first column has no mistake: it is the share of false alarms.
+
+    python -m benchmarks.mistakes              # the whole table
+    python -m benchmarks.mistakes --runs 20 --rows 200
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+
+from tether._core.rows import Rows
+from tether.control.checks import check_rows
+
+Columns = dict[str, np.ndarray]
+World = Callable[[np.random.Generator, int], Columns]
+LIMIT, PEAKED_LIMIT = 0.02, 0.1
+"""The most false alarms, as a share of logs: few rows of peaked policies do lack what they do."""
+
+
+def gaussian(
+    rng: np.random.Generator, rows: int, shift: float = 1.0, scale: float = 0.8
+) -> Columns:
+    """Actions on a line, without contexts."""
+    a = rng.normal(size=rows)
+    optimized = -(((a - shift) / scale) ** 2) / 2 - np.log(scale)
+    return {"loss/loss": (a > 1.5) * 1.0, "log_safe": -(a**2) / 2, "log_optimized": optimized}
+
+
+def far(rng: np.random.Generator, rows: int) -> Columns:
+    """The same, with policies two standard deviations apart: ratios have heavy tails."""
+    return gaussian(rng, rows, 2.0, 1.0)
+
+
+def classes(rng: np.random.Generator, rows: int, actions: int = 5) -> Columns:
+    """Eight contexts that come back, five actions, no tables."""
+    known = np.random.default_rng(1)
+    safe, optimized = (known.dirichlet(np.full(actions, 2.0), 8) for _ in range(2))
+    context = rng.integers(0, 8, rows)
+    found = listed(rng, safe[context], optimized[context])
+    columns = {name: column for name, column in found.items() if not name.endswith("_all")}
+    return {**columns, "context": context * 1.0}
+
+
+def listed(rng: np.random.Generator, safe: np.ndarray, optimized: np.ndarray) -> Columns:
+    """Rows with tables of all actions; the first action harms most."""
+    rows = np.arange(len(safe))
+    action = (safe.cumsum(axis=1) < rng.random((len(safe), 1))).sum(axis=1)
+    action = np.minimum(action, safe.shape[1] - 1)
+    columns = {"loss/loss": (rng.random(len(safe)) < 0.05 + 0.15 * (action == 0)) * 1.0}
+    for name, table in (("log_safe", safe), ("log_optimized", optimized)):
+        columns |= {name: np.log(table[rows, action]), f"{name}_all": np.log(table)}
+    return columns
+
+
+def features(rng: np.random.Generator, rows: int, actions: int = 5, sharp: float = 1.0) -> Columns:
+    """Contexts with features, softmax policies, tables."""
+    known = np.random.default_rng(2)
+    x = rng.normal(size=(rows, 4))
+    safe, optimized = (softmax(sharp * x @ known.normal(size=(4, actions))) for _ in range(2))
+    return listed(rng, safe, optimized)
+
+
+def two(rng: np.random.Generator, rows: int) -> Columns:
+    """Two actions."""
+    return features(rng, rows, 2)
+
+
+def peaked(rng: np.random.Generator, rows: int) -> Columns:
+    """Classifiers that are nearly sure, with a small share of exploration."""
+    known = np.random.default_rng(3)
+    x = rng.normal(size=(rows, 4))
+    tables = (0.95 * softmax(3 * x @ known.normal(size=(4, 5))) + 0.01 for _ in range(2))
+    return listed(rng, *tables)
+
+
+def twice(rng: np.random.Generator, rows: int) -> Columns:
+    """Every context is there twice, by design, and answered anew."""
+    known = np.random.default_rng(2)
+    x = np.repeat(rng.normal(size=(rows // 2, 4)), 2, axis=0)
+    found = listed(rng, *(softmax(x @ known.normal(size=(4, 5))) for _ in range(2)))
+    return {**found, "context": np.repeat(np.arange(rows // 2), 2) * 1.0}
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def chosen(columns: Columns, which: np.ndarray) -> Columns:
+    return {name: column[which] for name, column in columns.items()}
+
+
+def swapped(rng: np.random.Generator, c: Columns) -> Columns:
+    names = {"log_safe": "log_optimized", "log_optimized": "log_safe"}
+    names |= {f"{a}_all": f"{b}_all" for a, b in list(names.items())}
+    return {name: c[names.get(name, name)] for name in c}
+
+
+def per_score(change: Callable[[np.ndarray], np.ndarray], *names: str) -> Callable[..., Columns]:
+    def mistake(rng: np.random.Generator, c: Columns) -> Columns:
+        if "log_safe_all" in c:  # tables that are no distributions are refused when a log is made
+            raise NotImplementedError
+        return {name: change(column) if name in names else column for name, column in c.items()}
+
+    return mistake
+
+
+def shuffled(rng: np.random.Generator, c: Columns) -> Columns:
+    """Scores of the safe policy from other rows."""
+    if "log_safe_all" in c:
+        raise NotImplementedError
+    return {**c, "log_safe": rng.permutation(c["log_safe"])}
+
+
+def shuffled_actions(rng: np.random.Generator, c: Columns) -> Columns:
+    """Actions of other rows, scored under the right policies."""
+    if "log_safe_all" not in c:
+        raise NotImplementedError
+    rows = np.arange(len(c["log_safe"]))
+    action = rng.permutation(np.abs(c["log_safe_all"] - c["log_safe"][:, None]).argmin(axis=1))
+    moved = {name: c[f"{name}_all"][rows, action] for name in ("log_safe", "log_optimized")}
+    return {**c, **moved}
+
+
+def as_logits(rng: np.random.Generator, c: Columns) -> Columns:
+    """Probabilities of the optimized policy taken for logits."""
+    if "log_safe_all" not in c:
+        raise NotImplementedError
+    rows = np.arange(len(c["log_safe"]))
+    action = np.abs(c["log_safe_all"] - c["log_safe"][:, None]).argmin(axis=1)
+    table = np.log(softmax(np.exp(c["log_optimized_all"])))
+    return {**c, "log_optimized_all": table, "log_optimized": table[rows, action]}
+
+
+def repeated(rng: np.random.Generator, c: Columns) -> Columns:
+    rows = len(c["log_safe"])
+    return chosen(c, np.concatenate((np.arange(rows), np.arange(rows // 4))))
+
+
+def filtered(rng: np.random.Generator, c: Columns) -> Columns:
+    """A fifth of the rows is left out, those that the optimized policy prefers most."""
+    ratio = c["log_optimized"] - c["log_safe"]
+    return chosen(c, np.flatnonzero(ratio < np.quantile(ratio, 0.8)))
+
+
+def no_action(rng: np.random.Generator, c: Columns) -> Columns:
+    """The rows of one action are left out."""
+    if "log_safe_all" not in c:
+        raise NotImplementedError
+    first = np.abs(c["log_safe_all"][:, 0] - c["log_safe"]) < 1e-9
+    return chosen(c, np.flatnonzero(~first))
+
+
+def trained(rng: np.random.Generator, c: Columns) -> Columns:
+    """The optimized policy avoids the actions that were harmful in this very log."""
+    if "log_safe_all" not in c:
+        raise NotImplementedError
+    rows = np.arange(len(c["log_safe"]))
+    action = np.abs(c["log_safe_all"] - c["log_safe"][:, None]).argmin(axis=1)
+    table = c["log_optimized_all"].copy()
+    table[rows, action] -= 5 * c["loss/loss"]
+    table -= np.log(np.exp(table).sum(axis=1, keepdims=True))
+    return {**c, "log_optimized_all": table, "log_optimized": table[rows, action]}
+
+
+SCORES = ("log_safe", "log_optimized")
+WORLDS: dict[str, World] = {
+    each.__name__: each for each in (gaussian, far, classes, features, two, peaked, twice)
+}
+MISTAKES: dict[str, Callable[[np.random.Generator, Columns], Columns]] = {
+    "none": lambda rng, c: c,
+    "swapped": swapped,
+    "sign": per_score(np.negative, *SCORES),
+    "probabilities": per_score(np.exp, *SCORES),
+    "base 10": per_score(lambda x: x / np.log(10), *SCORES),
+    "temperature": per_score(lambda x: 1.3 * x, "log_safe"),
+    "shuffled scores": shuffled,
+    "shuffled actions": shuffled_actions,
+    "copied column": lambda rng, c: {**c, "log_optimized": c["log_safe"]},
+    "repeated rows": repeated,
+    "filtered rows": filtered,
+    "an action left out": no_action,
+    "trained on it": trained,
+    "logits": as_logits,
+}
+
+
+def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 0) -> float:
+    """The share of logs about which something is said; NaN where the mistake cannot be made."""
+    noticed = 0
+    for run in range(runs):
+        rng = np.random.default_rng((seed, run))
+        try:
+            columns = MISTAKES[mistake](rng, world(rng, rows))
+        except NotImplementedError:
+            return np.nan
+        context = columns.pop("context", None)
+        labels = None if context is None else context.astype(int)
+        noticed += bool(check_rows(Rows(columns), contextual=labels is not None, context=labels))
+    return noticed / runs
+
+
+def main() -> bool:
+    """Print the table; whether no world has too many false alarms."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", nargs="*", type=int, default=[50, 200, 2000, 20000])
+    parser.add_argument("--runs", type=int, default=100)
+    given = parser.parse_args()
+    print("world, rows".ljust(18), *(name[:12].rjust(13) for name in MISTAKES), sep="")
+    right = True
+    for name, world in WORLDS.items():
+        for rows in given.rows:
+            runs = max(given.runs * 200 // max(rows, 200), 10)
+            cells = [share_noticed(world, mistake, rows, runs) for mistake in MISTAKES]
+            right &= cells[0] <= (PEAKED_LIMIT if world is peaked else LIMIT)
+            shown = ("-" if np.isnan(cell) else f"{cell:.2f}" for cell in cells)
+            print(
+                f"{name} {rows}".ljust(18), *(cell.rjust(13) for cell in shown), sep="", flush=True
+            )
+    return right
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if main() else 1)

@@ -1,0 +1,369 @@
+"""What looks wrong about a log: mistakes that new users make, as far as sums over rows tell.
+
+The guarantee rests on what the user states. But the stated probabilities can be compared with the
+actions that were taken, and some mistakes show: `benchmarks.mistakes` measures which of them, in
+which worlds and with how many rows, and how often a right log is suspected.
+
+**Bets.** If actions were taken with the stated probabilities p, then r = q(action)/p(action) has an
+expectation of at most 1 for every other policy q, whichever contexts came. So for every stake s
+below 1 the product over rows of 1 + s·(r/c − 1) has an expectation of at most 1, with any c of at
+least 1 as room for rounding; an average over stakes exceeds 1/f with probability at most f, for any
+number of rows and however large single r are. Since log(1 + x) ≤ x, the sum of r settles most logs,
+and products are computed only where it does not. q is the optimized policy, and with tables of all
+actions also the policy proportional to √p, which notices actions shuffled among contexts.
+
+**Copies.** Rows that are drawn independently can be equal, but with N_c values that occur c times
+
+    E[N_(c+1)] ≥ c / (c + 1) · E[N_c]² / E[N_(c−1)]
+
+whatever the distribution (Cauchy and Schwarz). A table that was joined to itself has values that
+occur twice and hardly any that occur three times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core.rows import Block, Rows, hash_rows
+from tether._core.types import Floats, Integers
+
+FALSE_ALARM = 1e-6
+"""The probability with which a bet refutes a log that is what it states."""
+ROOM = 1.01
+"""The factor by which rounding may move a mean."""
+STAKES = 0.5 ** np.arange(1, 17)
+LARGEST_LOG = 300.0
+"""Larger log ratios count as this one, whose exponential has a finite square."""
+SAME = 1e-9
+"""Scores that differ by less than this are the same."""
+ERRORS = 6.0
+"""How many standard errors a mean may be off, where no bet decides."""
+MISSING = 0.05
+"""How much of what the optimized policy does may be missing without a word."""
+MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100
+"""Fewer rows say nothing about the range of scores, and about what is missing."""
+DROP = 12.0
+"""A loss that falls by such a factor on the log asks whether the log was used for training."""
+MIN_LOSSES = 5.0
+"""How many losing rows must be expected of the optimized policy for that to be no chance."""
+SAMPLED = 1 << 17
+"""About how many rows are compared with each other, where there are more."""
+COPIES = 0.02
+"""The share of rows that may be copies without a word, where no two rows should be equal."""
+MAX_COPIES = 8
+"""Up to how many copies of a row are looked for."""
+CHANCE = 3.0
+"""How many standard errors counts of copies may be off."""
+OTHERS = 0.05
+"""Contexts that come back by design do so with another row in at least this share of cases."""
+
+REFUTED = "a calibration on this log does not hold"
+"""How a finding begins that refutes what the log states: nothing useful is promised then."""
+
+HOW = {
+    **dict.fromkeys(("rows", "ratio", "losses", "tables", "actions"), "sum"),
+    **dict.fromkeys(("ends", "most_loss", "largest", "logits"), "max"),
+    "hashes": "concat",
+}
+
+
+def is_refuted(warnings: Iterable[str]) -> bool:
+    """Whether one of the warnings refutes the probabilities that a log states."""
+    return any(each.startswith(REFUTED) for each in warnings)
+
+
+def check_rows(
+    rows: Rows,
+    draws: Rows | None = None,
+    *,
+    contextual: bool = False,
+    context: NDArray[Any] | None = None,
+    ratio_error: float = 1.0,
+) -> tuple[str, ...]:
+    """Say in words what looks wrong about the rows of a log, and about fresh draws.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows of the log.
+    draws : Rows, optional
+        The proposals.
+    contextual : bool, default False
+        Whether there are contexts, which may come back.
+    context : ndarray, optional
+        The context of each row, where it is in memory.
+    ratio_error : float, default 1.0
+        A factor by which ratios of probabilities may be wrong.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each thing; a finding that refutes the log begins with `REFUTED`.
+    """
+    if context is not None:
+        codes = (
+            context if context.dtype.kind in "iub" else np.unique(context, return_inverse=True)[1]
+        )
+        rows = Rows({**rows.columns, "context": codes.astype(np.float64)})
+    found = rows.reduce(partial(_sums, SAMPLED / len(rows)), HOW)
+    findings = list(_scores(found))
+    if not findings:
+        findings += _ratios(rows, found, ROOM * ratio_error)
+        if "actions" in found:
+            findings += _tables(rows, found, ROOM * ratio_error)
+        findings += _losses(rows, found)
+    known = not contextual or "log_safe_all" in rows.names or context is not None
+    findings += _copies(found, known)
+    if draws is not None and len(draws) == len(rows) and _fingerprint(draws) == _fingerprint(rows):
+        findings.append(
+            "the proposals are the rows of the log: they must be fresh draws, of the optimized "
+            "policy or of both"
+        )
+    return tuple(findings)
+
+
+# ---- one pass ----------------------------------------------------------------------------------
+
+
+def _sums(share: float, block: Block) -> dict[str, Any]:
+    safe, optimized, acting = block["log_safe"], block["log_optimized"], _acting(block)
+    ratio, base = _over(optimized, acting), _over(safe, acting)
+    gap = np.abs(optimized - safe).max()
+    losses = np.array([block[name] for name in block if name.startswith("loss/")])
+    found: dict[str, Any] = {
+        "rows": len(safe),
+        "ratio": np.array([ratio.sum(), ratio @ ratio, base.sum()]),
+        "ends": np.array([safe.max(), -safe.min(), optimized.max(), -optimized.min(), gap]),
+        "losses": np.array([losses @ ratio, losses @ base]),
+        "most_loss": losses.max(axis=1),
+        "largest": ratio.max(),
+        "hashes": _hashes(block, share),
+    }
+    if (table := _acting_table(block)) is not None:
+        possible = np.exp(block["log_optimized_all"]).sum(where=table > -np.inf)
+        found["actions"] = np.array([np.exp(table).sum(axis=0), _taken(block).sum(axis=0)])
+        found["tables"] = np.array([possible, _flat_ratio(block).sum()])
+        found["logits"] = np.array([_as_logits(block[f"log_{p}_all"]) for p in POLICIES])
+    return found
+
+
+POLICIES = ("safe", "optimized")
+
+
+def _acting(block: Block) -> Floats:
+    """The log-probability with which the action was taken; of the mixture, where that is all."""
+    return block.get("log_logged", block.get("log_mix", block["log_safe"]))
+
+
+def _over(log_probability: Floats, acting: Floats) -> Floats:
+    return np.exp(np.minimum(log_probability - acting, LARGEST_LOG))
+
+
+def _acting_table(block: Block) -> Floats | None:
+    """The same of all actions; None where who acted is not known."""
+    mixed = "log_logged" in block or "log_mix" in block
+    return block.get("log_logged_all" if mixed else "log_safe_all")
+
+
+def _taken(block: Block) -> NDArray[np.bool_]:
+    """Which action of the tables each row took; several where scores are equal."""
+    found = np.ones(block["log_safe_all"].shape, dtype=np.bool_)
+    for name in ("log_safe", "log_optimized"):
+        found &= np.isclose(block[f"{name}_all"], block[name][:, None], rtol=1e-4, atol=1e-4)
+    return found
+
+
+def _flat_ratio(block: Block) -> Floats:
+    """The policy proportional to √p over p at the action taken; its expectation is 1."""
+    table: Any = _acting_table(block)
+    return np.asarray(np.exp(-_acting(block) / 2) / np.exp(table / 2).sum(axis=1))
+
+
+def _as_logits(table: Floats) -> Floats:
+    """The ends of what rows would be the softmax of, if it sums to 1 in every row.
+
+    Minus the smallest value, the largest, and minus the smallest of the largest values of rows.
+    """
+    finite = np.maximum(table, -LARGEST_LOG)
+    implied = finite - finite.mean(axis=1, keepdims=True) + 1 / table.shape[1]
+    most = implied.max(axis=1)
+    return np.array([-implied.min(), most.max(), -most.min()])
+
+
+def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
+    """Hashes of rows, of their scores and of their contexts; a share, chosen by context.
+
+    Without contexts the scores stand for them; equal tables are the same context.
+    """
+    scores = ("log_safe", "log_optimized")
+    keys = [name for name in ("context", "log_safe_all") if name in block][:1] or scores
+    key = hash_rows(block[name] for name in keys)
+    chosen = key < np.uint64(share * 2.0**64) if share < 1 else slice(None)
+    every = (name for name, column in block.items() if column.dtype.kind in "fb")
+    hashed = (hash_rows(block[name][chosen] for name in names) for names in (every, scores))
+    return np.array([*hashed, key[chosen]])
+
+
+# ---- what it tells -----------------------------------------------------------------------------
+
+
+def _scores(found: dict[str, Any]) -> Iterator[str]:
+    """Columns that cannot be log-probabilities of two policies."""
+    for name, (high, low) in zip(
+        ("log_safe", "log_optimized"), found["ends"][:4].reshape(2, 2), strict=True
+    ):
+        if found["rows"] >= MIN_ROWS and 0 <= -low < high <= 1:
+            yield (
+                f"all values of {name} lie between 0 and 1, as probabilities do: check that it "
+                f"holds log-probabilities"
+            )
+    if found["ends"][4] < SAME and found["rows"] > 1:
+        yield (
+            "log_safe and log_optimized are equal in every row of the log: unless the two policies "
+            "are the same, one column is a copy of the other, and beta means nothing"
+        )
+
+
+def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
+    """The mean of optimized over acting probability, which should be 1."""
+    count, (total, squares, _) = found["rows"], found["ratio"]
+    mean = total / count
+    error = float(np.sqrt(max(squares / count - mean**2, 0.0) / count))
+    possible = found["tables"][0] / count if "tables" in found else 1.0
+    # Of a mixture without who acted, single rows may have larger expectations: no bet is fair.
+    mixed = "log_mix" in rows.names and "log_logged" not in rows.names
+    high = mean > room + ERRORS * error if mixed else _exceeds(rows, total, room, _optimized_ratio)
+    stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
+    if high:
+        yield (
+            f"{'' if mixed else REFUTED + ': '}{stated} ± {error:.2g} and should be at most 1. The log was not scored "
+            f"under the policy that took the actions, actions and probabilities are from different "
+            f"rows, columns are exchanged (log_safe, log_optimized, propensities), or their signs"
+        )
+        return
+    # One more row of twice the largest ratio: the largest ones are rare, and may be unseen.
+    extra = 2 * found["largest"]
+    mean, square = (total + extra) / (count + 1), (squares + extra**2) / (count + 1)
+    error = float(np.sqrt(max(square - mean**2, 0.0) / (count + 1)))
+    if count >= MIN_ROWS_OF_MEAN and mean < possible - MISSING - ERRORS * error:
+        yield (
+            f"{stated} ± {error:.2g} instead of {possible:.3g}: the log lacks what the optimized "
+            f"policy does, or its scores are not those of the actions taken"
+        )
+
+
+def _optimized_ratio(block: Block) -> Floats:
+    return _over(block["log_optimized"], _acting(block))
+
+
+def _exceeds(rows: Rows, total: float, room: float, ratio: Callable[[Block], Floats]) -> bool:
+    """Whether bets that the mean of ratios is above `room` have won more than chance allows."""
+    if STAKES[0] * (total / room - len(rows)) <= -np.log(FALSE_ALARM):
+        return False
+
+    def kernel(block: Block) -> dict[str, Any]:
+        return {"logs": np.log1p(np.outer(STAKES, ratio(block) / room - 1)).sum(axis=1)}
+
+    capitals = rows.reduce(kernel, {"logs": "sum"})["logs"]
+    return bool(np.logaddexp.reduce(capitals) - np.log(len(STAKES)) > -np.log(FALSE_ALARM))
+
+
+def _tables(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
+    """Actions that the tables do not explain, and tables that are hardly those of a policy."""
+    expected, taken = found["actions"]
+    rare = room * taken < expected - np.sqrt(2 * expected * np.log(len(expected) / FALSE_ALARM))
+    if rare.any():
+        listed = [f"{k} ({taken[k]:,.0f} rows of {expected[k]:,.0f})" for k in np.flatnonzero(rare)]
+        yield (
+            f"{REFUTED}: actions of the tables were taken far less often than their probabilities "
+            f"say: {', '.join(listed[:3])}{' and others' if len(listed) > 3 else ''}. Rows are "
+            f"missing, or the tables are not those of the policy that acted"
+        )
+    elif _exceeds(rows, found["tables"][1], room, _flat_ratio):
+        yield (
+            f"{REFUTED}: improbable actions were taken far more often than their probabilities "
+            f"say. Actions and contexts are from different rows, or the tables are not those of "
+            f"the policy that acted"
+        )
+    for policy, (low, high, least) in zip(POLICIES, found["logits"], strict=True):
+        if (
+            found["rows"] >= MIN_ROWS
+            and low < 1e-6
+            and 0.9 < high < 1 + 1e-6
+            and high + least > 0.01
+        ):
+            yield (
+                f"the {policy} policy's probabilities are in every row the softmax of numbers "
+                f"between 0 and 1 that sum to 1: were probabilities passed where logits are "
+                f"expected? Then the policy is far flatter than the model"
+            )
+
+
+def _losses(rows: Rows, found: dict[str, Any]) -> Iterator[str]:
+    """Losses that fall so much that one must ask whether the policy was trained on them."""
+    names = [name.removeprefix("loss/") for name in rows.names if name.startswith("loss/")]
+    total, squares, base = found["ratio"]
+    if not total > 0:
+        return
+    effective = total**2 / squares
+    for name, (better, usual), most in zip(
+        names, found["losses"].T, found["most_loss"], strict=True
+    ):
+        mean, usual_mean = better / total, usual / base
+        if mean * DROP < usual_mean and effective * usual_mean >= MIN_LOSSES * most:
+            named = "" if name == "loss" else f" {name!r}"
+            yield (
+                f"on this log the loss{named} falls from {usual_mean:.3g} to {mean:.2g} under the "
+                f"optimized policy: was it trained on these rows? A log that was used for training "
+                f"cannot show what the policy will do: calibrate on other rows"
+            )
+
+
+def _copies(found: dict[str, Any], known: bool) -> Iterator[str]:
+    """Rows that are in the log more than once; `known` says whether contexts are."""
+    whole, scores, key = found["hashes"]
+    if not whole.size:
+        return
+    times = np.unique(whole, return_counts=True)[1]
+    distinct, contexts = len(np.unique(scores)), len(np.unique(key))
+    copies, returned = len(whole) - len(times), len(key) - contexts
+    unusual = known and distinct > len(whole) / 2 and copies > COPIES * len(whole)
+    by_design = returned - copies > OTHERS * returned
+    if by_design or not (unusual or _implausible(times)):
+        return
+    share = times[times > 1].sum() / len(whole)
+    about = "" if len(whole) == found["rows"] else "about "
+    yield (
+        f"{about}{share * found['rows']:,.0f} of {found['rows']:,} rows are in the log more than "
+        f"once, with the same values, far more than by chance: are rows repeated, or do files "
+        f"overlap? A promise takes every row for a new observation: remove the copies"
+    )
+
+
+def _implausible(times: Integers) -> bool:
+    """Whether values that occur so often cannot be those of independent rows."""
+    from scipy.special import pdtr
+
+    values = np.bincount(np.minimum(times, MAX_COPIES + 1), minlength=MAX_COPIES + 2)
+    for copies in range(2, MAX_COPIES):
+        fewer, here, more = values[copies - 1 : copies + 2].tolist()
+        at_least = max(here - CHANCE * here**0.5, 0)
+        at_most = fewer + CHANCE * (fewer**0.5 + CHANCE)
+        if pdtr(more, copies / (copies + 1) * at_least**2 / at_most) < FALSE_ALARM:
+            return True
+    return False
+
+
+def _fingerprint(rows: Rows) -> int:
+    """A number that the scores of all rows determine, in whatever order."""
+
+    def kernel(block: Block) -> dict[str, Any]:
+        hashed = hash_rows((block["log_safe"], block["log_optimized"]))
+        return {"sum": np.sum(hashed, dtype=np.uint64, keepdims=True)}
+
+    return int(rows.reduce(kernel, {"sum": "sum"})["sum"][0])
