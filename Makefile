@@ -56,6 +56,7 @@ soak: $(VENV)/test
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
+	$(ALONE) $(BIN)/python -m benchmarks.mistakes
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000

@@ -15,7 +15,8 @@ from tether._core.safe_excess import SafeMean
 from tether._core.ties import limit_if_tied
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
-from tether.control.calibration import Calibration, LossResult, not_covered, why_not_useful
+from tether.control.calibration import Calibration, LossResult, why_not_useful
+from tether.control.checks import check_rows, is_refuted
 from tether.control.engine import Constraint, Problem, Search, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.log import Log
@@ -148,6 +149,14 @@ def calibrate(
         found = by_promise(problem, log, safe_risk, spread=spread, seed=seed)
     else:
         found = _by_alpha(problem, log)
+    doubts = check_rows(
+        log.rows,
+        None if proposals is None else proposals.rows,
+        contextual=log.contextual,
+        context=log.context,
+        ratio_error=constraints[0].ratio_error,
+    )
+    found = replace(found, warnings=(*found.warnings, *doubts))
     found = replace(found, warnings=(*found.warnings, *_warnings(found, log)))
     logger.info(
         "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
@@ -321,9 +330,10 @@ def _warnings(found: Calibration, log: Log) -> Iterator[str]:
                     f"make more proposals"
                 )
     if found.exists and (why := why_not_useful(found)):
-        yield why
-        if not measured.covered:
-            warn_user(not_covered(measured), AssumptionWarning)
+        if why not in found.warnings:
+            yield why
+        if is_refuted(found.warnings) or not measured.covered:
+            warn_user(why, AssumptionWarning)
     if found.exists and measured.effective_sample_size < MIN_EFFECTIVE_ROWS:
         yield (
             f"the effective sample size is {measured.effective_sample_size:.1f}: beta rests on few "

@@ -13,6 +13,7 @@ from tether._core.description import Description
 from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
 from tether.control.chain import Chain
+from tether.control.checks import is_refuted
 from tether.control.measure import Measured
 from tether.control.probes import Probes
 from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
@@ -228,6 +229,8 @@ def why_not_useful(found: Calibration) -> str:
     """Why a result cannot be acted on, in words; empty where it can."""
     if not found.exists:
         return "no beta passes"
+    if is_refuted(found.warnings):
+        return next(each for each in found.warnings if is_refuted([each]))
     if not found.measured.covered:
         return not_covered(found.measured)
     for each in found.losses.values():

@@ -241,9 +241,10 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
     if high:
         yield (
-            f"{'' if mixed else REFUTED + ': '}{stated} ± {error:.2g} and should be at most 1. The log was not scored "
-            f"under the policy that took the actions, actions and probabilities are from different "
-            f"rows, columns are exchanged (log_safe, log_optimized, propensities), or their signs"
+            f"{'' if mixed else f'{REFUTED}: '}{stated} ± {error:.2g} and should be at most 1. The "
+            f"log was not scored under the policy that took the actions, actions and probabilities "
+            f"are from different rows, or columns are exchanged (log_safe, log_optimized, "
+            f"propensities), or their signs"
         )
         return
     # One more row of twice the largest ratio: the largest ones are rare, and may be unseen.
