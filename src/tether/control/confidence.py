@@ -100,8 +100,13 @@ class Bettors:
         return Bet(each.name, level, each.bound, np.minimum(stakes, most), each.ratio_error)
 
     def shares(self, columns: Integers | None = None) -> Floats:
-        """Logs of what they begin with, in the shape of their stakes."""
-        return self.log_shares[None] if columns is None else self.log_shares[columns]
+        """Logs of what they begin with, in the shape of their stakes; who is named twice has it once."""
+        if columns is None:
+            return self.log_shares[None]
+        again = np.concatenate(
+            (np.zeros((len(columns), 1), bool), columns[:, 1:] == columns[:, :1]), axis=1
+        )
+        return np.where(again, -np.inf, self.log_shares[columns])
 
 
 def spread_bets(rows: int, constraint: Constraint, error: float) -> Bettors:

@@ -1,0 +1,169 @@
+"""The certificate: its walk against all betas and all bettors, and how often it is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from tests.control.test_proved import TableWorld, gauss, gauss_risks
+from tether.control.calibrate import calibrate
+from tether.control.confidence import STEP, _walk, certify, spread_bets
+from tether.control.engine import Constraint
+from tether.control.families import find_family
+from tether.control.log import Log
+from tether.control.pose import pose
+from tether.control.unbiased import unbiased_weights
+
+
+def posed(log, proposals=None, family="clip", alpha=0.1, **more):
+    constraints = (Constraint("loss", alpha, **more),)
+    return pose(log, proposals, find_family(family), None, 0.0, constraints)
+
+
+def by_all_bettors(problem, confidence):
+    """The last beta before the first that is not certified, with every bettor at every beta."""
+    weights = unbiased_weights(problem, STEP, "confidence")
+    bettors = spread_bets(len(problem.rows), problem.constraints[0], 1 - confidence)
+    logs = weights.log_capitals([bettors.bet()])[0] + bettors.shares()
+    passed = np.logaddexp.reduce(logs, axis=1) >= -np.log(1 - confidence)
+    count = int(np.logical_and.accumulate(passed).sum())
+    found = np.append(-np.inf, weights.t)[count]
+    return np.inf if found == 1000 else found
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+@pytest.mark.parametrize("rows", [60, 400])
+def test_the_walk_finds_what_all_bettors_at_all_betas_find(family, rows):
+    rng = np.random.default_rng(rows)
+    for seed in range(4):
+        problem = posed(TableWorld(seed, distance=2.0).log(rows, rng), family=family, alpha=0.09)
+        assert certify(problem, 0.8).log_betas["loss"] == by_all_bettors(problem, 0.8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=40), st.floats(0.5, 2.5))
+def test_the_walk_stops_at_the_first_beta_that_fails(logs, needed):
+    class Known:
+        """Capitals of a single bettor, whatever the rows."""
+
+        def __init__(self, t):
+            self.t = t
+
+        def pick(self, which):
+            return Known(self.t[which])
+
+        def log_capitals(self, bets):
+            return [np.array(logs)[self.t.astype(int)][:, None] * np.ones((1, len(np.atleast_2d(each.stakes)[0])))
+                    for each in bets]
+
+    bettors = spread_bets(50, Constraint("loss", 0.1), 0.1)
+    one = replace(bettors, stakes=bettors.stakes[:1], log_shares=np.zeros(1))
+    passed = np.array(logs) >= needed
+    expected = int(np.logical_and.accumulate(passed).sum())
+    assert _walk(Known(np.arange(len(logs))), [one], needed) == [expected]
+
+
+def test_capitals_are_products_of_factors_and_certify_zero_losses_as_few_rows_as_they_can():
+    alpha, confidence = 0.1, 0.9
+    for rows in (15, 22, 30, 60):
+        problem = posed(TableWorld(0).log(rows, np.random.default_rng(0)), alpha=alpha)
+        problem = replace(problem, rows=type(problem.rows)({**problem.rows.columns, "loss/loss": np.zeros(rows)}))
+        exact = (1 - alpha) ** rows <= 1 - confidence  # the binomial test without a loss
+        passes = certify(problem, confidence).log_betas["loss"] > -np.inf
+        assert passes <= exact
+        assert passes or rows < 40
+
+
+def wrong_share(certified_risk, alpha, repeats):
+    """How often the certified policy has a risk above alpha, and its standard error."""
+    wrong = [certified_risk() > alpha for _ in range(repeats)]
+    return np.mean(wrong), np.sqrt(np.var(wrong) / repeats)
+
+
+def test_the_risk_is_above_alpha_in_at_most_the_stated_share_of_logs():
+    rng, world, alpha = np.random.default_rng(1), TableWorld(10, distance=2.5), 0.07
+    assert world.risks([-600.0])[0] < alpha < world.risks([600.0])[0]
+
+    def certified():
+        found = calibrate(world.log(150, rng), alpha=alpha, confidence=0.8)
+        return world.risks([np.clip(found.log_beta, -600, 600)])[0]
+
+    share, error = wrong_share(certified, alpha, 150)
+    assert share <= 0.2 + 3 * error
+    assert share > 0  # the test has something to say
+
+    def without_contexts():
+        log, proposals = gauss(200, 200, rng)
+        found = calibrate(log, proposals, alpha=0.1, confidence=0.8)
+        return gauss_risks(np.array([np.clip(found.log_beta, -600, 600)]))[0]
+
+    share, error = wrong_share(without_contexts, 0.1, 150)
+    assert share <= 0.2 + 3 * error
+
+
+def synthetic_wrong_share(nested, gaps=20, repeats=2000):
+    """Gaps of one good beta after a bad one; a log that fails the good one tends to pass the bad.
+
+    Every bad beta is certified with probability 0.1, as is allowed. A sequence that is fixed is
+    wrong with that probability. One that looks for the gap first, by the good betas, and then
+    inside it picks the gaps in which the log errs.
+    """
+    rng = np.random.default_rng(2)
+    chance = rng.random((repeats, gaps))
+    bad_passes, good_passes = chance < 0.1, chance >= 0.15
+    if not nested:
+        return np.mean(bad_passes[:, 0])
+    first = np.where((~good_passes).any(axis=1), (~good_passes).argmax(axis=1), gaps - 1)
+    return np.mean(bad_passes[np.arange(repeats), first])
+
+
+def test_a_gap_that_the_log_chooses_is_no_fixed_sequence():
+    assert synthetic_wrong_share(nested=False) == pytest.approx(0.1, abs=0.03)
+    assert synthetic_wrong_share(nested=True) > 0.4
+
+
+def test_several_losses_need_no_correction_and_the_smallest_beta_is_served():
+    rng = np.random.default_rng(3)
+    log = TableWorld(3, distance=2.0).log(400, rng)
+    other = np.minimum(log.loss["loss"] + (rng.random(400) < 0.03), 1.0)
+    tables = {name: log.rows.columns[name] for name in ("log_safe_all", "log_optimized_all")}
+    scores = log.log_safe, log.log_optimized
+    both = Log({"a": log.loss["loss"], "b": other}, *scores, context=log.context, **tables)
+    found = calibrate(both, alpha={"a": 0.1, "b": 0.12}, confidence=0.8)
+    for name, alpha in (("a", 0.1), ("b", 0.12)):
+        one = Log(both.loss[name], *scores, context=log.context, **tables)
+        alone = calibrate(one, alpha=alpha, confidence=0.8)
+        assert found.losses[name].log_beta == alone.log_beta
+    assert found.log_beta == min(each.log_beta for each in found.losses.values())
+    assert found.confidence == 0.8 and found.rule == "confidence" and "0.8" in found.statement
+
+
+def test_the_bound_on_the_risk_is_the_smallest_level_that_is_certified():
+    problem = posed(TableWorld(4).log(500, np.random.default_rng(4)), alpha=0.12)
+    made = certify(problem, 0.9)
+    bound = made.risk_bounds["loss"]
+    assert bound < 0.12
+    k = int(np.searchsorted(made.sequence, min(made.log_betas["loss"], 1000.0)))
+    weights = unbiased_weights(problem, STEP, "confidence").pick(np.array([k]))
+    bettors = spread_bets(500, problem.constraints[0], 1 - 0.9)
+
+    def total(level):
+        return np.logaddexp.reduce(weights.log_capitals([bettors.bet(level=level)])[0][0] + bettors.log_shares)
+
+    assert total(bound) >= np.log(10) > total(bound - 0.12 / 400)
+
+
+def test_an_exact_bound_for_the_safe_policy_alone():
+    """With equal policies the certificate is a bound on a binomial rate: compare Clopper–Pearson."""
+    rows, losses = 400, 12
+    loss = (np.arange(rows) < losses).astype(float)
+    same = np.full(rows, -1.0)
+    found = calibrate(Log(loss, same, same), alpha=0.1, confidence=0.9)
+    exact = next(r for r in np.arange(0.03, 0.2, 1e-4) if binom.cdf(losses, rows, r) <= 0.1)
+    assert exact <= found.losses["loss"].risk <= 1.35 * exact
+    assert found.log_beta == np.inf

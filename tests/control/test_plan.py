@@ -1,0 +1,107 @@
+"""Plans against the calibration itself and against simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.control.test_proved import TableWorld
+from tether import plan
+from tether.control.calibrate import calibrate
+from tether.control.log import Log
+from tether.control.plan import _pass_probability
+
+RULES = ({"alpha": 0.1}, {"promise": 0.1}, {"alpha": 0.1, "confidence": 0.9})
+
+
+def simulated(rows, safe_risk, repeats, asked, seed=0):
+    """The share of logs on which anything but the safe policy is served, for equal policies."""
+    rng, passed = np.random.default_rng(seed), 0
+    for _ in range(repeats):
+        loss = (rng.random(rows) < safe_risk).astype(float)
+        tables = np.tile(np.log([0.5, 0.5]), (rows, 1))
+        score = np.full(rows, np.log(0.5))
+        log = Log(loss, score, score, context=np.arange(rows), log_safe_all=tables, log_optimized_all=tables)
+        passed += calibrate(log, **asked).exists
+    return passed / repeats
+
+
+@pytest.mark.parametrize("asked", RULES)
+def test_the_probability_of_passing_is_that_of_simulated_logs(asked):
+    made = plan(safe_risk=0.06, rows=150, **asked)
+    share = simulated(150, 0.06, 120, asked)
+    expected = made.expected[0].pass_probability
+    assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 120) + 0.02)
+
+
+@pytest.mark.parametrize("asked", RULES)
+def test_the_likely_number_of_rows_passes_with_the_probability_and_fewer_do_not(asked):
+    made = plan(safe_risk=0.05, pass_probability=0.9, **asked)
+    likely = int(made.rows_likely)
+    assert _pass_probability(made, likely) >= 0.9
+    assert min(_pass_probability(made, n) for n in range(likely, likely + 50)) >= 0.9
+    assert min(_pass_probability(made, n) for n in range(max(1, likely - 15), likely)) < 0.9
+    assert made.rows_needed <= made.rows_likely
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.01, 0.5), st.floats(0.0, 0.9), st.sampled_from([0.5, 0.9, 0.99]))
+def test_a_stronger_statement_never_needs_fewer_rows(level, part, probability):
+    given = {"safe_risk": part * level, "pass_probability": probability, "rows": 10}
+    by_alpha = plan(alpha=level, **given).rows_likely
+    by_promise = plan(promise=level, **given).rows_likely
+    certified = plan(alpha=level, confidence=0.95, **given).rows_likely
+    surer = plan(alpha=level, confidence=0.99, **given).rows_likely
+    lower = plan(promise=0.95 * level, **given).rows_likely
+    assert by_alpha <= by_promise <= certified <= surer
+    assert by_promise <= lower
+
+
+def test_no_number_of_rows_is_enough_where_the_safe_policy_is_not_safe():
+    made = plan(promise=0.1, safe_risk=0.1)
+    assert not made.possible and made.expected == ()
+    assert "no number of rows" in str(made)
+
+
+def test_a_new_policy_as_safe_as_the_old_one_has_a_plan_with_numbers():
+    made = plan(promise=0.1, safe_risk=0.05, optimized_risk=0.05)
+    changed = [each.changed for each in made.expected]
+    assert made.possible and 0.2 < changed[0] <= changed[-1] < 0.5
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+def test_a_log_of_the_same_size_is_expected_to_lead_to_its_own_beta(family):
+    log = TableWorld(31, distance=2.0).log(500, np.random.default_rng(31))
+    made = plan(log, alpha=0.07, family=family, rows=500)
+    assert made.expected[0].beta == pytest.approx(calibrate(log, alpha=0.07, family=family).beta)
+    found = calibrate(log, promise=0.07, family=family)
+    made = plan(log, promise=0.07, family=family, rows=500)
+    k = np.count_nonzero(found.chain.shares >= 0.5)
+    # the plan tries twice as many betas
+    assert math.log(made.expected[0].beta) == pytest.approx(found.chain.log_betas[k - 1], abs=0.126)
+
+
+def test_more_rows_lead_further_and_a_known_safe_risk_replaces_that_of_the_log():
+    log = TableWorld(32, distance=2.0).log(300, np.random.default_rng(32))
+    made = plan(log, promise=0.08)
+    betas = [each.beta for each in made.expected]
+    assert betas == sorted(betas) and made.log_rows == 300
+    assert made.safe_risk == pytest.approx(log.loss["loss"].mean())
+    assert plan(log, promise=0.08, safe_risk=0.02).rows_likely < plan(log, promise=0.08, safe_risk=0.06).rows_likely
+    assert plan(log, promise=0.08, safe_risk=0.02).safe_risk == pytest.approx(0.02)
+
+
+def test_errors_name_the_argument():
+    with pytest.raises(TypeError, match="safe_risk"):
+        plan(promise=0.1)
+    with pytest.raises(ValueError, match="alpha"):
+        plan(safe_risk=0.1)
+    with pytest.raises(ValueError, match="promise"):
+        plan(promise=2.0, safe_risk=0.1)
+    two = Log({"a": [0.0], "b": [0.0]}, [-1.0], [-1.0])
+    with pytest.raises(ValueError, match="log"):
+        plan(two, promise=0.1)

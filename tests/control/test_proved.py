@@ -1,0 +1,461 @@
+"""calibrate(promise=) and its weights: against the definition, in simulated worlds, and in errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom, kstest
+
+import tether
+from tether._core.rows import Rows
+from tether.control.calibrate import calibrate
+from tether.control.chain import design, draw_uniform, find_chain, log_factor, soft_chain
+from tether.control.engine import COARSE, Constraint
+from tether.control.families import DEFAULT_BLEND, Family, find_family
+from tether.control.log import Acting, Log
+from tether.control.pose import pose
+from tether.control.proposals import Proposals
+from tether.control.unbiased import fixed_sequence, mean_band, unbiased_weights
+
+PROMISE = 0.1
+
+
+def log_softmax(scores):
+    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+
+
+class TableWorld:
+    """Equally likely contexts with tables of a safe and an optimized policy, and losses."""
+
+    def __init__(self, seed=0, contexts=30, actions=5, distance=1.0):
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(size=(contexts, actions))
+        pull = rng.normal(size=scores.shape)
+        self.safe, self.optimized = log_softmax(scores), log_softmax(scores + distance * pull)
+        self.harm = np.minimum(0.03 * np.exp(0.9 * pull), 1.0)
+
+    def log(self, rows, rng, tables=True, **more):
+        context = rng.integers(len(self.safe), size=rows)
+        cumulated = np.cumsum(np.exp(self.safe), axis=1)[context]
+        action = np.minimum((rng.random(rows)[:, None] > cumulated).sum(axis=1), self.safe.shape[1] - 1)
+        loss = (rng.random(rows) < self.harm[context, action]).astype(float)
+        if tables:
+            more |= {"log_safe_all": self.safe[context], "log_optimized_all": self.optimized[context]}
+        scores = self.safe[context, action], self.optimized[context, action]
+        return Log(loss, *scores, context=context, **more)
+
+    def risks(self, log_betas):
+        """The true risk of clip at each beta."""
+        kernel = np.minimum(self.optimized, np.asarray(log_betas)[:, None, None] + self.safe)
+        return (np.exp(log_softmax(kernel)) * self.harm).sum(axis=2).mean(axis=1)
+
+
+def served_risk(found, risks_of):
+    """The expected loss given the log, over the draw."""
+    chain = found.chain
+    finite = np.clip(chain.log_betas, -600, 600)
+    risks = np.concatenate((risks_of([-600.0]), risks_of(finite)))
+    return float(chain.probabilities @ risks)
+
+
+# ---- against the definition --------------------------------------------------------------------
+
+
+class Twist(Family):
+    """A family of a user's own: safe·ρ^(β/(1+β)), up to its normalizing constant."""
+
+    name, normalized, smoothness = "twist", False, None
+
+    def log_kernel(self, log_safe, log_optimized, log_beta):
+        share = 1 / (1 + np.exp(-np.clip(log_beta, -500, 500)))
+        return (1 - share) * log_safe + share * log_optimized
+
+
+def direct_weights(family, log, log_beta):
+    """Weights against the safe policy and their limits, from tables, by the definition."""
+    safe, optimized = log.rows.columns["log_safe_all"], log.rows.columns["log_optimized_all"]
+    if family == "mix":
+        density = np.logaddexp(safe, optimized + log_beta) - np.logaddexp(0.0, log_beta)
+    elif family == "clip":
+        density = log_softmax(np.minimum(optimized, safe + log_beta))
+    else:
+        density = log_softmax(Twist().log_kernel(safe, optimized, log_beta))
+    table = density - safe
+    own = np.isclose(safe, log.log_safe[:, None]).argmax(axis=1)
+    return np.exp(table[np.arange(len(own)), own]), np.exp(table.max(axis=1))
+
+
+@pytest.mark.parametrize("family", ["clip", "mix", Twist()])
+def test_shares_are_those_of_the_definition_with_tables(family):
+    log = TableWorld(1).log(400, np.random.default_rng(2))
+    found = calibrate(log, promise=PROMISE, family=family)
+    level, stake = design(len(log), PROMISE)
+    assert (found.chain.levels["loss"], found.chain.stakes["loss"]) == (level, stake)
+    named = family if isinstance(family, str) else "twist"
+    sequence = fixed_sequence(1 / 8)
+    logs = []
+    for log_beta in np.clip(sequence, -400, 400):
+        weight, limit = direct_weights(named, log, log_beta)
+        logs.append(log_factor(log.loss["loss"], weight, limit, level, stake, 1.0).sum())
+    direct = soft_chain(logs)
+    at = np.minimum(np.searchsorted(sequence, np.minimum(found.chain.log_betas, 1000)), len(sequence) - 1)
+    assert found.chain.shares == pytest.approx(direct[at], abs=2e-6)
+    assert direct[at[-1] + 1 :].max(initial=0.0) < 2e-6
+    assert set(np.minimum(found.chain.log_betas, 1000)) <= set(sequence)
+
+
+def test_the_sequence_is_fixed_and_lies_on_the_grid():
+    sequence = fixed_sequence(1 / 8)
+    assert np.all(np.diff(sequence) > 0) and set(COARSE) <= set(sequence)
+    assert sequence[0] == -1000 and sequence[-1] == 1000
+
+
+def test_budgeted_clip_with_own_draws_is_that_of_the_definition():
+    rng, world, budget = np.random.default_rng(3), TableWorld(2), 2
+    log = world.log(200, rng, tables=False)
+    drawn = {}
+    for name, table in (("safe", world.safe), ("optimized", world.optimized)):
+        cumulated = np.cumsum(np.exp(table), axis=1)[log.context]
+        number = rng.random((len(log), budget))[:, :, None] > cumulated[:, None]
+        drawn[name] = np.minimum(number.sum(axis=2), 4)
+    context = np.tile(np.repeat(log.context, budget), 2)
+    action = np.concatenate([drawn["safe"].ravel(), drawn["optimized"].ravel()])
+    source = np.repeat(["safe", "optimized"], len(action) // 2)
+    scores = world.safe[context, action], world.optimized[context, action]
+    proposals = Proposals(*scores, context=context, source=source)
+    found = calibrate(log, proposals, promise=PROMISE, family=f"budgeted_clip({budget})")
+    weights = unbiased_weights(
+        pose(log, proposals, find_family(f"budgeted_clip({budget})"), None, DEFAULT_BLEND,
+             (Constraint("loss", PROMISE),)), 1 / 8, "promise",
+    )
+    k = int(np.searchsorted(weights.t, -0.5))
+    got, limit = weights.weigh(next(iter(weights.problem.rows.blocks(1000))))
+    # below 1 the safe policy proposes; draws are dealt out in the order of the rows of a context
+    rank = {c: iter(np.flatnonzero(log.context == c)) for c in np.unique(log.context)}
+    beta, expected = np.exp(weights.t[k]), np.empty(len(log))
+    pools = {c: list(drawn["safe"][log.context == c].ravel()) for c in rank}
+    for row, c in enumerate(log.context):
+        own = [pools[c].pop(0) for _ in range(budget)]
+        rejected = [1 - min(1, np.exp(world.optimized[c, a] - world.safe[c, a]) / beta) for a in own]
+        tries, fallback = 1 + np.mean(rejected), np.prod(rejected)
+        ratio = np.exp(log.log_optimized[row] - log.log_safe[row])
+        expected[row] = min(1, ratio / beta) * tries + fallback
+    assert got[k] == pytest.approx(expected)
+    assert limit[k] == pytest.approx(budget + 1)
+    assert found.family == f"budgeted_clip({budget})"
+
+
+def test_rows_that_share_draws_are_refused_with_the_number_that_is_needed():
+    rng, world = np.random.default_rng(4), TableWorld(3, contexts=3)
+    log = world.log(60, rng, tables=False)
+    context = np.tile(np.arange(3), 20)
+    scores = world.safe[context, 0], world.optimized[context, 0]
+    source = np.where(np.arange(60) < 30, "safe", "optimized")
+    proposals = Proposals(*scores, context=context, source=source)
+    most = np.bincount(log.context).max()
+    for asked in ({"promise": PROMISE}, {"alpha": PROMISE, "confidence": 0.9}):
+        with pytest.raises(ValueError, match=rf"draws of its own.* {most * 10} draws"):
+            calibrate(log, proposals, **asked)
+
+
+def gauss(rows, draws, rng):
+    """The Gaussian world without contexts: a log, proposals, and the risks of clip."""
+    def scores(action):
+        return -(action**2) / 2, -((action - 1) ** 2) / 1.28 - np.log(0.8)
+
+    action = rng.normal(size=rows)
+    drawn = np.concatenate((rng.normal(size=draws), rng.normal(1, 0.8, size=draws)))
+    source = np.repeat(["safe", "optimized"], draws)
+    return Log((action > 1.645).astype(float), *scores(action)), Proposals(*scores(drawn), source=source)
+
+
+def gauss_risks(log_betas):
+    point = np.linspace(-8, 9, 4001)
+    safe, optimized = np.exp(-(point**2) / 2), np.exp(-((point - 1) ** 2) / 1.28) / 0.8
+    kernel = np.minimum(optimized, np.exp(np.clip(log_betas, -600, 600))[:, None] * safe)
+    return kernel[:, point > 1.645].sum(axis=1) / kernel.sum(axis=1)
+
+
+def test_without_contexts_the_shares_are_those_of_the_band():
+    log, proposals = gauss(500, 2000, np.random.default_rng(5))
+    found = calibrate(log, proposals, promise=PROMISE)
+    error = 1e-3 * PROMISE
+    level, stake = design(len(log), PROMISE - error)
+    each_error = error / (4 * len(fixed_sequence(1 / 8)))
+    ratio = np.exp(log.log_optimized - log.log_safe)
+    draws = np.exp(proposals.log_optimized - proposals.log_safe)
+    logs = []
+    for log_beta in found.chain.log_betas[found.chain.log_betas < 8]:
+        beta, bands = np.exp(log_beta), []
+        for values in (np.minimum(1, draws[:2000] / beta), np.minimum(1, beta / draws[2000:])):
+            sums = np.array([[values.sum()], [(values**2).sum()]])
+            bands.append(mean_band(sums, len(values), each_error))
+        low = max(beta * bands[0][0][0], bands[1][0][0])
+        high = min(beta * bands[0][1][0], bands[1][1][0], beta, 1)
+        weight, scaled = np.minimum(ratio, beta) / high, stake * high / low
+        logs.append(log_factor(log.loss["loss"], weight, beta / high, level, scaled, 1.0).sum())
+    assert found.chain.shares[: len(logs)] == pytest.approx(soft_chain(logs), abs=1e-9)
+
+
+def test_bands_of_means_hold():
+    rng, misses = np.random.default_rng(6), 0
+    for _ in range(400):
+        values = rng.beta(0.3, 0.5, size=60)
+        low, high = mean_band(np.array([[values.sum()], [(values**2).sum()]]), 60, 0.1)
+        misses += not low[0] <= 0.3 / 0.8 <= high[0]
+    assert misses <= 0.2 * 400
+
+
+def test_many_rows_as_weighted_points_lose_next_to_nothing():
+    rng = np.random.default_rng(7)
+    log, proposals = gauss(30_000, 3000, rng)
+    graded = Log(np.clip(log.loss["loss"] * rng.random(len(log)), 0, 1), log.log_safe, log.log_optimized)
+    for each, family in ((log, "clip"), (graded, "clip"), (log, "mix")):
+        problem = pose(each, proposals, find_family(family), None, 0.0, (Constraint("loss", 0.07),))
+        points = unbiased_weights(problem, 1 / 8, "promise", 1e-4)
+        assert points.cells
+        rows = replace(points, cells={})
+        few, _ = find_chain(points, 0.5, rows=len(each), error=1e-4)
+        many, _ = find_chain(rows, 0.5, rows=len(each), error=1e-4)
+        size = min(len(few.shares), len(many.shares))
+        assert np.all(few.shares[:size] <= many.shares[:size] * (1 + 1e-9))
+        assert few.shares[:size] == pytest.approx(many.shares[:size], abs=0.01)
+
+
+def test_cutting_and_order_change_nothing_and_the_draw_is_uniform_over_logs():
+    world, rng = TableWorld(8), np.random.default_rng(8)
+    log = world.log(300, rng)
+    problem = pose(log, None, find_family("clip"), None, 0.0, (Constraint("loss", PROMISE),))
+
+    class Cut(Rows):
+        def blocks(self, size=0):
+            return super().blocks(37)
+
+    weights = unbiased_weights(problem, 1 / 8, "promise")
+    backwards = {name: each[::-1] for name, each in problem.rows.columns.items()}
+    cut = replace(weights, problem=replace(problem, rows=Cut(backwards)))
+    one, two = (find_chain(each, 0.5, rows=300)[0] for each in (weights, cut))
+    assert one.shares == pytest.approx(two.shares)
+    assert draw_uniform(problem.rows, 3) == draw_uniform(cut.problem.rows, 3)
+    draws = [draw_uniform(world.log(20, rng).rows, 0) for _ in range(400)]
+    assert kstest(draws, "uniform").pvalue > 1e-3
+    assert draw_uniform(problem.rows, 0) != draw_uniform(problem.rows, 1)
+
+
+def test_several_losses_have_the_smallest_share_and_each_its_own_beta():
+    rng = np.random.default_rng(9)
+    log = TableWorld(9).log(500, rng)
+    second = np.minimum(log.loss["loss"] + (rng.random(500) < 0.05), 1.0)
+    scores = {"log_safe_all": log.rows.columns["log_safe_all"]}
+    scores["log_optimized_all"] = log.rows.columns["log_optimized_all"]
+    both = Log({"a": log.loss["loss"], "b": second}, log.log_safe, log.log_optimized,
+               context=log.context, **scores)
+    asked = {"a": 0.1, "b": 0.15}
+    found = calibrate(both, promise=asked)
+    alone = {}
+    for name, promise in asked.items():
+        one = Log(both.loss[name], log.log_safe, log.log_optimized, context=log.context, **scores)
+        alone[name] = calibrate(one, promise=promise).chain
+    size = len(found.chain.shares)
+    smallest = np.minimum(*(np.resize(np.append(each.shares, np.zeros(200)), size) for each in alone.values()))
+    assert found.chain.shares == pytest.approx(smallest, abs=2e-6)
+    assert found.log_beta == min(each.log_beta for each in found.losses.values())
+
+
+# ---- validity ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [30, 300])
+def test_the_served_risk_keeps_the_promise_in_worlds_with_tables(rows):
+    rng, world = np.random.default_rng(rows), TableWorld(10, distance=2.5)
+    safe, optimized = world.risks([-600.0, 600.0])
+    found = [calibrate(world.log(rows, rng), promise=0.07) for _ in range(60)]
+    limit = found[0].chain.risk_limit("loss", safe)
+    assert optimized > limit
+    risks = [served_risk(each, world.risks) for each in found]
+    assert np.mean(risks) <= limit + 3 * np.std(risks) / np.sqrt(60)
+
+
+def test_one_draw_serves_the_shares_on_average():
+    rng, world = np.random.default_rng(11), TableWorld(11, distance=1.5)
+    served, expected = [], []
+    for _ in range(80):
+        found = calibrate(world.log(150, rng), promise=0.06)
+        served.append(world.risks([np.clip(found.log_beta, -600, 600)])[0])
+        expected.append(served_risk(found, world.risks))
+    assert np.mean(served) == pytest.approx(np.mean(expected), abs=4 * np.std(served) / np.sqrt(80))
+
+
+@pytest.mark.parametrize("rows", [1000, 20_000])
+def test_rare_harm_with_two_expected_rows_keeps_the_promise(rows):
+    """The safe policy harms in two rows of the log on average, the optimized one often."""
+    rare, rng = 2 / rows, np.random.default_rng(12)
+    safe = np.array([0.9, 0.1 - rare, rare])
+    optimized, harm = np.array([0.02, 0.81, 0.17]), np.array([0.06, 0.0, 1.0])
+    tables = {name: np.tile(np.log(each), (rows, 1)) for name, each in
+              (("log_safe_all", safe), ("log_optimized_all", optimized))}
+    log_betas, risks = fixed_sequence(1 / 8), []
+    kernel = np.minimum(optimized, np.exp(np.clip(log_betas, -600, 600))[:, None] * safe)
+    by_beta = kernel @ harm / kernel.sum(axis=1)
+    for _ in range(6):
+        action = rng.choice(3, rows, p=safe)
+        scores = np.log(safe)[action], np.log(optimized)[action]
+        log = Log(harm[action], *scores, context=np.zeros(rows, int), **tables)
+        chain = calibrate(log, promise=PROMISE).chain
+        at = np.minimum(np.searchsorted(log_betas, np.minimum(chain.log_betas, 1000)), len(by_beta) - 1)
+        risks.append(chain.probabilities @ np.append(safe @ harm, by_beta[at]))
+    assert np.mean(risks) <= PROMISE + 3 * np.std(risks) / np.sqrt(6)
+
+
+def rare_clip(scaled):
+    """The exact risk where an action of which the log has hardly any rows does all the harm.
+
+    Without contexts and with few proposals; the sum is over the number of harmful rows.
+    """
+    rows, rare, other = 100, 1e-3, 1e-4
+    safe, optimized = np.array([1 - rare, rare]), np.array([other, 1 - other])
+    ratio = np.log(optimized) - np.log(safe)
+    source = np.repeat(["safe", "optimized"], 10)
+    drawn = np.array([0] * 10 + [1] * 10)
+    proposals = Proposals(np.log(safe)[drawn], np.log(optimized)[drawn], source=source)
+    total = 0.0
+    for count in range(4):
+        action = np.arange(rows) < count
+        log = Log(action * 1.0, np.log(safe)[action * 1], np.log(optimized)[action * 1])
+        problem = pose(log, proposals, find_family("clip"), None, 0.0, (Constraint("loss", 0.1),))
+        weights = unbiased_weights(problem, 1 / 8, "promise", 1e-4)
+        if not scaled:
+            weights = replace(weights, log_low=weights.log_high)
+        chain, _ = find_chain(weights, 0.5, rows=rows, error=1e-4)
+        kernel = np.exp(np.minimum(ratio, np.minimum(chain.log_betas, 500)[:, None])) * safe
+        risks = np.append(rare, kernel[:, 1] / kernel.sum(axis=1))
+        total += binom.pmf(count, rows, rare) * (chain.probabilities @ risks)
+    return total
+
+
+def test_a_stake_that_is_not_scaled_by_the_band_breaks_the_promise_and_the_scaled_one_does_not():
+    assert rare_clip(scaled=True) <= 0.1
+    assert rare_clip(scaled=False) > 0.5
+
+
+def test_without_contexts_the_promise_is_kept():
+    rng, risks = np.random.default_rng(13), []
+    for _ in range(60):
+        log, proposals = gauss(300, 1000, rng)
+        risks.append(served_risk(calibrate(log, proposals, promise=PROMISE), gauss_risks))
+    assert np.mean(risks) <= PROMISE
+    assert np.mean(risks) > 0.06  # and something is served
+
+
+def test_wrong_weights_within_the_ratio_error_keep_the_promise_and_cost_something():
+    rng, world, error = np.random.default_rng(14), TableWorld(14, distance=2.5), 1.15
+    safe, optimized = world.risks([-600.0, 600.0])
+
+    def mixed(log_betas):
+        share = 1 / (1 + np.exp(-np.asarray(log_betas)))
+        return (1 - share) * safe + share * optimized
+
+    def risk(log, **more):
+        return served_risk(calibrate(log, promise=0.07, family="mix", **more), mixed)
+
+    exact, robust = [], []
+    for _ in range(30):
+        log = world.log(300, rng, tables=False)
+        shift = np.log(error) * np.where(log.loss["loss"] > 0, -1, rng.uniform(-1, 1, 300))
+        wrong = Log(log.loss["loss"], log.log_safe, log.log_optimized + shift, context=log.context)
+        robust.append(risk(wrong, ratio_error=error))
+        exact.append(risk(log))
+    assert safe < np.mean(robust) <= np.mean(exact) <= 0.07
+
+
+# ---- rounds, statements and errors -------------------------------------------------------------
+
+
+def test_rows_of_rounds_are_weighed_against_the_policy_that_acted():
+    rng, world = np.random.default_rng(15), TableWorld(15)
+    acting = log_softmax(0.5 * (world.safe + world.optimized))
+    first, second = world.log(150, rng), TableWorld(15)
+    second.safe = acting
+    later = second.log(150, rng)
+    context = np.concatenate((first.context, later.context))
+    own = np.concatenate([np.isclose(w, log.log_safe[:, None]).argmax(axis=1) for w, log in
+                          ((world.safe[first.context], first), (acting[later.context], later))])
+    tables = [each[context] for each in (world.safe, world.optimized)]
+    logged_all = np.where(np.arange(300)[:, None] < 150, tables[0], acting[context])
+    row = np.arange(300)
+    log_mix = np.logaddexp(tables[0], acting[context])[row, own] - np.log(2)
+    loss = np.concatenate((first.loss["loss"], later.loss["loss"]))
+    given = {"context": context, "log_safe_all": tables[0], "log_optimized_all": tables[1]}
+    given["log_mix_all"] = np.logaddexp(tables[0], acting[context]) - np.log(2)
+    scores = tables[0][row, own], tables[1][row, own]
+    with pytest.raises(ValueError, match="acting"):
+        calibrate(Log(loss, *scores, log_mix=log_mix, **given), promise=PROMISE)
+    known = Acting(logged_all[row, own], logged_all)
+    log = Log(loss, *scores, log_mix=log_mix, acting=known, **given)
+    chain = calibrate(log, promise=PROMISE).chain
+    level, stake = design(300, PROMISE)
+    log_beta = chain.log_betas[len(chain.log_betas) // 2]
+    density = log_softmax(np.minimum(tables[1], tables[0] + log_beta))
+    problem = pose(log, None, find_family("clip"), None, 0.0, (Constraint("loss", PROMISE),))
+    weights = unbiased_weights(problem, 1 / 8, "promise")
+    k = int(np.searchsorted(weights.t, log_beta))
+    got, limit = weights.weigh(problem.rows.columns)
+    assert got[k] == pytest.approx(np.exp(density - logged_all)[row, own])
+    assert np.all(limit[k] >= np.exp(density - logged_all).max(axis=1) * (1 - 1e-9))
+
+
+def test_what_is_stated():
+    log = TableWorld(16).log(1000, np.random.default_rng(16))
+    found = calibrate(log, promise=PROMISE)
+    chain = found.chain
+    assert found.rule == "promise" and found.promise == PROMISE and found.binding.terms is None
+    level, stake = design(1000, PROMISE)
+    assert f"{level:.4g}" in found.statement and "fixed beforehand" in found.statement
+    assert chain.risk_limit("loss", level) == PROMISE
+    higher = level + 0.01
+    assert chain.risk_limit("loss", higher) == pytest.approx(
+        higher + (PROMISE - level) * np.exp(-stake * 1000 * 0.01)
+    )
+    assert chain.risk_quantile("loss", 0.05) == pytest.approx(level + np.log(20) / (stake * 1000))
+    known = calibrate(log, promise=PROMISE, safe_risk=0.095)
+    assert known.chain.levels["loss"] == pytest.approx(0.095)
+
+
+def test_warnings_name_what_changes_a_decision():
+    rng = np.random.default_rng(17)
+    few = calibrate(TableWorld(17).log(8, rng), promise=PROMISE)
+    assert not few.exists and any("too few" in each for each in few.warnings)
+    log = TableWorld(17).log(400, rng)
+    unsafe = calibrate(log, promise=log.loss["loss"].mean() * 1.05)
+    assert any("safe policy's own mean loss" in each for each in unsafe.warnings)
+    log, proposals = gauss(300, 20, rng)
+    vague = calibrate(log, proposals, promise=PROMISE)
+    assert any("normalizing constant" in each for each in vague.warnings)
+
+
+def test_spread_serves_a_mixture_and_everything_is_saved(tmp_path):
+    log = TableWorld(18, distance=2.0).log(300, np.random.default_rng(18))
+    found = calibrate(log, promise=0.05, spread=True)
+    assert found.chain.spread
+    assert found.chain.probabilities.sum() == pytest.approx(1)
+    found.save(tmp_path / "found.json")
+    loaded = tether.Calibration.load(tmp_path / "found.json")
+    assert np.array_equal(loaded.chain.shares, found.chain.shares)
+    assert loaded.chain.log_beta == found.log_beta == loaded.log_beta
+    assert calibrate(log, promise=0.05, seed=5).chain.uniform == calibrate(log, promise=0.05, seed=5).chain.uniform
+
+
+def test_errors_name_the_argument():
+    rng = np.random.default_rng(19)
+    log, proposals = gauss(100, 100, rng)
+    with pytest.raises(ValueError, match="proposals"):
+        calibrate(log, promise=PROMISE)
+    with pytest.raises(ValueError, match="safe_risk"):
+        calibrate(log, proposals, promise=PROMISE, safe_risk=0.2)
+    with pytest.raises((TypeError, ValueError), match="seed"):
+        calibrate(log, proposals, promise=PROMISE, seed=-1)
+    with pytest.raises(ValueError, match="max_ratio"):
+        lying = Log(log.loss["loss"], log.log_safe, log.log_optimized, max_ratio=1.01)
+        calibrate(lying, promise=PROMISE, family="mix")
