@@ -72,7 +72,9 @@ def policy_world(safe, optimized, losses, betas):
 
 def threshold_world(tables, shares):
     """Items with a loss at every threshold: weights are 1, and the loss depends on k."""
-    risks = [sum(s * t[k] for s, t in zip(shares, tables, strict=True)) for k in range(len(tables[0]))]
+    risks = [
+        sum(s * t[k] for s, t in zip(shares, tables, strict=True)) for k in range(len(tables[0]))
+    ]
     return list(zip(shares, tables, strict=True)), risks
 
 
@@ -136,7 +138,9 @@ def test_exact_sums_over_all_logs_of_policies_stay_within_the_theorem(
     promises,
     st.integers(1, 4),
 )
-def test_exact_sums_over_all_logs_of_thresholds_stay_within_the_theorem(tables, shares, promise, rows):
+def test_exact_sums_over_all_logs_of_thresholds_stay_within_the_theorem(
+    tables, shares, promise, rows
+):
     points, risks = threshold_world(tables, shares)
     level, stake = rational_design(rows, promise, Fraction(1), Fraction(2))
     if level < 0:
@@ -204,9 +208,10 @@ def test_factors_are_those_of_the_definition_and_never_negative(loss, weight, li
         assert found == pytest.approx(float(lowest), abs=1e-9)
     at_worst = factors(1.0, limit, limit, level, stake, 1.0)
     assert at_worst >= 0
-    assert log_factor(loss, weight, math.inf, level, stake, 1.0) <= math.log(
-        1 + stake * (level * weight) + stake * abs(1 - weight)
-    ) + 1e-9
+    assert (
+        log_factor(loss, weight, math.inf, level, stake, 1.0)
+        <= math.log(1 + stake * (level * weight) + stake * abs(1 - weight)) + 1e-9
+    )
 
 
 def test_stakes_that_could_make_a_factor_negative_lose_everything():
@@ -235,9 +240,9 @@ def test_shares_fall_from_at_most_one_and_a_draw_serves_the_last_that_reaches_it
 
 
 def boldest_of_looks(sizes, repeats=600):
-    """The mean risk if the boldest of several looks at a growing log is served, at a promise of 0.1.
+    """The mean risk if the boldest of several looks at a growing log is served; 0.1 is promised.
 
-    Item i has a loss at candidate k if its number is below r_k: risks rise from 0.05 in small steps.
+    Item i has a loss at candidate k if its number is below r_k: risks rise from 0.05 by steps.
     """
     rng, risks = np.random.default_rng(1), np.arange(0.05, 0.4, 0.005)
     served = []

@@ -25,7 +25,14 @@ def simulated(rows, safe_risk, repeats, asked, seed=0):
         loss = (rng.random(rows) < safe_risk).astype(float)
         tables = np.tile(np.log([0.5, 0.5]), (rows, 1))
         score = np.full(rows, np.log(0.5))
-        log = Log(loss, score, score, context=np.arange(rows), log_safe_all=tables, log_optimized_all=tables)
+        log = Log(
+            loss,
+            score,
+            score,
+            context=np.arange(rows),
+            log_safe_all=tables,
+            log_optimized_all=tables,
+        )
         passed += calibrate(log, **asked).exists
     return passed / repeats
 
@@ -35,7 +42,9 @@ def test_the_probability_of_passing_is_that_of_simulated_logs(asked):
     made = plan(safe_risk=0.06, rows=150, **asked)
     share = simulated(150, 0.06, 120, asked)
     expected = made.expected[0].pass_probability
-    assert share == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 120) + 0.02)
+    assert share == pytest.approx(
+        expected, abs=4 * math.sqrt(expected * (1 - expected) / 120) + 0.02
+    )
 
 
 @pytest.mark.parametrize("asked", RULES)
@@ -63,14 +72,16 @@ def test_a_stronger_statement_never_needs_fewer_rows(level, part, probability):
 
 def test_no_number_of_rows_is_enough_where_the_safe_policy_is_not_safe():
     made = plan(promise=0.1, safe_risk=0.1)
-    assert not made.possible and made.expected == ()
+    assert not made.possible
+    assert made.expected == ()
     assert "no number of rows" in str(made)
 
 
 def test_a_new_policy_as_safe_as_the_old_one_has_a_plan_with_numbers():
     made = plan(promise=0.1, safe_risk=0.05, optimized_risk=0.05)
     changed = [each.changed for each in made.expected]
-    assert made.possible and 0.2 < changed[0] <= changed[-1] < 0.5
+    assert made.possible
+    assert 0.2 < changed[0] <= changed[-1] < 0.5
 
 
 @pytest.mark.parametrize("family", ["clip", "mix"])
@@ -89,9 +100,13 @@ def test_more_rows_lead_further_and_a_known_safe_risk_replaces_that_of_the_log()
     log = TableWorld(32, distance=2.0).log(300, np.random.default_rng(32))
     made = plan(log, promise=0.08)
     betas = [each.beta for each in made.expected]
-    assert betas == sorted(betas) and made.log_rows == 300
+    assert betas == sorted(betas)
+    assert made.log_rows == 300
     assert made.safe_risk == pytest.approx(log.loss["loss"].mean())
-    assert plan(log, promise=0.08, safe_risk=0.02).rows_likely < plan(log, promise=0.08, safe_risk=0.06).rows_likely
+    assert (
+        plan(log, promise=0.08, safe_risk=0.02).rows_likely
+        < plan(log, promise=0.08, safe_risk=0.06).rows_likely
+    )
     assert plan(log, promise=0.08, safe_risk=0.02).safe_risk == pytest.approx(0.02)
 
 

@@ -100,7 +100,7 @@ class Bettors:
         return Bet(each.name, level, each.bound, np.minimum(stakes, most), each.ratio_error)
 
     def shares(self, columns: Integers | None = None) -> Floats:
-        """Logs of what they begin with, in the shape of their stakes; who is named twice has it once."""
+        """Logs of what they begin with, in the shape of their stakes; once for each bettor."""
         if columns is None:
             return self.log_shares[None]
         again = np.concatenate(
