@@ -79,6 +79,11 @@ def log_sum(logs: Floats) -> float:
     return top + float(np.log(np.exp(logs - top).sum())) if top > -np.inf else -np.inf
 
 
+def dot(first: Floats, second: Floats) -> float:
+    """Σ first·second, without the threads of a linear algebra library: blocks have their own."""
+    return float(np.einsum("i,i->", first, second))
+
+
 @dataclass(frozen=True)
 class Constraint:
     """One loss, how much of it is tolerated in expectation, and the most it can be.

@@ -17,7 +17,10 @@ without contexts and mix have sums that cost one pass however many betas there a
 
 from __future__ import annotations
 
-from functools import reduce
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from math import comb
 from typing import Any
 
@@ -31,8 +34,12 @@ from tether.control.families import Family, exact_averages, limit_density
 NO_TOP = np.full(1, -np.inf)
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
-FAR = 50.0
-"""A log beta past this may be so far above all ratios that sums underflow."""
+FINEST = 4 * PARTS
+"""Every point of the grid is a multiple of one over this."""
+LARGEST = 1e300
+"""What a draw adds to ψ at most: more only where the policy that drew it cannot have."""
+CHUNK = 1024
+"""How many bins are summed at once: over so many, ρ grows by a factor of e^8."""
 NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
 
 Weighed = tuple[Floats, Floats, Floats, Any]
@@ -67,6 +74,8 @@ class Kernel:
     """Whether weights are complete; else one factor per beta, `log_unit`, is estimated."""
     smoothness: float | None = None
     """K of the family, where weights are not known."""
+    counts_draws = False
+    """Whether `weigh` says how many draws an action takes."""
     size = 1024
     """Rows of a block."""
 
@@ -140,6 +149,9 @@ class ClipKernel(Kernel):
     smoothness = 1.0
     size = BLOCK
 
+    def __init__(self) -> None:
+        self._kept: dict[object, Binned] = {}
+
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """min(0, log ρ − log β) plus the base."""
         ratio, base = scores(block)
@@ -147,20 +159,24 @@ class ClipKernel(Kernel):
         return log_w, NO_TOP, np.zeros((1, 1)), slice(None)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
-        """By bins of log ρ: any number of betas costs one pass."""
-        plain, at = not problem.has_mixture, anchored(t)
+        """By bins of log ρ, once for all betas of the grid."""
+        if not on_grid(t):
+            return super().sums(problem, t)
+        plain = not problem.has_mixture
 
-        def kernel(block: Block) -> dict[str, Any]:
-            ratio, base = scores(block)
-            amounts = np.concatenate([each.amounts(block) for each in problem.constraints])
-            binned = clip_bins(ratio, amounts if plain else amounts * np.exp(base), at)
-            return {"bins": binned, "base": base.max(), "high": ratio.max()}
+        def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
+            found: list[Floats | None] = []
+            for each in problem.constraints:
+                loss = each.loss(block)
+                weight = None if each.ratio_error == 1 else each.factors(block)
+                if not plain:
+                    weight = np.exp(base) if weight is None else weight * np.exp(base)
+                found += [weight, loss if weight is None else weight * loss]
+            return found
 
-        found = problem.rows.reduce(kernel, {"bins": "sum", "base": "max", "high": "max"}, BLOCK)
-        logs = log_clip_sums(found["bins"], at, found["high"])[-len(t) :]
-        sums = np.moveaxis(logs.reshape(len(t), -1, 2), 0, 1)
-        most = found["base"] + np.minimum(found["high"] - t, 0.0)
-        return {"sums": sums, "most": most}
+        binned = self._binned(problem.rows, amounts, problem.constraints)
+        sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
+        return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
     def log_test(self, problem: Problem, t: Floats) -> Floats:
         """The largest min(1, ρ/β)·base among the few draws that can be the heaviest."""
@@ -176,35 +192,124 @@ class ClipKernel(Kernel):
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
         """Log of ψ(β)/β, estimated from the draws, or else from the rows."""
-        logs = None if problem.drawn is None else log_of(problem.drawn)
-        grid = anchored(t)
-
-        def kernel(block: Block) -> dict[str, Any]:
-            ratio, base = scores(block)
-            log_share = base if logs is None else block["log_safe"] - log_mass(block, logs)
-            amount = np.exp(np.where(ratio > -np.inf, log_share, -np.inf))
-            return {"bins": clip_bins(ratio, amount[None], grid), "high": ratio.max()}
-
-        draws = problem.draws if problem.drawn is not None else None
+        counts, draws = problem.drawn, problem.draws if problem.drawn is not None else None
+        logs = None if counts is None else log_of(counts)
         source, count = (problem.rows, len(problem.rows)) if draws is None else (draws, 1)
-        found = source.reduce(kernel, {"bins": "sum", "high": "max"}, BLOCK)
-        sums = log_clip_sums(found["bins"], grid, found["high"])[-len(t) :, 0]
+
+        def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
+            if counts is None:
+                return [np.exp(base) if problem.has_mixture else None]
+            drew = ratio if "log_drawn" not in block else block["log_drawn"] - block["log_safe"]
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                return [np.minimum(1 / (counts[0] + counts[1] * np.exp(drew)), LARGEST)]
+
+        if on_grid(t):
+            sums = self._binned(source, amounts, "psi").log_sums(t)[:, 0]
+        else:
+
+            def kernel(block: Block) -> dict[str, Any]:
+                ratio, base = scores(block)
+                mass = base if logs is None else block["log_safe"] - log_mass(block, logs)
+                log_w = np.minimum(ratio - t[:, None], 0.0) + mass
+                return {"psi": np.logaddexp.reduce(log_w, axis=1)}
+
+            sums = source.reduce(kernel, {"psi": "logsum"}, BLOCK)["psi"]
         return np.asarray(sums - np.log(count))
+
+    def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
+        """The sums of amounts in every bin of log ρ: two passes, kept for all betas."""
+        if key not in self._kept:
+            self._kept[key] = Binned.of(rows, amounts)
+        return self._kept[key]
+
+
+Amounts = Callable[[Block, Floats, Floats], "list[Floats | None]"]
+"""From a block, its ratios and its bases to what each row adds; None stands for ones."""
+
+
+@dataclass(frozen=True)
+class Binned:
+    """Sums of amounts in bins of log ρ that are 1/128 wide, as every point of the grid is.
+
+    `whole` are sums of amounts and `near` of amount·ρ, in units of the bin's upper end (both
+    bins × amounts); the first bin begins at `first`/128.
+    """
+
+    first: int
+    whole: Floats
+    near: Floats
+    high: float
+    base: float
+
+    @classmethod
+    def of(cls, rows: Rows, amounts: Amounts) -> Binned:
+        """Two passes: the range of the ratios, then their bins."""
+
+        def ends_of(block: Block) -> dict[str, Any]:
+            low, high = ends(scores(block)[0])
+            return {"low": low, "high": high}
+
+        found = rows.reduce(ends_of, {"low": "max", "high": "max"}, BLOCK)
+        if found["high"] == -np.inf:
+            raise ValueError(NOTHING_TO_WEIGHT)
+        first = math.floor(max(-found["low"], -LAST) * FINEST)
+        count = math.floor(found["high"] * FINEST) - first + 1
+
+        def bins_of(block: Block) -> dict[str, Any]:
+            ratio, base = scores(block)
+            given = amounts(block, ratio, base)
+            scaled = ratio * FINEST
+            scaled -= first
+            if scaled.min() < 0:  # −inf, where the row counts nothing, or below the grid
+                possible = ratio > -np.inf
+                scaled = np.maximum(scaled[possible], 0.0)
+                given = [each if each is None else each[possible] for each in given]
+            place = scaled.astype(np.int64)
+            scaled -= place
+            scaled -= 1.0
+            scaled /= FINEST
+            near = np.exp(scaled, out=scaled)
+            sums = [np.bincount(place, each, count) for each in given]
+            sums += [
+                np.bincount(place, near if each is None else near * each, count) for each in given
+            ]
+            return {"bins": np.array(sums), "base": base.max()}
+
+        made = rows.reduce(bins_of, {"bins": "sum", "base": "max"}, BLOCK)
+        whole, near = np.split(made["bins"].T.astype(np.float64), 2, axis=1)
+        return cls(first, whole, near, float(found["high"]), float(made["base"]))
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """Log of Σ amount·min(1, ρ/β) at the beginning of every bin, and at the end of the last."""
+        sums = np.zeros((len(self.whole) + 1, self.whole.shape[1]))
+        sums[:-1] = np.cumsum(self.whole[::-1], axis=0)[::-1]
+        carried = np.zeros(self.whole.shape[1])
+        for start in range(0, len(self.near), CHUNK):  # Σ near·e^(bins since) by cumulative sums
+            part = self.near[start : start + CHUNK]
+            growth = np.exp(np.arange(1, len(part) + 1) / FINEST)[:, None]
+            below = (np.cumsum(part * growth, axis=0) + carried) / growth
+            sums[start + 1 : start + 1 + len(part)] += below
+            carried = below[-1]
+        return np.asarray(log_of(sums))
+
+    def log_sums(self, t: Floats) -> Floats:
+        """The same at log betas of the grid (betas × amounts)."""
+        place = np.rint(t * FINEST).astype(np.int64) - self.first
+        last = len(self.whole)
+        past = np.maximum(place - last, 0) / FINEST  # past all ratios the sums only decay
+        return np.asarray(self._sums[np.clip(place, 0, last)] - past[:, None])
+
+
+def on_grid(t: Floats) -> bool:
+    """Whether all log betas are multiples of 1/128, as those of the grid are."""
+    return bool((t * FINEST == np.rint(t * FINEST)).all())
 
 
 def log_mass(block: Block, log_counts: Floats) -> Floats:
     """Log of n₀·safe + n₁·optimized at each draw, of the policies that made the draws."""
     drew = block.get("log_drawn", block["log_optimized"])  # without any blend
     return np.asarray(np.logaddexp(log_counts[0] + block["log_safe"], log_counts[1] + drew))
-
-
-def anchored(t: Floats) -> Floats:
-    """The log betas, with coarse ones before them where rows could lie far below all of them.
-
-    A row adds its amount at the next beta, which must not underflow.
-    """
-    far = t[0] > FAR
-    return np.concatenate((COARSE[t[0] > COARSE], t)) if far else t
 
 
 def bins(ratio: Floats, t: Floats) -> Integers:
@@ -221,11 +326,8 @@ def bins(ratio: Floats, t: Floats) -> Integers:
 def clip_bins(ratio: Floats, amounts: Floats, t: Floats) -> Floats:
     """Sums of amounts, and of amount·ρ/β at the next beta, by bin (2 × bins × amounts)."""
     place, count = bins(ratio, t), len(t) + 1
-    near = np.exp(np.minimum(ratio - np.append(t, np.inf)[place], 0.0))
-    sums = [
-        [np.bincount(place, one, count) for one in amounts],
-        [np.bincount(place, one * near, count) for one in amounts],
-    ]
+    near = amounts * np.exp(np.minimum(ratio - np.append(t, np.inf)[place], 0.0))
+    sums = [[np.bincount(place, one, count) for one in each] for each in (amounts, near)]
     return np.array(sums).swapaxes(1, 2)
 
 
@@ -238,13 +340,6 @@ def clip_sums(binned: Floats, t: Floats) -> Floats:
         decayed = decayed * factor + near[k]
         result[k] += decayed
     return result
-
-
-def log_clip_sums(binned: Floats, t: Floats, high: float) -> Floats:
-    """Their logs; past the largest ratio the sums only decay, and must not underflow."""
-    last = min(int(np.searchsorted(t, high)) + 1, len(t))
-    logs = log_of(clip_sums(binned[:, : last + 1], t[:last]))
-    return np.concatenate((logs, logs[-1] - (t[last:] - t[last - 1])[:, None]))
 
 
 class MixKernel(Kernel):
@@ -300,7 +395,7 @@ def front(draws: Rows) -> Floats:
         if base.min() == base.max():
             return np.array([base[:1], rise.max(keepdims=True)])
         base, rise = base[base > -np.inf], rise[base > -np.inf]
-        cell = np.floor(np.maximum(rise - base, -LAST) * 4 * PARTS).astype(np.int64)
+        cell = np.floor(np.maximum(rise - base, -LAST) * FINEST).astype(np.int64)
         cell -= cell.min()
         most = np.full((2, cell.max() + 1), -np.inf)
         for each, values in zip(most, (base, rise), strict=True):
@@ -338,7 +433,7 @@ class TableKernel(Kernel):
     with c = 1 − (1 − p)^N and p the acceptance rate.
     """
 
-    candidates = True
+    candidates = counts_draws = True
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = budget
@@ -377,7 +472,7 @@ class TableKernel(Kernel):
 
 
 def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
-    """As `clip_bins` for the actions of every row (2 × bins × rows)."""
+    """Sums of safe, and of safe·ρ/β at the next beta, by bin and row (2 × bins × rows)."""
     place, (rows, _) = bins(ratios, t), ratios.shape
     cell = (place * rows + np.arange(rows)[:, None]).ravel()
     near = safe * np.exp(np.minimum(ratios - np.append(t, np.inf)[place], 0.0))
@@ -412,7 +507,7 @@ class BudgetedKernel(Kernel):
     the optimized one, whose draws are then mixed draws of both.
     """
 
-    candidates = True
+    candidates = counts_draws = True
     size = 256
 
     def __init__(self, budget: int, blend: float = 0.0) -> None:

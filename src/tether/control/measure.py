@@ -10,8 +10,8 @@ import numpy as np
 
 from tether._core.rows import Block
 from tether._core.types import Floats
-from tether.control.engine import LARGEST_LOG, LAST, Problem, log_of, log_sum
-from tether.control.kernels import BudgetedKernel, ClipKernel, scores
+from tether.control.engine import LARGEST_LOG, LAST, Problem, dot, log_of, log_sum
+from tether.control.kernels import BudgetedKernel, ClipKernel, PathKernel, scores
 
 COVERAGE_FALSE_ALARM = 1e-6
 """The probability with which true scores fail the check of coverage."""
@@ -52,7 +52,7 @@ class Measured:
     safe_means : dict of str to tuple of float
         The safe policy's mean loss, and its standard error.
     harms : dict of str to float
-        The largest (l − α)·w of a row, for every loss.
+        Along a path, the largest (l − α)·w of a row, for every loss; 0 elsewhere.
     rows_beyond_draws, heavier_rows : int
         How many rows have a larger ratio than every draw, and a larger weight than the test point.
     """
@@ -92,23 +92,35 @@ def measure(problem: Problem, log_beta: float) -> Measured:
 
     def one_pass(block: Block) -> dict[str, Any]:
         (ratio, base), (matrix, top, draws, _) = scores(block), kernel.weigh(block, t, problem)
-        log_w, square = matrix[0], 2 * base
-        draws = np.broadcast_to(draws, matrix.shape)[0]
-        changed = np.maximum(np.exp(base) - np.exp(np.minimum(log_w - unit, LARGEST_LOG)), 0.0)
-        found = {"rows": len(base), "top": top[0], "most": log_w.max(), "base": base.max()}
+        log_w, most = matrix[0], float(matrix[0].max())
+        shift, shift_base = max(most, -LARGEST_LOG), float(base.max())
+        w = np.exp(log_w - shift)
+        plain = np.exp(base - shift_base) if problem.has_mixture else np.ones(len(base))
+        changed = np.maximum(plain * np.exp(shift_base) - w * np.exp(shift - unit), 0.0)
+        found = {"rows": len(base), "top": top[0], "most": most, "base": shift_base}
         found |= {"changed": changed.sum(), "beyond": int((ratio > highest).sum())}
         if test is not None:
             found["heavier"] = int((log_w > test + SAME_SCORE).sum())
-        logs = {"w": log_w, "ww": 2 * log_w, "ratio": base + ratio, "draws": draws}
+        total = float(w.sum())
         for each in constraints:
-            loss, wrong = log_of(each.loss(block) / each.bound), np.log(each.factors(block))
-            wanted = (log_w + wrong, log_w + wrong + loss, base, base + loss, square, square + loss)
-            found["of " + each.name] = np.array(
-                [log_sum(one) for one in (*wanted, square + 2 * loss)]
-            )
-            harm = log_of(np.maximum(each.excess(block), 0.0)) + log_w
-            found["harm " + each.name] = harm.max()
-        return {**found, **{name: log_sum(one) for name, one in logs.items()}}
+            loss = each.loss(block)
+            weights = w if each.ratio_error == 1 else w * each.factors(block)
+            weight = total if each.ratio_error == 1 else float(weights.sum())
+            sums = np.array([weight, dot(weights, loss) / each.bound])
+            loss = loss / each.bound if each.bound != 1 else loss
+            lost = plain * loss if problem.has_mixture else loss
+            of_safe = [plain.sum(), lost.sum()]
+            squares = [dot(plain, plain), dot(plain, lost), dot(lost, lost)]
+            logs = log_of(of_safe) + shift_base, log_of(squares) + 2 * shift_base
+            found["of " + each.name] = np.concatenate((log_of(sums) + shift, *logs))
+            if isinstance(kernel, PathKernel):
+                harm = np.maximum(each.excess(block), 0.0) * w
+                found["harm " + each.name] = log_of(harm.max()) + shift
+        found |= {"w": log_of(total) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
+        found["ratio"] = log_sum(base + ratio if problem.has_mixture else ratio)
+        if kernel.counts_draws:
+            found["draws"] = log_sum(np.broadcast_to(draws, matrix.shape)[0])
+        return found
 
     how = dict.fromkeys(["w", "ww", "ratio", "draws"], "logsum")
     how |= {"rows": "sum", "top": "max", "most": "max", "base": "max", "changed": "sum"}
@@ -127,7 +139,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         risks[each.name] = float(each.bound * np.exp(quotient))
         safe[each.name] = _safe_mean(sums[2:], found["base"], each.bound)
     size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
-    harms = {each.name: found["harm " + each.name] - unit for each in constraints}
+    harms = {each.name: found.get("harm " + each.name, -np.inf) for each in constraints}
     coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
     return Measured(
         rows,
@@ -164,6 +176,8 @@ def _acceptance(problem: Problem, found: dict[str, Any], unit: float, log_beta: 
     """The share of proposals that a sampler accepts."""
     if isinstance(problem.kernel, ClipKernel):
         return float(np.exp(min(unit + max(log_beta, 0.0), 0.0)))
+    if not problem.kernel.counts_draws:
+        return 1.0 if problem.family.single_draw or not problem.kernel.nested else math.nan
     accepted = float(np.exp(np.log(found["rows"]) - found["draws"]))
     return accepted if 0 < accepted <= 1 + SAME_SCORE else math.nan
 
