@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tether.control.score_checks import HIGH_RATIO_WORDS
 from tether.report.number_format import format_count, format_interval, format_number
 from tether.report.sentences import loss_suffix
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 CHECKED, PARTLY_CHECKED, ASSUMED, DOUBTFUL = "checked", "partly checked", "assumed", "doubtful"
 PROVEN = "proven"
+HIGH_RATIO_WORDS = "should be at most 1"
+"""Words by which a warning that the mean ratio is too high is recognized."""
 STATUS_SYMBOLS = {DOUBTFUL: "✗", CHECKED: "✓", PROVEN: "∎", PARTLY_CHECKED: "◐", ASSUMED: "○"}
 """A symbol for every status, in the order in which assumptions are listed."""
 
