@@ -1,4 +1,4 @@
-"""Completions: the actions of a language model, as arrays.
+"""Prompts and completions: the contexts and actions of a language model, as token ids.
 
 A completion is a row of `max_new_tokens` token ids: the generated tokens, including the
 end-of-sequence token, followed by −1. A row without an end-of-sequence token fills the full width:
@@ -9,17 +9,23 @@ be compared, stored and concatenated like any numbers, and their probabilities s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tether._core.types import Actions, Booleans, Integers
+from tether._core.contexts import as_contexts
+from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 
 Tokens: TypeAlias = Integers
 """Token ids, one row per completion."""
+Prompt: TypeAlias = tuple[int, ...]
+"""The token ids of one prompt, without padding."""
 
 PADDING = -1
 """Follows the end of a completion, and marks unused positions of a prompt."""
+TABLE_TOKENS = 20
+"""How many of the likeliest tokens a table has: what servers give by default."""
 
 
 class Tokenizer(Protocol):
@@ -36,6 +42,19 @@ class Tokenizer(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TokenTables:
+    """The likeliest tokens at every token of every completion, ordered by row and position.
+
+    `row` and `position` (m) say where, `tokens` and `log_probs` (m × k) what is likely there.
+    """
+
+    row: Integers
+    position: Integers
+    tokens: Integers
+    log_probs: Floats
+
+
 def pad_rows(rows: Sequence[Sequence[int]], width: int) -> Tokens:
     """Rows of token ids as one array of the given width, padded on the right."""
     array = np.full((len(rows), width), PADDING, dtype=np.int64)
@@ -44,8 +63,18 @@ def pad_rows(rows: Sequence[Sequence[int]], width: int) -> Tokens:
     return array
 
 
+def completion_lengths(actions: Tokens) -> Integers:
+    """The number of tokens of each completion, including its end-of-sequence token."""
+    return np.asarray(np.count_nonzero(actions != PADDING, axis=1), dtype=np.int64)
+
+
+def content_tokens(row: Tokens, ends: Tokens) -> list[int]:
+    """The tokens of one completion without its end-of-sequence token and padding."""
+    return [int(token) for token in row if token != PADDING and token not in ends]
+
+
 def check_completions(
-    actions: Actions, width: int, end_token_ids: Tokens, vocabulary_size: int | None
+    actions: Actions, width: int, ends: Tokens, vocabulary_size: int | None
 ) -> Tokens:
     """Completions that a policy of this width and these end tokens can produce, or an error.
 
@@ -61,70 +90,48 @@ def check_completions(
             f"(-1 after its end), got shape {array.shape}"
         )
     array = array.astype(np.int64, copy=False)
-    lengths = completion_lengths(array)
-    misplaced = (array != PADDING) != (np.arange(width) < lengths[:, None])
-    _reject_rows(array, misplaced, "-1 only after its end")
-    valid = array >= PADDING
-    if vocabulary_size is not None:
-        valid &= array < vocabulary_size
-    _reject_rows(array, ~valid, f"token ids below {vocabulary_size or 'the vocabulary size'}")
-    is_end = np.isin(array, end_token_ids)
-    _reject_rows(
-        array,
-        is_end & (np.arange(width) != lengths[:, None] - 1),
-        f"nothing after the end-of-sequence token ({_format_ids(end_token_ids)})",
-    )
-    _reject_rows(
-        array,
-        ((lengths < width) & ~is_end.any(axis=1))[:, None],
-        f"an end-of-sequence token ({_format_ids(end_token_ids)}) last, because it is shorter "
-        f"than max_new_tokens",
-    )
+    lengths, place = completion_lengths(array), np.arange(width)
+    is_end = np.isin(array, ends)
+    shown = ", ".join(map(str, ends.tolist()))
+    most = np.inf if vocabulary_size is None else vocabulary_size
+    for wrong, expected in (
+        ((array != PADDING) != (place < lengths[:, None]), "-1 only after its end"),
+        ((array < PADDING) | (array >= most), f"token ids below {most}"),
+        (is_end & (place != lengths[:, None] - 1), f"nothing after an end token ({shown})"),
+        (
+            ((lengths < width) & ~is_end.any(axis=1))[:, None],
+            f"an end-of-sequence token ({shown}) last, as it is shorter than max_new_tokens",
+        ),
+    ):
+        bad = wrong.any(axis=1)
+        if bad.any():
+            index = int(np.argmax(bad))
+            tokens = [int(token) for token in array[index] if token != PADDING]
+            raise ValueError(
+                f"actions[{index}] is not a completion of this policy: expected {expected}, got "
+                f"{tokens} ({int(bad.sum())} such row(s) in {len(array)})"
+            )
     return array
 
 
-def completion_lengths(actions: Tokens) -> Integers:
-    """The number of tokens of each completion, including its end-of-sequence token."""
-    return np.asarray(np.count_nonzero(actions != PADDING, axis=1), dtype=np.int64)
-
-
-def are_cut_off(actions: Tokens, end_token_ids: Tokens) -> Booleans:
+def are_cut_off(actions: Tokens, ends: Tokens) -> Booleans:
     """Which completions have no end-of-sequence token, so were cut off at the full width."""
-    return np.asarray(~np.isin(actions, end_token_ids).any(axis=1))
-
-
-def content_tokens(row: Tokens, end_token_ids: Tokens) -> list[int]:
-    """The tokens of one completion without its end-of-sequence token and padding."""
-    return [int(token) for token in row if token != PADDING and token not in end_token_ids]
-
-
-def decode_completions(
-    actions: Tokens, tokenizer: Tokenizer | None, end_token_ids: Tokens
-) -> list[str]:
-    """The text of each completion, without its end-of-sequence token."""
-    if tokenizer is None:
-        raise ValueError("tokenizer is None: a tokenizer is needed to decode token ids")
-    return [decode_text(tokenizer, content_tokens(row, end_token_ids)) for row in actions]
+    return np.asarray(~np.isin(actions, ends).any(axis=1))
 
 
 def encode_completions(
-    texts: Sequence[str], tokenizer: Tokenizer | None, width: int, end_token_ids: Tokens
+    texts: Sequence[str], tokenizer: Tokenizer | None, width: int, ends: Tokens
 ) -> Tokens:
-    """Texts as finished completions, each followed by the first end-of-sequence token.
-
-    Assumes that the texts were generated as these very tokens; the same text in other tokens is a
-    different action. A text that changes when encoded and decoded is refused, as is one that
-    contains an end-of-sequence token.
-    """
+    """Texts as finished completions, each followed by the first end-of-sequence token."""
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts must be a sequence of strings, got {texts!r:.80}")
     rows = []
     for index, text in enumerate(texts):
-        row = [*encode_text(tokenizer, text, f"texts[{index}]"), int(end_token_ids[0])]
-        if np.isin(row[:-1], end_token_ids).any():
+        row = [*encode_text(tokenizer, text, f"texts[{index}]"), int(ends[0])]
+        if np.isin(row[:-1], ends).any():
             raise ValueError(
-                f"texts[{index}] contains an end-of-sequence token "
-                f"({_format_ids(end_token_ids)}), which is added automatically: {_shorten(text)}"
+                f"texts[{index}] contains an end-of-sequence token ({ends.tolist()}), which is "
+                f"added automatically: {text!r:.60}"
             )
         if len(row) > width:
             raise ValueError(
@@ -141,12 +148,11 @@ def encode_text(
     """The token ids of a text, which must decode to the same text."""
     if tokenizer is None:
         raise ValueError(f"{name} is a text but tokenizer is None: pass token ids or a tokenizer")
-    encoded = tokenizer.encode(text, add_special_tokens=add_special_tokens)
-    tokens = [int(token) for token in encoded]
+    tokens = [int(each) for each in tokenizer.encode(text, add_special_tokens=add_special_tokens)]
     decoded = decode_text(tokenizer, tokens)
     if decoded != text and not (add_special_tokens and decoded.endswith(text)):
         raise ValueError(
-            f"the tokenizer does not preserve {name}: {_shorten(text)} became {_shorten(decoded)}. "
+            f"the tokenizer does not preserve {name}: {text!r:.60} became {decoded!r:.60}. "
             f"Its score would be that of another text; pass token ids, or a text that is preserved"
         )
     start = getattr(tokenizer, "bos_token_id", None)
@@ -160,11 +166,8 @@ def encode_text(
 
 def decode_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
     """The text of token ids, including special tokens and without clean-up of spaces."""
-    return str(
-        tokenizer.decode(
-            list(tokens), skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
-    )
+    options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    return str(tokenizer.decode(list(tokens), **options))
 
 
 def as_end_token_ids(eos_token_id: int | Sequence[int] | None) -> Tokens:
@@ -174,26 +177,78 @@ def as_end_token_ids(eos_token_id: int | Sequence[int] | None) -> Tokens:
             "there is no end-of-sequence token: neither the model nor the tokenizer defines one, "
             "and without it no completion ends. Pass eos_token_id"
         )
-    end_token_ids = np.atleast_1d(np.asarray(eos_token_id))
-    kind, dimensions = end_token_ids.dtype.kind, end_token_ids.ndim
-    if kind not in "iu" or dimensions != 1 or end_token_ids.min() < 0:
+    ends = np.atleast_1d(np.asarray(eos_token_id))
+    if ends.dtype.kind not in "iu" or ends.ndim != 1 or ends.min() < 0:
         raise TypeError(f"eos_token_id must be one or several token ids, got {eos_token_id!r}")
-    return end_token_ids.astype(np.int64)
+    return ends.astype(np.int64)
 
 
-def _reject_rows(array: Tokens, wrong: Booleans, expected: str) -> None:
-    if wrong.any():
-        index = int(np.argmax(wrong.any(axis=1)))
-        tokens = [int(token) for token in array[index] if token != PADDING]
-        raise ValueError(
-            f"actions[{index}] is not a completion of this policy: expected {expected}, got "
-            f"{tokens} ({int(wrong.any(axis=1).sum())} such row(s) in {len(array)})"
+def token_prompts(
+    contexts: Contexts,
+    tokenizer: Tokenizer | None,
+    *,
+    add_special_tokens: bool = False,
+    max_length: int | None = None,
+    vocabulary_size: int | None = None,
+) -> list[Prompt]:
+    """The token ids of each prompt, given as a text or as a row of token ids padded with −1.
+
+    A prompt of more than `max_length` tokens is refused: truncated, it would be another prompt.
+    """
+    if contexts is None or isinstance(contexts, (int, np.integer)):
+        raise TypeError(
+            f"contexts must be prompts, one per completion: texts or rows of token ids, got "
+            f"{contexts!r}"
         )
+    rows = as_contexts(contexts)
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
+    known: dict[str | Prompt, Prompt] = {}
+    prompts = []
+    for index, row in enumerate(rows.tolist() if rows.dtype.kind in "US" else rows):
+        name = f"contexts[{index}]"
+        key = row if isinstance(row, str) else _without_padding(name, row)
+        if key not in known:
+            encoded = key
+            if isinstance(key, str):
+                ids = encode_text(tokenizer, key, name, add_special_tokens=add_special_tokens)
+                encoded = tuple(ids)
+            known[key] = _checked_prompt(name, tuple(encoded), max_length, vocabulary_size)
+        prompts.append(known[key])
+    return prompts
 
 
-def _format_ids(token_ids: Tokens) -> str:
-    return ", ".join(map(str, token_ids.tolist()))
+def _without_padding(name: str, row: Any) -> Prompt:
+    array = np.asarray(row)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name} must be a text or a row of token ids, got {row!r:.80} "
+            f"of {array.ndim} dimension(s) and dtype {array.dtype}"
+        )
+    return tuple(int(token) for token in array if token != PADDING)
 
 
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "…")
+def _checked_prompt(
+    name: str, prompt: Prompt, max_length: int | None, vocabulary_size: int | None
+) -> Prompt:
+    if not prompt:
+        raise ValueError(f"{name} has no tokens: the model needs at least one")
+    if min(prompt) < 0 or (vocabulary_size is not None and max(prompt) >= vocabulary_size):
+        raise ValueError(f"{name} has token ids outside the vocabulary of {vocabulary_size}")
+    if max_length is not None and len(prompt) > max_length:
+        raise ValueError(
+            f"{name} has {len(prompt)} tokens, and at most {max_length} leave room for "
+            f"max_new_tokens in the model's context length"
+        )
+    return prompt
+
+
+def differing_words(one: Tokenizer | None, other: Tokenizer | None) -> str:
+    """Where two tokenizers name a token differently, in words; empty if they nowhere do."""
+    if one is other:
+        return ""
+    tables = [getattr(each, "get_vocab", dict)() for each in (one, other)]
+    own, others = ({token: word for word, token in table.items()} for table in tables)
+    for token in sorted(own.keys() & others.keys()):
+        if own[token] != others[token]:
+            return f"token {token} is {own[token]!r} for one and {others[token]!r} for the other"
+    return ""

@@ -1,8 +1,8 @@
 """Checksums of weights: whether a policy still is the policy that was made.
 
 A policy is its weights, and a model's weights can change under it: trained in place, merged with
-an adapter, loaded again. A checksum over all their bits is compared at each use. It costs one pass
-over the weights, about as much as generating a single token.
+an adapter, loaded again. A checksum over all their bits is compared at each use and is part of the
+policy's fingerprint. It costs one pass over the weights, about as much as one token.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tether.llm.local.adapters import parameter_adapters
+from tether.llm.adapters import parameter_adapters
 
 BYTES_PER_WORD = 8
 """Bytes that are added up as one integer."""
@@ -22,38 +22,45 @@ WORDS_PER_BLOCK = 32
 
 
 @dataclass
-class WeightChecksum:
-    """Checksums of the base weights when a policy was made, and of its adapter at first use."""
+class Weights:
+    """The adapter of a policy (None for the plain model), and the checksums of its weights.
+
+    That of an adapter is taken at its first use: until then it may be trained.
+    """
 
     adapter: str | None
     base_sum: int
     adapter_sum: int | None = None
 
+    @classmethod
+    def of(cls, model: Any, adapter: str | None) -> Weights:
+        """The weights of a policy that is being made."""
+        return cls(adapter, _sums_by_adapter(model, [])[None])
 
-def record_checksum(model: Any, adapter: str | None) -> WeightChecksum:
-    """The checksum of a policy that is being made; its adapter may still be trained."""
-    return WeightChecksum(adapter, _sums_by_adapter(model, [])[None])
+    def __str__(self) -> str:
+        own = "" if self.adapter_sum is None else f"+{self.adapter_sum:016x}"
+        return f"{self.base_sum:016x}{own}"
 
 
-def check_unchanged(model: Any, checksums: Sequence[WeightChecksum]) -> None:
-    """Refuse policies whose weights have changed; record an adapter's checksum at its first use."""
-    sums = _sums_by_adapter(model, [checksum.adapter for checksum in checksums])
-    for checksum in checksums:
-        if sums[None] != checksum.base_sum:
+def check_unchanged(model: Any, policies: Sequence[Weights]) -> None:
+    """Refuse policies whose weights have changed; note an adapter's checksum at its first use."""
+    sums = _sums_by_adapter(model, [each.adapter for each in policies])
+    for each in policies:
+        if sums[None] != each.base_sum:
             raise ValueError(
                 "the model's weights changed since this policy was made (trained in place, merged "
                 "with an adapter, loaded or converted), so it would be another policy. Make a "
                 "policy when its weights are final, and give each its own weights or adapter"
             )
-        if checksum.adapter is None:
+        if each.adapter is None:
             continue
-        if checksum.adapter_sum is None:
-            checksum.adapter_sum = sums[checksum.adapter]
-        if sums[checksum.adapter] != checksum.adapter_sum:
+        if each.adapter_sum is None:
+            each.adapter_sum = sums[each.adapter]
+        if sums[each.adapter] != each.adapter_sum:
             raise ValueError(
-                f"adapter {checksum.adapter!r} changed since this policy was first used, so it "
-                f"would be another policy. Make a new one, and train a copy of the adapter if "
-                f"both are used"
+                f"adapter {each.adapter!r} changed since this policy was first used, so it would "
+                f"be another policy. Make a new one, and train a copy of the adapter if both are "
+                f"used"
             )
 
 

@@ -1,0 +1,258 @@
+"""A causal language model of `transformers` as a policy."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from tether._core import progress, validate
+from tether._core.types import Actions, Contexts, Floats
+from tether.llm.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import (
+    PADDING,
+    TABLE_TOKENS,
+    Prompt,
+    Tokenizer,
+    Tokens,
+    TokenTables,
+    as_end_token_ids,
+)
+from tether.llm.lanes import Drawing, Lane, Lanes, Tables, pack_rows
+from tether.llm.local_model import LocalModel, check_causal_model, find_context_length
+from tether.llm.weights import Weights, check_unchanged
+from tether.policies.policy import Policy
+
+DEFAULT_BATCH_TOKENS = 4096
+"""Tokens that pass through the model at once, by default."""
+
+
+class LocalPolicy(CompletionPolicy):
+    """A policy from the tables of local models: one of them, or two that are tethered."""
+
+    _lanes: Lanes
+
+    @abstractmethod
+    def _log_table(self, tables: Tables) -> Any:
+        """The log-probability of every token (rows × vocabulary) from those of the models."""
+
+    def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Draw one completion per prompt, with the log-probabilities of the draws."""
+        validate.generator("rng", rng)
+        prompts = self.prompts(contexts)
+        actions = np.full((len(prompts), self.max_new_tokens), PADDING, dtype=np.int64)
+        scores = np.zeros(len(prompts))
+        sizes = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
+        widths = np.full_like(sizes, self.max_new_tokens)
+        with (
+            self._lanes.running(prompts[0]),
+            progress.step("drawing completions", total=len(prompts)) as step,
+        ):
+            for rows in pack_rows(sizes, widths, self._lanes.batch_tokens):
+                drawing = self._begin([prompts[row] for row in rows])
+                while drawing.step(rng):
+                    pass
+                actions[rows], scores[rows] = drawing.tokens, drawing.scores
+                step.advance(len(rows))
+        return actions, scores
+
+    def stream(self, contexts: Contexts, rng: np.random.Generator) -> Iterator[Tokens]:
+        """Draw one completion per prompt and yield its tokens one by one.
+
+        The models are free for other callers between two tokens. For one prompt the draws are
+        those of `sample` with the same generator; −1 stands for completions that have ended.
+        """
+        validate.generator("rng", rng)
+        prompts = self.prompts(contexts)
+        drawing, going_on = None, True
+        while going_on:
+            with self._lanes.running(prompts[0], verify=drawing is None):
+                drawing = drawing or self._begin(prompts)
+                going_on = drawing.step(rng)
+            yield drawing.tokens[:, drawing.position - 1]
+
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score each completion; refused if the weights changed."""
+        return self._sums(self._lanes, contexts, actions, lambda tables: [self._log_table(tables)])[
+            :, 0
+        ]
+
+    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
+        """Find the likeliest tokens at every position of completions."""
+        parts: list[tuple[Any, ...]] = []
+        for rows, position, tables, _ in self._lanes.walk(*self._tokenized(contexts, actions)):
+            table = self._log_table(tables)
+            best = table.topk(min(TABLE_TOKENS, table.shape[1]), dim=1)
+            found = (rows, best.indices, best.values.double())
+            row, tokens, log_probs = (each.cpu().numpy() for each in found)
+            parts.append((row, np.full(len(row), position), tokens, log_probs))
+        row, position, tokens, log_probs = (
+            np.concatenate([part[k] for part in parts]) for k in range(4)
+        )
+        order = np.lexsort((position, row))
+        return TokenTables(row[order], position[order], tokens[order], log_probs[order])
+
+    def _sums(self, lanes: Lanes, contexts: Contexts, actions: Actions, scored: Any) -> Floats:
+        """Sums over the tokens of each completion (rows), of each of the tables (columns)."""
+
+        def gathered(tables: Tables, tokens: Any) -> Any:
+            chosen = [table.gather(1, tokens[:, None]) for table in scored(tables)]
+            return torch.cat(chosen, dim=1).double()
+
+        return sum_over_tokens(lanes, *self._tokenized(contexts, actions), gathered)
+
+    def _begin(self, prompts: list[Prompt]) -> Drawing:
+        width, ends = self.max_new_tokens, self.end_token_ids
+        return Drawing(self._lanes, prompts, width, ends, self._log_table)
+
+
+def sum_over_tokens(
+    lanes: Lanes, prompts: list[Prompt], actions: Tokens, lengths: Any, scores: Any
+) -> Floats:
+    """Sums over the tokens of completions of what `scores(tables, tokens)` says of each token."""
+    total: Any = None
+    with progress.step("scoring completions", total=float(lengths.sum())) as step:  # in tokens
+        for rows, _, tables, tokens in lanes.walk(prompts, actions, lengths):
+            found = scores(tables, tokens)
+            if total is None:
+                total = found.new_zeros((len(actions), found.shape[1]))
+            total[rows] += found
+            step.advance(len(rows))
+    summed = np.asarray(total.cpu().numpy())
+    if np.isnan(summed).any():
+        raise ValueError(
+            f"the scores are NaN for {int(np.isnan(summed).any(axis=1).sum())} of {len(summed)} "
+            f"completions: the model's logits contain NaN or inf"
+        )
+    return summed
+
+
+class CausalPolicy(LocalPolicy):
+    """A causal language model of `transformers` as a policy over completions of prompts.
+
+    Contexts are texts, or rows of token ids padded with −1; an action is a row of `max_new_tokens`
+    token ids, padded with −1 after its end-of-sequence token.
+
+    Draws and scores are of one distribution: the softmax at `temperature` over the full vocabulary,
+    in single precision. Of the model's `generation_config` only the end-of-sequence tokens are
+    used: no top_k, no top_p, no penalties.
+
+    A policy is its weights: it is refused if they changed since it was made, as is a model whose
+    scores would depend on how rows are batched.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A loaded causal language model of `transformers`, a `PeftModel` around one, or either of
+        them compiled.
+    tokenizer : Tokenizer or None
+        The tokenizer of the model; None if prompts are token ids and texts are not needed.
+    adapter : str or None, optional
+        The name of a PEFT adapter of the model. None is the model without any adapter, so that one
+        set of weights serves as safe and as optimized policy.
+    temperature : float, default 1.0
+        The softmax temperature, positive and finite.
+    max_new_tokens : int, default 64
+        The largest number of tokens of a completion.
+    eos_token_id : int or sequence of int or None, optional
+        The end-of-sequence tokens; None takes those of the model's `generation_config`, of its
+        configuration or of the tokenizer, in this order.
+    add_special_tokens : bool, default False
+        Whether the tokenizer adds its special tokens to prompts that are texts.
+    batch_tokens : int, optional
+        How many tokens pass through the model at once, including padding.
+
+    Examples
+    --------
+    >>> safe = CausalPolicy(model, tokenizer, max_new_tokens=48)  # doctest: +SKIP
+    >>> optimized = CausalPolicy(  # doctest: +SKIP
+    ...     model, tokenizer, adapter="tuned", max_new_tokens=48
+    ... )
+    >>> actions = safe.sample(["What is a tether?"], rng)  # doctest: +SKIP
+    >>> safe.texts(actions)  # doctest: +SKIP
+    """
+
+    vocabulary_size: int
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer | None,
+        *,
+        adapter: str | None = None,
+        temperature: float = 1.0,
+        max_new_tokens: int = 64,
+        eos_token_id: int | Sequence[int] | None = None,
+        add_special_tokens: bool = False,
+        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    ) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.temperature = validate.number("temperature", temperature, above=0, below=np.inf)
+        self.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
+        self.add_special_tokens = bool(add_special_tokens)
+        self.vocabulary_size = check_causal_model(model)
+        self.adapter = check_adapter(unwrapped(model), adapter)
+        for source in (getattr(model, "generation_config", None), model.config, tokenizer):
+            if eos_token_id is None:
+                eos_token_id = getattr(source, "eos_token_id", None)
+        self.end_token_ids = as_end_token_ids(eos_token_id)
+        if self.end_token_ids.max() >= self.vocabulary_size:
+            raise ValueError(
+                f"eos_token_id {self.end_token_ids.max()} is outside the vocabulary of "
+                f"{self.vocabulary_size}"
+            )
+        self.context_length = find_context_length(base_model(model).config)
+        batch_tokens = validate.integer_at_least("batch_tokens", batch_tokens)
+        weights = Weights.of(unwrapped(model), self.adapter)
+        self._lane = Lane(LocalModel(model, self.temperature, batch_tokens), (weights,))
+        self._lanes = Lanes(self._lane)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this policy from another one: checksums of its weights, and its settings."""
+        (weights,) = self._lane.weights
+        check_unchanged(unwrapped(self.model), [weights])
+        settings = f"{self.temperature!r} {self.max_new_tokens} {self.end_token_ids.tolist()}"
+        return f"causal {weights} {settings} {self.add_special_tokens}"
+
+    def log_prob_both(
+        self, other: Policy, contexts: Contexts, actions: Actions
+    ) -> tuple[Floats, Floats]:
+        """Score completions under this policy and another, in shared passes where possible."""
+        if not (isinstance(other, CausalPolicy) and self.shares_weights(other)):
+            return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
+        scores = self._sums(self.beside(other), contexts, actions, lambda tables: tables)
+        return scores[:, 0], scores[:, 1]
+
+    def shares_weights(self, other: object) -> bool:
+        """Tell whether another policy is the same model and settings with another adapter."""
+        return (
+            isinstance(other, CausalPolicy)
+            and other.model is self.model
+            and other.tokenizer is self.tokenizer
+            and other.adapter != self.adapter
+            and other.temperature == self.temperature
+            and other.max_new_tokens == self.max_new_tokens
+            and np.array_equal(other.end_token_ids, self.end_token_ids)
+            and other.add_special_tokens == self.add_special_tokens
+            and can_mix_adapters(unwrapped(self.model))
+        )
+
+    def beside(self, other: CausalPolicy) -> Lanes:
+        """Run this policy and another on the same tokens, in one batch if they share weights."""
+        if not self.shares_weights(other):
+            return Lanes(self._lane, other._lane)
+        return Lanes(Lane(self._lane.model, (*self._lane.weights, *other._lane.weights)))
+
+    def __repr__(self) -> str:
+        return (
+            f"CausalPolicy({self.model.config.model_type}, adapter={self.adapter!r}, "
+            f"temperature={self.temperature:g}, max_new_tokens={self.max_new_tokens})"
+        )
+
+    def _log_table(self, tables: Tables) -> Any:
+        return tables[0]

@@ -1,0 +1,361 @@
+"""Chat models behind a server: requests as contexts, answers as actions, a policy that only draws.
+
+Contexts and actions are text in one canonical form of JSON. A context is everything that decides
+how an answer is drawn: the messages (or the prompt), tools and sampling settings. How many answers
+are drawn, how they are sent and with which seed is no part of it. An action is the answer's message
+and why it ended, or its text where a prompt is completed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import validate
+from tether._core.contexts import as_contexts
+from tether._core.types import Contexts
+from tether.llm.client import Client, count_draws
+
+NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
+"""What a request may have beside a context, and a context may not."""
+FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
+"""How an answer may end. One that was aborted is no answer."""
+MAX_CHAT_SEED = 2**31
+"""Seeds are smaller than this: some servers take no larger ones."""
+
+
+class UnreadableAnswerError(RuntimeError):
+    """An answer that is none: the server is not to be relied on."""
+
+
+def chat_context(request: Mapping[str, Any]) -> str:
+    """Make the context of a request: its canonical JSON.
+
+    Parameters
+    ----------
+    request : mapping
+        What is sent to the server, with "messages" (or "prompt", one text), and without the number
+        of answers, the seed, and how they are sent.
+
+    Returns
+    -------
+    str
+        The context.
+
+    Examples
+    --------
+    >>> chat_context({"messages": [{"role": "user", "content": "Hi"}], "temperature": 0.7})
+    '{"messages":[{"content":"Hi","role":"user"}],"temperature":0.7}'
+    """
+    for name in NOT_IN_A_CONTEXT:
+        if name in request:
+            raise ValueError(f"a context has no {name!r}, got {request[name]!r:.80}")
+    messages, prompt = request.get("messages"), request.get("prompt")
+    if ("messages" in request) == ("prompt" in request):
+        raise ValueError("a context has either messages or a prompt")
+    if "messages" in request and not (isinstance(messages, list) and messages):
+        raise ValueError(f"messages must be a list that is not empty, got {messages!r:.80}")
+    if "prompt" in request and not isinstance(prompt, str):
+        raise ValueError(f"prompt must be one text, got {prompt!r:.80}")
+    return canonical_json(dict(request))
+
+
+def canonical_json(value: Any) -> str:
+    """Write JSON in one form: sorted names, no spaces, no numbers that are none."""
+    try:
+        text = json.dumps(
+            value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        )
+        text.encode()  # half of a character cannot be sent or stored
+        return text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"this is no JSON: {error}") from None
+
+
+def chat_action(answer: str | Mapping[str, Any]) -> str:
+    """Make the action of an answer: what a `ChatPolicy` would have drawn. Undoes `read_answer`.
+
+    Parameters
+    ----------
+    answer : str or mapping
+        The text of an answer that ended by itself; or what `read_answer` returns: "message" (or
+        "text" where a prompt was completed) and "finish_reason", for answers that were cut off
+        ("length") or call tools ("tool_calls").
+
+    Returns
+    -------
+    str
+        The action.
+
+    Examples
+    --------
+    >>> chat_action("It arrives today.")
+    '{"finish_reason":"stop","message":{"content":"It arrives today.","role":"assistant"}}'
+    >>> read_answer(chat_action("It arrives today."))["message"]["content"]
+    'It arrives today.'
+    """
+    if isinstance(answer, str):
+        answer = {"message": {"content": answer}, "finish_reason": "stop"}
+    if not isinstance(answer, Mapping) or ("message" in answer) == ("text" in answer):
+        raise ValueError(
+            f"answer must be a text, or a mapping with message (or text) and finish_reason, got "
+            f"{answer!r:.80}"
+        )
+    try:
+        return action_of_choice(dict(answer), is_chat="message" in answer)
+    except UnreadableAnswerError as error:
+        raise ValueError(f"this is no answer: {error}") from None
+
+
+def read_answer(action: str) -> dict[str, Any]:
+    """Read what an action says.
+
+    Parameters
+    ----------
+    action : str
+        An action of a `ChatPolicy`.
+
+    Returns
+    -------
+    dict
+        "message", or "text" where a prompt was completed, and "finish_reason".
+    """
+    return _parse("action", action)
+
+
+def messages_of(context: str) -> list[Any]:
+    """The messages of a context; a prompt is the message of a user."""
+    request = _parse("context", context)
+    return request.get("messages", [{"role": "user", "content": request.get("prompt")}])  # type: ignore[no-any-return]
+
+
+def message_of(action: str) -> dict[str, Any]:
+    """The message of an action; a text is the message of the assistant."""
+    answer = read_answer(action)
+    return answer.get("message", {"role": "assistant", "content": answer.get("text")})  # type: ignore[no-any-return]
+
+
+def action_of_choice(choice: Any, *, is_chat: bool) -> str:
+    """The action that a server's choice is; an error where it is no answer.
+
+    An answer that cannot be read is never left out: that would select the others by what they are.
+    """
+    if not isinstance(choice, dict) or choice.get("finish_reason") not in FINISH_REASONS:
+        _refuse(choice)
+    try:
+        if not is_chat:
+            if not isinstance(choice.get("text"), str):
+                _refuse(choice)
+            said: Any = {"text": choice["text"]}
+        else:
+            said = {"message": _message(choice)}
+        return canonical_json({"finish_reason": choice["finish_reason"], **said})
+    except ValueError:
+        _refuse(choice)
+
+
+def _message(choice: dict[str, Any]) -> dict[str, Any]:
+    message = choice.get("message")
+    if not isinstance(message, dict) or message.get("role", "assistant") != "assistant":
+        _refuse(choice)
+    content, calls = message.get("content"), message.get("tool_calls")
+    if not isinstance(content, str | list | None) or not isinstance(calls, list | None):
+        _refuse(choice)
+    if not all(isinstance(each, dict) for each in calls or ()):
+        _refuse(choice)
+    kept = {name: each for name, each in message.items() if each is not None}
+    return kept | {"role": "assistant", "content": content}
+
+
+def _refuse(choice: Any) -> NoReturn:
+    """Say what is wrong without the answer itself, which has no place in logs."""
+    found = f"it is a {type(choice).__name__}"
+    if isinstance(choice, dict):
+        types = {str(name): type(value).__name__ for name, value in choice.items()}
+        found = f"its finish_reason is {choice.get('finish_reason')!r:.40}, its fields {types}"
+    raise UnreadableAnswerError(f"the server's answer cannot be read: {found:.300}")
+
+
+def _parse(name: str, text: Any) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{name} must be what tether.llm.chat_{name} makes, a JSON object, got {text!r:.80}"
+        )
+    return value
+
+
+class ChatPolicy:
+    """A chat model on an OpenAI-compatible server, of which only draws are needed.
+
+    It has no `log_prob`, so it is the safe policy of a `Shortlist`: N answers are drawn in each
+    context and a score picks one. Draws of the same context are one request with `n` answers.
+
+    Contexts are what `chat_context` makes of requests, actions the answers as `read_answer` reads
+    them, tool calls included. Assumed: the server draws the answers of a request independently,
+    and draws from the same distribution when the log is made and when it serves: the same model,
+    system prompt, tools, sampling settings and limits of time.
+
+    A failure is an error, also an answer that cannot be read: one that was left out would select
+    the others.
+
+    Parameters
+    ----------
+    base_url : str
+        The address before `/chat/completions`, such as `https://api.openai.com/v1`.
+    model : str, optional
+        The model; by default each context names one.
+    settings : mapping, optional
+        What every request has unless its context says otherwise, such as {"temperature": 0.7}.
+    max_n : int, optional
+        The most answers that a request may ask for; 1 for servers that do not know `n`. By default
+        all answers are asked for at once, and a server that then returns one is asked again for
+        each of the others, now and later.
+    seeded : bool, default False
+        Whether requests have a seed; then a server must use a different one for each of the `n`
+        answers, as vLLM does.
+    api_key : str, optional
+        Sent as a bearer token.
+    timeout : float, default 60
+        The seconds that a response may take. An answer that takes longer is drawn anew, so it
+        should be long enough for every answer.
+    retries : int, default 3
+        How many times a failed request is sent again.
+    concurrency : int, default 8
+        The largest number of requests at a time.
+
+    Examples
+    --------
+    >>> from tether.llm import ChatPolicy
+    >>> ChatPolicy("http://localhost:8000/v1", "small", settings={"temperature": 0.7})
+    ChatPolicy('http://localhost:8000/v1', 'small', settings={'temperature': 0.7})
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        max_n: int | None = None,
+        seeded: bool = False,
+        api_key: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        concurrency: int = 8,
+    ) -> None:
+        self.model, self.settings = model, dict(settings or {})
+        for name in NOT_IN_A_CONTEXT:
+            if name in self.settings:
+                raise ValueError(f"settings must have no {name!r}, got {self.settings[name]!r:.80}")
+        canonical_json(self.settings)
+        self.max_n = None if max_n is None else validate.integer_at_least("max_n", max_n)
+        self.seeded = bool(seeded)
+        self.client = Client(
+            base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
+        )
+        self._ignores_n = False
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this policy from another one: the model and its settings, not the address."""
+        return f"chat {canonical_json([self.model, self.settings])}"
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one answer per context.
+
+        Parameters
+        ----------
+        contexts : array_like of str
+            What `chat_context` makes of requests; those that are equal share a request.
+        rng : numpy.random.Generator
+            The source of the seeds, if requests have any.
+
+        Returns
+        -------
+        numpy.ndarray of str, as objects
+            One action per context.
+
+        Raises
+        ------
+        ServerError
+            If the server is unavailable or refuses the sender.
+        UnreadableAnswerError
+            If an answer cannot be read.
+        ValueError
+            If a context is none, or the server refuses it.
+        """
+        validate.generator("rng", rng)
+        checked = as_contexts(contexts)
+        if isinstance(checked, int):
+            raise TypeError(
+                f"contexts must be what tether.llm.chat_context makes of requests, one for each "
+                f"answer, got {contexts!r:.80}: a chat model answers something"
+            )
+        missing: dict[str, list[int]] = {}
+        texts = np.asarray(checked).tolist()
+        for place, text in enumerate(texts):
+            missing.setdefault(text, []).append(place)
+        actions = np.empty(len(texts), dtype=object)
+        while missing:  # again where a server has ignored `n`
+            missing = self._fill(actions, missing, rng)
+        return actions
+
+    def __repr__(self) -> str:
+        settings = f", settings={self.settings}" if self.settings else ""
+        return f"ChatPolicy({self.client.base_url!r}, {self.model!r}{settings})"
+
+    def _fill(
+        self, actions: NDArray[Any], places: Mapping[str, list[int]], rng: np.random.Generator
+    ) -> dict[str, list[int]]:
+        """Draw answers into their places; what is left where a server has ignored `n`."""
+        parts: list[tuple[str, list[int]]] = []
+        for text, wanted in places.items():
+            size = 1 if self._ignores_n else self.max_n or len(wanted)
+            parts += [(text, wanted[k : k + size]) for k in range(0, len(wanted), size)]
+        bodies = [self._request(text, len(wanted), rng) for text, wanted in parts]
+        answers: dict[int, dict[str, Any]] = {}
+        for path, key in (("chat/completions", "messages"), ("completions", "prompt")):
+            where = [k for k, body in enumerate(bodies) if key in body]
+            made = self.client.post_all(path, [bodies[k] for k in where], doing="drawing answers")
+            answers |= dict(zip(where, made, strict=True))
+        left: dict[str, list[int]] = {}
+        for k, (text, wanted) in enumerate(parts):
+            choices = answers[k].get("choices")
+            if not isinstance(choices, list) or len(choices) not in (1, len(wanted)):
+                found = len(choices) if isinstance(choices, list) else "no"
+                raise UnreadableAnswerError(
+                    f"the server returned {found} answer(s), asked were {len(wanted)}"
+                )
+            count_draws(len(choices), answers[k].get("usage"))
+            for place, choice in zip(wanted, choices, strict=False):
+                actions[place] = action_of_choice(choice, is_chat="messages" in bodies[k])
+            if len(choices) < len(wanted):
+                self._ignores_n = True
+                left.setdefault(text, []).extend(wanted[len(choices) :])
+        return left
+
+    def _request(self, context: str, count: int, rng: np.random.Generator) -> dict[str, Any]:
+        """The body of the request that draws answers in one context."""
+        request = _parse("context", context)
+        if chat_context(request) != context:
+            raise ValueError(
+                f"a context must be what tether.llm.chat_context makes, got {context!r:.80}"
+            )
+        body = {**self.settings, **request}
+        if count > 1:
+            body["n"] = count
+        if self.model is not None:
+            body["model"] = self.model
+        if "model" not in body:
+            raise ValueError("the context names no model, and neither does the policy")
+        if self.seeded:
+            body["seed"] = int(rng.integers(MAX_CHAT_SEED))
+        return body

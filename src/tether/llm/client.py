@@ -1,0 +1,284 @@
+"""Requests to a server through the official `openai` client: several at a time, from plain code.
+
+The client brings connections, timeouts and retries; it runs in an event loop in a thread of its
+own, which all clients of a process share. So callers are ordinary functions, also inside of another
+event loop such as a notebook's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import weakref
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent import futures
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from tether._core import extras, progress, validate
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+Result = TypeVar("Result")
+
+POLL_INTERVAL = 1.0
+"""Seconds after which a waiting caller checks for an interrupt."""
+INVALID_REQUEST_STATUSES = frozenset({400, 413, 422})
+"""Refusals of the request itself, such as a prompt too long; others are of the sender."""
+MAX_SHOWN_CHARACTERS = 500
+"""How much of a server's error message is shown."""
+TOKEN_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+"""What is summed of the usage that a server states."""
+
+
+class ServerError(RuntimeError):
+    """The server is unavailable or refused the sender, after all retries.
+
+    A refusal of the request itself (status 400, 413 or 422) is a `ValueError` instead.
+
+    Examples
+    --------
+    >>> from tether.llm import ServerError
+    >>> issubclass(ServerError, RuntimeError)
+    True
+    """
+
+
+class Client:
+    """Posts JSON to a server, several requests at a time.
+
+    Parameters
+    ----------
+    base_url : str
+        The address of the server up to the version.
+    api_key : str or None
+        The key that is sent in the Authorization header. It is shown in no message.
+    timeout : float
+        Seconds that a response may take.
+    retries : int
+        How many times a failed request is sent again, unchanged; the waits grow to eight seconds.
+    concurrency : int
+        How many requests are under way at a time.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        timeout: float = 120.0,
+        retries: int = 4,
+        concurrency: int = 32,
+    ) -> None:
+        extras.require("a model on a server", "openai")
+        self.base_url = _check_url(base_url)
+        self.timeout = validate.number("timeout", timeout, above=0, below=float("inf"))
+        self.retries = validate.integer_at_least("retries", retries, 0)
+        self.concurrency = validate.integer_at_least("concurrency", concurrency)
+        self._key = check_key(api_key)
+        self._open: tuple[int, AsyncOpenAI, asyncio.Semaphore] | None = None
+
+    def post_all(
+        self, path: str, bodies: Sequence[dict[str, Any]], *, doing: str = "waiting for answers"
+    ) -> list[dict[str, Any]]:
+        """The responses to several requests, in order; the first that fails for good raises.
+
+        Then, or when the caller is interrupted, nothing more is sent, and requests that are under
+        way are abandoned. What is being done is shown as the progress of the requests.
+        """
+        with progress.step(doing, total=len(bodies)) as step:
+            return _in_background(self._post_all(path, bodies, step))
+
+    def __repr__(self) -> str:
+        return f"Client({self.base_url!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but connections, which no other process can use."""
+        return {**vars(self), "_open": None}
+
+    def _connected(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
+        if self._open is None or self._open[0] != os.getpid():  # never, or before a fork
+            from openai import AsyncOpenAI
+
+            client = AsyncOpenAI(
+                base_url=self.base_url,
+                api_key=self._key or "",  # without a key no header is sent
+                timeout=self.timeout,
+                max_retries=self.retries,
+            )
+            self._open = os.getpid(), client, asyncio.Semaphore(self.concurrency)
+            weakref.finalize(self, _close, client, os.getpid()).atexit = False
+        return self._open[1:]
+
+    async def _post_all(
+        self, path: str, bodies: Sequence[dict[str, Any]], step: progress.Step
+    ) -> list[dict[str, Any]]:
+        client, limit = self._connected()
+
+        async def post(body: dict[str, Any]) -> dict[str, Any]:
+            async with limit:
+                answer = await self._post(client, path, body)
+            step.advance()
+            return answer
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(post(body)) for body in bodies]
+        except BaseExceptionGroup as errors:  # the first; the others were cancelled
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _post(self, client: AsyncOpenAI, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        import httpx2
+        import openai
+
+        address = f"{self.base_url}/{path}"
+        try:
+            response = await client.post(f"/{path}", body=body, cast_to=httpx2.Response)
+        except openai.APIStatusError as error:
+            kind = ValueError if error.status_code in INVALID_REQUEST_STATUSES else ServerError
+            told = self._shown(f"status {error.status_code}: {error.message}")
+            raise kind(f"{address} refused the request with {told}") from None
+        except openai.APITimeoutError:
+            raise ServerError(f"{address} gave no answer within {self.timeout:g} s") from None
+        except openai.APIConnectionError as error:
+            told = self._shown(f"{type(error.__cause__).__name__}: {error.__cause__}")
+            raise ServerError(
+                f"{address} cannot be reached ({told}): is the server running, and is this its "
+                f"address?"
+            ) from None
+        try:
+            content = response.json()
+        except (ValueError, RecursionError):
+            raise ServerError(f"{address} returned a response that is not JSON") from None
+        if not isinstance(content, dict):
+            raise ServerError(f"{address} returned {type(content).__name__}, not an object")
+        return content
+
+    def _shown(self, failure: str) -> str:
+        """What is shown of a failure: a server may repeat the key, which must not be seen."""
+        hidden = failure.replace(self._key, "(key)") if self._key else failure
+        return hidden[:MAX_SHOWN_CHARACTERS]
+
+
+def check_key(api_key: Any) -> str | None:
+    """The key without surrounding white space (a file ends in a newline); None for no key.
+
+    A key that no header can carry is refused here: an HTTP library would show it in its own error.
+    """
+    if api_key is None:
+        return None
+    if not isinstance(api_key, str):
+        raise TypeError(f"api_key must be a string, got {type(api_key).__name__}")
+    key = api_key.strip()
+    if invalid := re.search(r"[^!-~]", key):
+        raise ValueError(
+            f"api_key must be printable ASCII without inner white space, but its character "
+            f"{invalid.start()} of {len(key)} is not (the key is not shown)"
+        )
+    return key or None
+
+
+def _check_url(base_url: Any) -> str:
+    """The address before the path; parts that may hold a secret are refused and not shown."""
+    if not isinstance(base_url, str):
+        raise TypeError(f"base_url must be a string, got {type(base_url).__name__}")
+    expected = "base_url must be an address such as 'http://localhost:8000/v1'"
+    try:
+        url = urlsplit(base_url)
+    except ValueError:
+        raise ValueError(f"{expected}, got an invalid one (it is not shown)") from None
+    if "@" in url.netloc:
+        raise ValueError("base_url must contain no user name or password: pass api_key instead")
+    if "?" in base_url or "#" in base_url:
+        raise ValueError(f"{expected}, without a query or a fragment (they are not shown)")
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError(f"{expected}, got the scheme {url.scheme!r} and host {url.hostname!r}")
+    return base_url.rstrip("/")
+
+
+# The event loop of this process, and callers that wait for it.
+
+_ending: ContextVar[Event | None] = ContextVar("ending", default=None)
+_lock = Lock()
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+def _background_loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process; a forked process has its own."""
+    with _lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            Thread(target=loop.run_forever, name="tether-http", daemon=True).start()
+        return loop
+
+
+def _in_background(work: Coroutine[Any, Any, Result]) -> Result:
+    """Wait for what a coroutine returns; if the wait is interrupted, it is cancelled."""
+    running = asyncio.run_coroutine_threadsafe(work, _background_loop())
+    try:
+        while not futures.wait([running], timeout=POLL_INTERVAL).done:
+            event = _ending.get()
+            if event is not None and event.is_set():
+                raise ServerError("the server was not waited for: the program ends")
+        return running.result()
+    finally:
+        running.cancel()
+
+
+def _close(client: AsyncOpenAI, process: int) -> None:
+    """Close connections that nobody uses any more; those of a parent process are not ours."""
+    if process == os.getpid() and (loop := _loops.get(process)) is not None:
+        loop.call_soon_threadsafe(lambda: loop.create_task(client.close()))
+
+
+@contextmanager
+def ending(event: Event) -> Iterator[None]:
+    """Within this block and thread nobody waits for a server any more once the event is set."""
+    before = _ending.set(event)
+    try:
+        yield
+    finally:
+        _ending.reset(before)
+
+
+# Counting what draws cost, in one thread from a beginning to an end.
+
+
+@dataclass
+class Usage:
+    """How many answers were drawn, and the tokens that the server states for them."""
+
+    draws: int = 0
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOKEN_COUNTS, 0))
+
+
+_counting: ContextVar[Usage | None] = ContextVar("usage", default=None)
+
+
+@contextmanager
+def counting_usage() -> Iterator[Usage]:
+    """Count what `ChatPolicy` and `OpenAIPolicy` draw in this block and thread."""
+    usage = Usage()
+    before = _counting.set(usage)
+    try:
+        yield usage
+    finally:
+        _counting.reset(before)
+
+
+def count_draws(draws: int, stated: Any) -> None:
+    """Note the draws of a response and the usage that it states, if anyone counts."""
+    usage = _counting.get()
+    if usage is not None:
+        usage.draws += draws
+        for name in TOKEN_COUNTS:
+            count = stated.get(name) if isinstance(stated, dict) else None
+            usage.tokens[name] += count if type(count) is int and count > 0 else 0

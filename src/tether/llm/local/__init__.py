@@ -1,1 +1,0 @@
-"""Policies from causal language models of `transformers` that run in this process."""

@@ -1,0 +1,209 @@
+"""Local models that are run in batches: which are supported, and one pass through them.
+
+Prompts are padded on the left and completions on the right, so that all completions start in the
+same column. One function turns logits into log-probabilities, for drawing and scoring alike.
+
+A model is supported if it scores a row in a batch as it scores it alone; the scores of others would
+be silently wrong. Some are refused when a policy is made, the rest when it is first used, on a few
+tokens of the first prompt.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock, RLock
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import torch
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from tether.llm.adapters import base_model, check_usable, switched_to, unwrapped
+from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
+from tether.llm.weights import Weights, check_unchanged
+
+PROBE_TOKENS = 8
+"""Tokens of the first prompt on which a model is checked."""
+CONTEXT_LENGTH_FIELDS = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_seq_len",
+    "max_sequence_length",
+    "seq_length",
+    "model_max_length",
+)
+"""The configuration fields that may state the context length, in order of preference."""
+LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
+"""Rotary embeddings that change for all tokens once a sequence exceeds a length."""
+
+_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_locks_guard = Lock()
+_checked_models: WeakSet[Any] = WeakSet()
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model, its softmax temperature, and how many tokens it processes at once."""
+
+    model: Any
+    temperature: float
+    batch_tokens: int
+
+    @property
+    def device(self) -> Any:
+        """The device of the weights."""
+        return self.model.device
+
+    def log_softmax(self, logits: Any) -> Any:
+        """Log-probabilities of the next token, in single precision whatever the weights are."""
+        logits = logits.float()
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        return torch.log_softmax(logits, dim=-1)
+
+    def pad_prompts(self, prompts: Sequence[Prompt]) -> tuple[Any, Any]:
+        """Prompts padded on the left, and the attention mask."""
+        reversed_rows = pad_rows([prompt[::-1] for prompt in prompts], max(map(len, prompts)))
+        tokens = torch.as_tensor(reversed_rows[:, ::-1].copy(), device=self.device)
+        mask = (tokens != PADDING).long()
+        return tokens.masked_fill(mask == 0, 0), mask
+
+    def pad_completions(self, actions: Tokens, width: int) -> tuple[Any, Any]:
+        """Completions padded on the right, and where they have tokens."""
+        tokens = torch.as_tensor(actions[:, :width], device=self.device)
+        present = tokens != PADDING
+        return tokens.masked_fill(~present, 0), present
+
+    def forward(
+        self,
+        tokens: Any,
+        mask: Any,
+        columns: int,
+        adapter_names: list[str] | None = None,
+        cache: Any = None,
+        keep_cache: bool = False,
+    ) -> Any:
+        """One pass, with the logits of the last columns. Positions do not count masked tokens."""
+        accepted = forward_parameters(self.model)
+        options: dict[str, Any] = {"use_cache": keep_cache or cache is not None}
+        if "position_ids" in accepted:
+            positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+            options["position_ids"] = positions[:, -tokens.shape[1] :]
+        if "logits_to_keep" in accepted:
+            options["logits_to_keep"] = columns
+        if cache is not None:
+            options["past_key_values"] = cache
+        if adapter_names is not None:
+            options["adapter_names"] = adapter_names
+        output = self.model(input_ids=tokens, attention_mask=mask, **options)
+        if "logits_to_keep" not in accepted:
+            output.logits = output.logits[:, -columns:]
+        return output
+
+    @contextmanager
+    def running(
+        self, weights: Sequence[Weights], prompt: Prompt, *, verify: bool = True
+    ) -> Iterator[None]:
+        """Run the model without gradients and dropout, with this adapter or none; then restore it.
+
+        One caller at a time, because a model has one active adapter. Refuses a model whose weights
+        changed and, on the tokens of a `prompt`, one that cannot be run in batches. Between the
+        tokens of one stream nothing has to be verified again.
+        """
+        model, adapters = unwrapped(self.model), [each.adapter for each in weights]
+        with _locks_guard:
+            lock = _locks.setdefault(base_model(model), RLock())
+        with lock:
+            check_usable(model, adapters)
+            if verify:
+                check_unchanged(model, weights)
+            no_autocast = torch.autocast(self.device.type, enabled=False)
+            with switched_to(model, adapters), torch.inference_mode(), no_autocast:
+                self._check_batches(prompt)
+                yield
+
+    def _check_batches(self, prompt: Prompt) -> None:
+        """Refuse, once per model, one that cannot continue batches from a key-value cache."""
+        model = base_model(self.model)
+        if model in _checked_models:
+            return
+        name = f"{type(model).__name__} ({model.config.model_type})"
+        tokens, mask = self.pad_prompts([prompt[:PROBE_TOKENS]])
+        output = self.forward(tokens, mask, tokens.shape[1], keep_cache=True)
+        cache = getattr(output, "past_key_values", None)
+        kinds = {type(layer) for layer in getattr(cache, "layers", None) or ()}
+        known = {DynamicLayer, DynamicSlidingWindowLayer}
+        if type(cache) is not DynamicCache or not kinds <= known:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            returned = f"a {type(cache).__name__} of {names}" if kinds else "no cache"
+            raise TypeError(
+                f"{name} returns {returned}: only models whose every layer caches keys and values, "
+                f"in full or in a sliding window, are supported; recurrent models are not"
+            )
+        direct = self.model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+        gap = output.logits.float().softmax(-1) - direct.float().softmax(-1)
+        if float(gap.abs().max()) > torch.finfo(direct.dtype).eps ** 0.5:
+            raise TypeError(
+                f"{name} numbers positions in its own way: with position_ids 0, 1, 2, … its "
+                f"probabilities differ by {float(gap.abs().max()):.2g} from those without (as in "
+                f"RoBERTa)"
+            )
+        _checked_models.add(model)
+
+
+def check_causal_model(model: Any) -> int:
+    """The vocabulary size of a causal language model; anything else is refused."""
+    expected = "model must be a causal language model of transformers"
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"{expected}, loaded (AutoModelForCausalLM.from_pretrained), got {model!r:.80}"
+        )
+    inner = base_model(model)
+    class_name: str = type(inner).__name__
+    config: Any = getattr(inner, "config", None)
+    if getattr(config, "is_encoder_decoder", False):
+        raise TypeError(f"model must be a decoder, got an encoder-decoder: {config.model_type}")
+    get_head = getattr(inner, "get_output_embeddings", None)
+    if config is None or get_head is None or (head := get_head()) is None:
+        raise TypeError(f"{expected}, with a head that predicts tokens, got {class_name}")
+    missing = {"input_ids", "attention_mask"} - set(forward_parameters(model))
+    if missing:
+        raise TypeError(
+            f"{expected}: the forward of {class_name} does not name {sorted(missing)}, so it is "
+            f"unknown whether it accepts position_ids. Pass the wrapped model itself"
+        )
+    return int(head.weight.shape[0])
+
+
+def forward_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of the forward of the model inside all wrappers."""
+    return inspect.signature(base_model(model).forward).parameters
+
+
+def find_context_length(config: Any) -> int | None:
+    """The context length stated by a model's configuration, or None where none is stated.
+
+    Where rotary embeddings change with the length, it is the length at which they change: beyond
+    it, a row's score would depend on the other rows of its batch and on how much of it is written.
+    """
+    text_config = config.get_text_config(decoder=True)
+    stated = [_positive_integer(getattr(text_config, name, None)) for name in CONTEXT_LENGTH_FIELDS]
+    limits = [value for value in stated if value is not None][:1]
+    ropes = [getattr(text_config, name, None) for name in ("rope_parameters", "rope_scaling")]
+    ropes = [each for each in ropes if isinstance(each, dict)]
+    ropes += [each for outer in ropes for each in outer.values() if isinstance(each, dict)]
+    for rope in ropes:  # stated once, or for each type of layer
+        if rope.get("rope_type", rope.get("type")) in LENGTH_DEPENDENT_ROPE:
+            field = "original_max_position_embeddings"
+            original = _positive_integer(rope.get(field))
+            original = original or _positive_integer(getattr(text_config, field, None))
+            limits += [original] if original else []
+    return min(limits) if limits else None
+
+
+def _positive_integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,1 +1,0 @@
-"""Policies from language models behind an OpenAI-compatible completions server."""

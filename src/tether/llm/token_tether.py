@@ -1,0 +1,376 @@
+"""The token-level tether: two local models between which every single token is tethered.
+
+At a token the probability is that of a family of the package applied to the two distributions of
+the next token: clip, min(optimized, β·safe)/ψ, or mix, (safe + β·optimized)/(1 + β). The
+normalizing constant ψ of clip after a prefix is a sum over the vocabulary, and as a function of
+beta it is piecewise linear: tokens with a ratio up to beta add their optimized probability, all
+others beta times their safe one. So one pass that sorts tokens into the intervals between given
+betas gives ψ at all of them, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from tether._core import policy_calls, validate
+from tether._core.contexts import as_contexts, labels, length, take
+from tether._core.types import Actions, Contexts, Floats, Losses
+from tether.control.acting import Acting
+from tether.control.calibration import Calibration
+from tether.control.log import Log
+from tether.control.policy_path import PathFamily, PolicyPath
+from tether.control.proposals import Proposals
+from tether.llm.adapters import base_model
+from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
+from tether.llm.completions import differing_words
+from tether.llm.lanes import Tables
+from tether.policies.policy import Policy
+from tether.policies.served_policies import warn_not_useful
+
+DEFAULT_LOG_BETAS = tuple(np.linspace(-12.0, 6.0, 73).tolist())
+"""The log betas of a path by default: steps of a quarter."""
+DRAWS_PER_POLICY = 32
+"""How many proposals each policy of the path draws by default."""
+
+
+@dataclass(frozen=True)
+class TokenRule:
+    """A family applied to every token, with a share of the safe model in the optimized one."""
+
+    family: str
+    blend: float = 0.0
+
+    def __post_init__(self) -> None:
+        validate.choice("family", self.family, ("clip", "mix"))
+        validate.number("blend", self.blend, above=0, below=1, including=(0,))
+
+    @property
+    def name(self) -> str:
+        """The name of the path of policies that the rule gives."""
+        share = f"({np.format_float_positional(self.blend, trim='-')})" if self.blend else ""
+        return PathFamily(f"token_{self.family}{share}").name
+
+    def log_table(self, tables: Tables, log_beta: float) -> Any:
+        """The log-probability of every token at one beta (rows × vocabulary)."""
+        safe, optimized = self._blended(tables)
+        if math.isinf(log_beta):
+            return optimized if log_beta > 0 else safe
+        if self.family == "mix":
+            mixed = torch.logaddexp(safe, optimized + log_beta)
+            return mixed - float(np.logaddexp(0.0, log_beta))
+        kernel = torch.minimum(optimized, safe + log_beta)
+        return kernel - _required(torch.logsumexp(kernel, dim=1, keepdim=True))
+
+    def log_densities(self, tables: Tables, tokens: Any, log_betas: Floats) -> Any:
+        """Log-probabilities of given tokens: safe, optimized, and at every finite beta."""
+        safe, optimized = self._blended(tables)
+        betas = torch.tensor(np.array(log_betas), device=safe.device)
+        at_safe, at_optimized = (each.gather(1, tokens[:, None]) for each in (safe, optimized))
+        if self.family == "mix":
+            softplus = torch.nn.functional.softplus(betas, threshold=700.0)
+            tethered = torch.logaddexp(at_safe, at_optimized + betas) - softplus
+        else:
+            log_psi = _required(_log_normalizers(safe, optimized, betas))
+            tethered = torch.minimum(at_optimized, at_safe + betas) - log_psi
+        return torch.cat([at_safe, at_optimized, tethered], dim=1)
+
+    def _blended(self, tables: Tables) -> tuple[Any, Any]:
+        safe, optimized = (each.double() for each in tables)
+        if self.blend:
+            share = float(np.log(self.blend)), float(np.log1p(-self.blend))
+            optimized = torch.logaddexp(share[1] + optimized, share[0] + safe)
+        return safe, optimized
+
+
+def _log_normalizers(safe: Any, optimized: Any, log_betas: Any) -> Any:
+    """Log of Σ min(optimized, β·safe) over the vocabulary at every beta (rows × betas)."""
+    ratio = torch.nan_to_num(optimized - safe, nan=0.0)  # NaN: neither model's token
+    interval = torch.searchsorted(log_betas, ratio.contiguous())  # how many betas are below it
+    empty = safe.new_zeros((len(ratio), len(log_betas) + 1))
+    unclipped, clipped = (
+        empty.scatter_add(1, interval, each.exp()) for each in (optimized, safe)
+    )
+    below = unclipped.cumsum(dim=1)[:, :-1]
+    above = clipped.flip(1).cumsum(dim=1).flip(1)[:, 1:]
+    return torch.logaddexp(below.log(), above.log() + log_betas)
+
+
+def _required(log_psi: Any) -> Any:
+    """The normalizing constants, unless one of them is zero."""
+    if torch.isneginf(log_psi).any():
+        raise ValueError(
+            "no token is possible under both models after some prefix, so clip has no distribution "
+            "there: give a blend above 0, or use family 'mix'"
+        )
+    return log_psi
+
+
+class TokenTethered(LocalPolicy):
+    """A language model between a safe and an optimized one, tethered at every token.
+
+    One draw per token, no rejection, at any length; the probability of a completion is the product
+    over its tokens, so draws and scores are exact. Made by `TokenTether.tethered`.
+
+    Parameters
+    ----------
+    pair : TokenTether
+        The two models.
+    log_beta : float
+        Log of beta: −inf is the safe model, inf the optimized one.
+    """
+
+    def __init__(self, pair: TokenTether, log_beta: float) -> None:
+        self.pair, self.log_beta, self._lanes = pair, float(log_beta), pair._lanes
+        self.safe, self.optimized = pair.safe, pair.optimized
+        for name in (
+            *("tokenizer", "max_new_tokens", "end_token_ids"),
+            *("add_special_tokens", "vocabulary_size"),
+        ):
+            setattr(self, name, getattr(pair.safe, name))
+        lengths = [each.context_length for each in (pair.safe, pair.optimized)]
+        self.context_length = min((each for each in lengths if each is not None), default=None)
+
+    @property
+    def beta(self) -> float:
+        """How far the optimized model may pull away at each token."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_beta))
+
+    @property
+    def family(self) -> str:
+        """The name of the family, as in a calibration."""
+        return self.pair.family
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this policy from another one: both models, the family and beta."""
+        models = f"[{self.safe.fingerprint}] [{self.optimized.fingerprint}]"
+        return f"{self.family} {self.log_beta!r} {models}"
+
+    def __repr__(self) -> str:
+        return f"TokenTethered(beta={self.beta:.6g}, family={self.family!r})"
+
+    def _log_table(self, tables: Tables) -> Any:
+        return self.pair.rule.log_table(tables, self.log_beta)
+
+
+class TokenTether:
+    """Two local language models, tethered at every token.
+
+    At each token the probability is min(optimized, β·safe)/ψ, with ψ the exact sum over the
+    vocabulary, because both models' logits are there. So an answer takes one draw per token, at
+    any length and divergence, can be streamed, and has an exact probability: the product over its
+    tokens. That probability is not a function of the two models' scores of the answer, and is
+    computed at betas that are fixed beforehand (a `tether.control.PolicyPath`); calibration
+    chooses the largest of them such that it and all smaller ones pass.
+
+    Parameters
+    ----------
+    safe, optimized : CausalPolicy
+        The two models: adapters of one model, which share batches and the cache, or two models
+        with the same vocabulary.
+    family : str, default "clip"
+        What happens at each token: "clip", or "mix", (safe + β·optimized)/(1 + β).
+    log_betas : array_like, optional
+        The log betas to choose from, increasing; by default −12 to 6 in steps of a quarter. They
+        must not be chosen from losses.
+    blend : float, default 0.0
+        The share of the safe model in the optimized one at every token. Clip needs it where the
+        optimized model gives probability 0 to tokens of the safe one.
+
+    Examples
+    --------
+    >>> pair = TokenTether(safe, optimized)  # doctest: +SKIP
+    >>> log = pair.make_log(prompts, actions, losses)  # doctest: +SKIP
+    >>> proposals = pair.make_proposals(prompts, rng)  # doctest: +SKIP
+    >>> found = tether.calibrate(  # doctest: +SKIP
+    ...     log, proposals, alpha=0.1, family=pair.family
+    ... )
+    >>> policy = pair.tethered(found)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        safe: CausalPolicy,
+        optimized: CausalPolicy,
+        *,
+        family: str = "clip",
+        log_betas: ArrayLike = DEFAULT_LOG_BETAS,
+        blend: float = 0.0,
+    ) -> None:
+        _check_pair(safe, optimized)
+        self.safe, self.optimized, self.rule = safe, optimized, TokenRule(family, blend)
+        self._lanes = safe.beside(optimized)
+        path = PolicyPath(self.rule.name, log_betas, np.zeros((1, np.size(log_betas))))
+        self.log_betas = path.log_beta
+
+    @property
+    def family(self) -> str:
+        """The name that `tether.calibrate` takes as its family."""
+        return self.rule.name
+
+    def tethered(self, beta: float | Calibration) -> TokenTethered:
+        """Return the policy at a beta, or of a calibration, to be served; 0 is the safe model."""
+        if isinstance(beta, Calibration):
+            if beta.family != self.family:
+                raise ValueError(
+                    f"this beta was calibrated for family {beta.family!r}, not {self.family!r}: "
+                    f"answers tethered at each token have another distribution"
+                )
+            warn_not_useful(beta)
+            return TokenTethered(self, beta.log_beta)
+        beta = validate.number("beta", beta, above=0, below=np.inf, including=(0, np.inf))
+        return TokenTethered(self, math.log(beta) if beta else -math.inf)
+
+    def make_log(
+        self,
+        contexts: Contexts,
+        actions: Actions,
+        losses: Losses,
+        *,
+        rewards: ArrayLike | None = None,
+        logged_by: Policy | None = None,
+        acting: Acting | None = None,
+    ) -> Log:
+        """Score logged completions at every beta and build a `Log` to calibrate on.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            The prompts: texts, or rows of token ids padded with −1.
+        actions : array_like of int, shape (n, max_new_tokens)
+            The completions.
+        losses : array_like of float, or mapping
+            The loss of each completion, or several losses by name.
+        rewards : array_like of float, optional
+            What each completion brought, for `tether.gain`.
+        logged_by : Policy, optional
+            The policy that made the completions if it was not the safe model: after several
+            rounds, a `tether.Mixture` of the policies that served.
+        acting : Acting, optional
+            The log-density of each completion under the policy that acted in its row, which a
+            `confidence` over several rounds needs.
+
+        Returns
+        -------
+        Log
+            The log, with the density of each completion along the path.
+        """
+        actions = np.asarray(actions)
+        contexts = as_contexts(contexts, actions)
+        scores = self.path_scores(contexts, actions)
+        return Log(
+            losses,
+            scores[:, 0],
+            scores[:, 1],
+            context=labels(contexts),
+            log_mix=_logged(logged_by, contexts, actions),
+            acting=acting,
+            reward=rewards,
+            policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:]),
+        )
+
+    def make_proposals(
+        self,
+        contexts: Contexts,
+        rng: np.random.Generator,
+        *,
+        draws: int = DRAWS_PER_POLICY,
+        logged_by: Policy | None = None,
+    ) -> Proposals:
+        """Draw completions along the path, among which the test weight is found.
+
+        Every policy that may be chosen, the optimized model included, draws completions, each of
+        another prompt that is picked at random. With m draws of each, the probability that the next
+        completion weighs more than the condition allows is at most 1/(m + 1), however many betas
+        there are, if the prompts do not depend on the log.
+
+        Parameters
+        ----------
+        contexts : array_like of str, or of int with shape (n, length)
+            Prompts as they will come, one row each: those of the log, or better others, without
+            losses. The optimized model must not have been trained on them.
+        rng : numpy.random.Generator
+            The source of randomness.
+        draws : int, default 32
+            How many completions each policy draws; at most as many as there are rows of prompts,
+            as two draws of one policy in the same row would not be independent.
+        logged_by : Policy, optional
+            As for `make_log`.
+
+        Returns
+        -------
+        Proposals
+            The draws, with their density along the path.
+        """
+        validate.generator("rng", rng)
+        contexts = as_contexts(contexts)
+        prompts = length(contexts)
+        draws = min(validate.integer_at_least("draws", draws), prompts)
+        levels = np.append(self.log_betas, np.inf)
+        drawn_at = np.repeat(levels, draws)
+        rows = [rng.choice(prompts, size=draws, replace=False) for _ in levels]
+        asked = take(contexts, np.concatenate(rows))
+        actions = np.concatenate(
+            [
+                TokenTethered(self, level).sample(take(contexts, picked), rng)
+                for level, picked in zip(levels.tolist(), rows, strict=True)
+            ]
+        )
+        scores = self.path_scores(asked, actions)
+        return Proposals(
+            scores[:, 0],
+            scores[:, 1],
+            context=labels(asked),
+            log_mix=_logged(logged_by, asked, actions),
+            policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:], drawn_at=drawn_at),
+        )
+
+    def path_scores(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score completions: log-probabilities under safe, optimized, and each of `log_betas`."""
+        rows = TokenTethered(self, 0.0)._tokenized(contexts, actions)
+
+        def scored(tables: Tables, tokens: Any) -> Any:
+            return self.rule.log_densities(tables, tokens, self.log_betas)
+
+        return sum_over_tokens(self._lanes, *rows, scored)
+
+    def __repr__(self) -> str:
+        return f"TokenTether({self.family!r}, {len(self.log_betas)} betas)"
+
+
+def _check_pair(safe: CausalPolicy, optimized: CausalPolicy) -> None:
+    """Refuse two policies whose completions are not the same actions."""
+    for name, each in (("safe", safe), ("optimized", optimized)):
+        if not isinstance(each, CausalPolicy):
+            raise TypeError(
+                f"{name} must be a tether.llm.CausalPolicy, whose probabilities of all tokens are "
+                f"known, got {type(each).__name__}"
+            )
+    for name in ("max_new_tokens", "vocabulary_size", "add_special_tokens", "end_token_ids"):
+        own, other = getattr(safe, name), getattr(optimized, name)
+        if not np.array_equal(own, other):
+            raise ValueError(
+                f"safe and optimized must have the same {name}, got {own!r} and {other!r}"
+            )
+    if words_apart := differing_words(safe.tokenizer, optimized.tokenizer):
+        raise ValueError(f"the tokenizers of safe and optimized differ: {words_apart}")
+    if base_model(safe.model) is base_model(optimized.model) and not safe.shares_weights(optimized):
+        raise ValueError(
+            "safe and optimized are one model with adapters or settings that cannot share a "
+            "batch, so it would switch at every token: use plain LoRA adapters with the same "
+            "temperature, or two models"
+        )
+
+
+def _logged(logged_by: Policy | None, contexts: Contexts, actions: Actions) -> Floats | None:
+    """The scores under the policy that made the rows, if it was not the safe one."""
+    if logged_by is None:
+        return None
+    return policy_calls.score("logged_by", logged_by, contexts, np.asarray(actions))
