@@ -84,8 +84,8 @@ def preflight(
 ) -> None:
     """Check two language models before relying on their log-probabilities."""
     require_extra("tether preflight", "llm")
-    from tether.llm.local import model_folders
-    from tether.llm.preflight_checks.run import preflight as run_preflight
+    from tether.llm import model_folders
+    from tether.llm.preflight import preflight as run_preflight
 
     saved = Output(out, force, key)
     saved.check(prompts)
@@ -142,11 +142,11 @@ def _server_policies(
     options: dict[str, Any],
 ) -> tuple[Any, Any]:
     """Two models by the address of their server and their name; prompts are tokenized here."""
-    from tether.llm.server.openai_policy import OpenAIPolicy
+    from tether.llm.openai_policy import OpenAIPolicy
 
     if tokenizer_folder is None:
         raise ValueError("--tokenizer is required with --base-url: prompts are sent as token ids")
-    from tether.llm.local import model_folders
+    from tether.llm import model_folders
 
     tokenizer = model_folders.load_tokenizer(tokenizer_folder)
     options = {"eos_token_id": tokenizer.eos_token_id, **options}

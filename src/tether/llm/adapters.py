@@ -22,7 +22,7 @@ def unwrapped(model: Any) -> Any:
 
 
 def is_peft(model: Any) -> bool:
-    """Whether a model is a `PeftModel`, decided without importing PEFT."""
+    """Whether a model is a `PeftModel`."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
 
@@ -30,42 +30,6 @@ def base_model(model: Any) -> Any:
     """The model of `transformers` inside all wrappers."""
     model = unwrapped(model)
     return unwrapped(model.get_base_model()) if is_peft(model) else model
-
-
-def check_adapter(model: Any, adapter: str | None) -> str | None:
-    """The name of an adapter that the model has, or None where the plain base model is usable."""
-    check_usable(model, [None])
-    if not is_peft(model):
-        if adapter is not None:
-            raise ValueError(
-                f"adapter is {adapter!r}, but the model has no adapters: pass a PeftModel"
-            )
-        return None
-    if adapter is not None and adapter not in model.peft_config:
-        raise ValueError(f"adapter must be one of {sorted(model.peft_config)}, got {adapter!r}")
-    for name, config in model.peft_config.items():
-        if getattr(config, "is_prompt_learning", False):
-            raise TypeError("adapters that prepend virtual tokens are not supported; use LoRA")
-        if name == adapter and getattr(config, "alora_invocation_tokens", None):
-            raise TypeError(
-                f"adapter {name!r} is activated by tokens (aLoRA), which is not supported: they "
-                f"would be hidden in the key-value cache"
-            )
-        if adapter is None:
-            _check_base_unchanged(name, config)
-    return adapter
-
-
-def can_mix_adapters(model: Any) -> bool:
-    """Whether PEFT accepts rows of several adapters in one batch: plain LoRA only."""
-    return all(
-        getattr(config.peft_type, "value", config.peft_type) == "LORA"
-        and not getattr(config, "use_dora", False)
-        and not getattr(config, "modules_to_save", None)
-        and not getattr(config, "target_parameters", None)
-        and not getattr(config, "trainable_token_indices", None)
-        for config in model.peft_config.values()
-    )
 
 
 def adapter_layers(model: Any) -> list[Any]:
@@ -85,14 +49,53 @@ def parameter_adapters(model: Any) -> dict[int, str]:
     return adapters
 
 
+def check_adapter(model: Any, adapter: str | None) -> str | None:
+    """The name of an adapter that the model has, or None where the plain base model is usable."""
+    check_usable(model, [None])
+    configs = model.peft_config if is_peft(model) else {}
+    if adapter is not None and adapter not in configs:
+        raise ValueError(
+            f"adapter must be one of the model's, {sorted(configs)}, got {adapter!r}"
+            + ("" if configs else ": pass a PeftModel")
+        )
+    for name, config in configs.items():
+        if getattr(config, "is_prompt_learning", False):
+            raise TypeError("adapters that prepend virtual tokens are not supported; use LoRA")
+        if name == adapter and getattr(config, "alora_invocation_tokens", None):
+            raise TypeError(
+                f"adapter {name!r} is activated by tokens (aLoRA), which is not supported: they "
+                f"would be hidden in the key-value cache"
+            )
+        bias = getattr(config, "bias", "none")
+        start = getattr(config, "init_lora_weights", True)
+        from_base = isinstance(start, str) and start.startswith(INITIALIZED_FROM_BASE_WEIGHTS)
+        if adapter is None and (bias != "none" or from_base):
+            raise ValueError(
+                f"adapter=None is not the model before tuning: {name!r} changes weights of the "
+                f"model itself (bias={bias!r}, init_lora_weights={start!r}). Pass an untouched "
+                f"model"
+            )
+    return adapter
+
+
+def can_mix_adapters(model: Any) -> bool:
+    """Whether PEFT accepts rows of several adapters in one batch: plain LoRA only."""
+    special = ("use_dora", "modules_to_save", "target_parameters", "trainable_token_indices")
+    return all(
+        getattr(config.peft_type, "value", config.peft_type) == "LORA"
+        and not any(getattr(config, name, None) for name in special)
+        for config in model.peft_config.values()
+    )
+
+
 def check_usable(model: Any, adapters: Sequence[str | None]) -> None:
     """Refuse a model whose layers would not use these adapters, whatever is switched."""
     layers = adapter_layers(model)
     if layers and not is_peft(model):
         raise ValueError(
-            f"the model ({type(model).__name__}) contains adapters ({len(layers)} layers) that "
-            f"only a PeftModel switches on and off: pass what get_peft_model returned to both "
-            f"policies, with adapter=None to the safe one"
+            f"the model ({type(model).__name__}) contains adapters that only a PeftModel switches "
+            f"on and off: pass what get_peft_model returned to both policies, with adapter=None to "
+            f"the safe one"
         )
     merged = sorted({name for layer in layers for name in getattr(layer, "merged_adapters", ())})
     if merged:
@@ -101,10 +104,7 @@ def check_usable(model: Any, adapters: Sequence[str | None]) -> None:
             f"used on its own: call unmerge_adapter first"
         )
     if any(adapters) and any(layer.disable_adapters for layer in layers):
-        raise ValueError(
-            f"the model's adapters are disabled, and adapter is "
-            f"{next(name for name in adapters if name)!r}: call enable_adapter_layers first"
-        )
+        raise ValueError("the model's adapters are disabled: call enable_adapter_layers first")
 
 
 @contextmanager
@@ -117,14 +117,15 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
     """
     modules = list(model.modules())
     hooks = [(registry, dict(registry)) for module in modules for registry in _hooks(module)]
-    accelerated = [(module, vars(module)["forward"]) for module in modules if _accelerated(module)]
+    accelerated = [
+        (module, vars(module)["forward"])
+        for module in modules
+        if "_original_forward" in vars(module) and "forward" in vars(module)
+    ]
     training = [(module, module.training) for module in modules]
     trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    switches = [
-        (layer, name, getattr(layer, name))
-        for layer in adapter_layers(model)
-        for name in ("_active_adapter", "_disable_adapters")
-    ]
+    names = ("_active_adapter", "_disable_adapters")
+    switches = [(e, name, getattr(e, name)) for e in adapter_layers(model) for name in names]
     switches += [
         (wrapper, "active_adapter", wrapper.active_adapter)
         for wrapper in ([model, model.base_model] if is_peft(model) else [])
@@ -150,30 +151,10 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
             parameter.requires_grad_(requires_grad)
 
 
-def _check_base_unchanged(name: str, config: Any) -> None:
-    bias = getattr(config, "bias", "none")
-    initialization = getattr(config, "init_lora_weights", True)
-    if bias != "none":
-        raise ValueError(
-            f"adapter=None is not the model before tuning: {name!r} trains biases of the model "
-            f"itself (bias={bias!r}). Tune with bias='none', or pass an untouched model"
-        )
-    if isinstance(initialization, str) and initialization.startswith(INITIALIZED_FROM_BASE_WEIGHTS):
-        raise ValueError(
-            f"adapter=None is not the model before tuning: {name!r} starts from a part of the "
-            f"model's weights (init_lora_weights={initialization!r}). Pass an untouched model"
-        )
-
-
 def _hooks(module: Any) -> list[Any]:
     """The registries of functions that are called around a module's forward."""
     names = ("_forward_pre_hooks", "_forward_hooks")
     return [getattr(module, name + end) for name in names for end in ("", "_with_kwargs")]
-
-
-def _accelerated(module: Any) -> bool:
-    """Whether accelerate has replaced the module's forward by its own."""
-    return "_original_forward" in vars(module) and "forward" in vars(module)
 
 
 def _using(model: Any, adapters: Sequence[str | None]) -> AbstractContextManager[Any]:

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from tether._core import validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Contexts
-from tether.llm.client import Client, count_draws
+from tether.llm.client import Client, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
 """What a request may have beside a context, and a context may not."""
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
 """How an answer may end. One that was aborted is no answer."""
-MAX_CHAT_SEED = 2**31
-"""Seeds are smaller than this: some servers take no larger ones."""
 
 
 class UnreadableAnswerError(RuntimeError):
@@ -40,11 +38,6 @@ def chat_context(request: Mapping[str, Any]) -> str:
     request : mapping
         What is sent to the server, with "messages" (or "prompt", one text), and without the number
         of answers, the seed, and how they are sent.
-
-    Returns
-    -------
-    str
-        The context.
 
     Examples
     --------
@@ -86,11 +79,6 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
         "text" where a prompt was completed) and "finish_reason", for answers that were cut off
         ("length") or call tools ("tool_calls").
 
-    Returns
-    -------
-    str
-        The action.
-
     Examples
     --------
     >>> chat_action("It arrives today.")
@@ -112,18 +100,7 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
 
 
 def read_answer(action: str) -> dict[str, Any]:
-    """Read what an action says.
-
-    Parameters
-    ----------
-    action : str
-        An action of a `ChatPolicy`.
-
-    Returns
-    -------
-    dict
-        "message", or "text" where a prompt was completed, and "finish_reason".
-    """
+    """Read an action: "message" (or "text" where a prompt was completed) and "finish_reason"."""
     return _parse("action", action)
 
 
@@ -218,9 +195,6 @@ class ChatPolicy:
         The most answers that a request may ask for; 1 for servers that do not know `n`. By default
         all answers are asked for at once, and a server that then returns one is asked again for
         each of the others, now and later.
-    seeded : bool, default False
-        Whether requests have a seed; then a server must use a different one for each of the `n`
-        answers, as vLLM does.
     api_key : str, optional
         Sent as a bearer token.
     timeout : float, default 60
@@ -245,7 +219,6 @@ class ChatPolicy:
         *,
         settings: Mapping[str, Any] | None = None,
         max_n: int | None = None,
-        seeded: bool = False,
         api_key: str | None = None,
         timeout: float = 60.0,
         retries: int = 3,
@@ -257,11 +230,9 @@ class ChatPolicy:
                 raise ValueError(f"settings must have no {name!r}, got {self.settings[name]!r:.80}")
         canonical_json(self.settings)
         self.max_n = None if max_n is None else validate.integer_at_least("max_n", max_n)
-        self.seeded = bool(seeded)
         self.client = Client(
             base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
         )
-        self._ignores_n = False
 
     @property
     def fingerprint(self) -> str:
@@ -269,28 +240,10 @@ class ChatPolicy:
         return f"chat {canonical_json([self.model, self.settings])}"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one answer per context.
+        """Draw one answer per context; contexts that are equal share a request.
 
-        Parameters
-        ----------
-        contexts : array_like of str
-            What `chat_context` makes of requests; those that are equal share a request.
-        rng : numpy.random.Generator
-            The source of the seeds, if requests have any.
-
-        Returns
-        -------
-        numpy.ndarray of str, as objects
-            One action per context.
-
-        Raises
-        ------
-        ServerError
-            If the server is unavailable or refuses the sender.
-        UnreadableAnswerError
-            If an answer cannot be read.
-        ValueError
-            If a context is none, or the server refuses it.
+        A ServerError says that the server is unavailable or refuses the sender, an
+        UnreadableAnswerError that an answer is none, a ValueError that a context is refused.
         """
         validate.generator("rng", rng)
         checked = as_contexts(contexts)
@@ -299,63 +252,39 @@ class ChatPolicy:
                 f"contexts must be what tether.llm.chat_context makes of requests, one for each "
                 f"answer, got {contexts!r:.80}: a chat model answers something"
             )
-        missing: dict[str, list[int]] = {}
         texts = np.asarray(checked).tolist()
-        for place, text in enumerate(texts):
-            missing.setdefault(text, []).append(place)
+        drawn, self.max_n = draw_by_requests(
+            self.client, texts, self.max_n, self._request, _read_choices, "drawing answers"
+        )
         actions = np.empty(len(texts), dtype=object)
-        while missing:  # again where a server has ignored `n`
-            missing = self._fill(actions, missing, rng)
+        actions[:] = drawn
         return actions
 
     def __repr__(self) -> str:
         settings = f", settings={self.settings}" if self.settings else ""
         return f"ChatPolicy({self.client.base_url!r}, {self.model!r}{settings})"
 
-    def _fill(
-        self, actions: NDArray[Any], places: Mapping[str, list[int]], rng: np.random.Generator
-    ) -> dict[str, list[int]]:
-        """Draw answers into their places; what is left where a server has ignored `n`."""
-        parts: list[tuple[str, list[int]]] = []
-        for text, wanted in places.items():
-            size = 1 if self._ignores_n else self.max_n or len(wanted)
-            parts += [(text, wanted[k : k + size]) for k in range(0, len(wanted), size)]
-        bodies = [self._request(text, len(wanted), rng) for text, wanted in parts]
-        answers: dict[int, dict[str, Any]] = {}
-        for path, key in (("chat/completions", "messages"), ("completions", "prompt")):
-            where = [k for k, body in enumerate(bodies) if key in body]
-            made = self.client.post_all(path, [bodies[k] for k in where], doing="drawing answers")
-            answers |= dict(zip(where, made, strict=True))
-        left: dict[str, list[int]] = {}
-        for k, (text, wanted) in enumerate(parts):
-            choices = answers[k].get("choices")
-            if not isinstance(choices, list) or len(choices) not in (1, len(wanted)):
-                found = len(choices) if isinstance(choices, list) else "no"
-                raise UnreadableAnswerError(
-                    f"the server returned {found} answer(s), asked were {len(wanted)}"
-                )
-            count_draws(len(choices), answers[k].get("usage"))
-            for place, choice in zip(wanted, choices, strict=False):
-                actions[place] = action_of_choice(choice, is_chat="messages" in bodies[k])
-            if len(choices) < len(wanted):
-                self._ignores_n = True
-                left.setdefault(text, []).extend(wanted[len(choices) :])
-        return left
-
-    def _request(self, context: str, count: int, rng: np.random.Generator) -> dict[str, Any]:
-        """The body of the request that draws answers in one context."""
+    def _request(self, context: str, count: int) -> tuple[str, dict[str, Any]]:
+        """The path and the body of the request that draws answers in one context."""
         request = _parse("context", context)
         if chat_context(request) != context:
             raise ValueError(
                 f"a context must be what tether.llm.chat_context makes, got {context!r:.80}"
             )
         body = {**self.settings, **request}
-        if count > 1:
-            body["n"] = count
+        body |= {"n": count} if count > 1 else {}
         if self.model is not None:
             body["model"] = self.model
         if "model" not in body:
             raise ValueError("the context names no model, and neither does the policy")
-        if self.seeded:
-            body["seed"] = int(rng.integers(MAX_CHAT_SEED))
-        return body
+        return "chat/completions" if "messages" in body else "completions", body
+
+
+def _read_choices(context: str, answer: dict[str, Any], count: int) -> list[str]:
+    """The actions of a response: as many as were asked for, or one where `n` was ignored."""
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or len(choices) != count:
+        found = len(choices) if isinstance(choices, list) else "no"
+        raise UnreadableAnswerError(f"the server returned {found} answer(s), asked were {count}")
+    is_chat = "messages" in _parse("context", context)
+    return [action_of_choice(choice, is_chat=is_chat) for choice in choices]

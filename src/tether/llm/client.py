@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 import weakref
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 Result = TypeVar("Result")
+Context = TypeVar("Context", bound=Hashable)
 
 POLL_INTERVAL = 1.0
 """Seconds after which a waiting caller checks for an interrupt."""
@@ -41,30 +42,14 @@ class ServerError(RuntimeError):
     """The server is unavailable or refused the sender, after all retries.
 
     A refusal of the request itself (status 400, 413 or 422) is a `ValueError` instead.
-
-    Examples
-    --------
-    >>> from tether.llm import ServerError
-    >>> issubclass(ServerError, RuntimeError)
-    True
     """
 
 
 class Client:
-    """Posts JSON to a server, several requests at a time.
+    """Posts JSON to a server, at most `concurrency` requests at a time.
 
-    Parameters
-    ----------
-    base_url : str
-        The address of the server up to the version.
-    api_key : str or None
-        The key that is sent in the Authorization header. It is shown in no message.
-    timeout : float
-        Seconds that a response may take.
-    retries : int
-        How many times a failed request is sent again, unchanged; the waits grow to eight seconds.
-    concurrency : int
-        How many requests are under way at a time.
+    A request that failed is sent again unchanged, `retries` times, with waits that grow to eight
+    seconds. The key is shown in no message.
     """
 
     def __init__(
@@ -108,7 +93,7 @@ class Client:
 
             client = AsyncOpenAI(
                 base_url=self.base_url,
-                api_key=self._key or "",  # without a key no header is sent
+                api_key=self._key or "none",  # which a server without keys ignores
                 timeout=self.timeout,
                 max_retries=self.retries,
             )
@@ -249,7 +234,49 @@ def ending(event: Event) -> Iterator[None]:
         _ending.reset(before)
 
 
-# Counting what draws cost, in one thread from a beginning to an end.
+# Draws by requests for several answers, and what they cost.
+
+
+def draw_by_requests(
+    client: Client,
+    contexts: Sequence[Context],
+    most: int | None,
+    body: Callable[[Context, int], tuple[str, dict[str, Any]]],
+    read: Callable[[Context, dict[str, Any], int], list[Any]],
+    doing: str,
+) -> tuple[list[Any], int | None]:
+    """One draw per context; equal contexts share requests for at most `most` answers.
+
+    A server that returns one answer where several were asked for is asked again for each of the
+    others, now and later: the number of answers to ask for from now on is returned as well.
+    """
+    missing: dict[Context, list[int]] = {}
+    for place, context in enumerate(contexts):
+        missing.setdefault(context, []).append(place)
+    drawn: dict[int, Any] = {}
+    while missing:
+        parts = [
+            (context, places[start : start + (most or len(places))])
+            for context, places in missing.items()
+            for start in range(0, len(places), most or len(places))
+        ]
+        requests = [body(context, len(places)) for context, places in parts]
+        answers: dict[int, dict[str, Any]] = {}
+        for path in dict.fromkeys(path for path, _ in requests):
+            where = [k for k, request in enumerate(requests) if request[0] == path]
+            made = client.post_all(path, [requests[k][1] for k in where], doing=doing)
+            answers |= dict(zip(where, made, strict=True))
+        missing = {}
+        for k, (context, places) in enumerate(parts):
+            stated = answers[k].get("choices")
+            count = 1 if isinstance(stated, list) and len(stated) == 1 else len(places)
+            found = read(context, answers[k], count)
+            drawn |= zip(places, found, strict=False)
+            _count_draws(len(found), answers[k].get("usage"))
+            if len(found) < len(places):
+                most = 1
+                missing.setdefault(context, []).extend(places[len(found) :])
+    return [drawn[place] for place in range(len(contexts))], most
 
 
 @dataclass
@@ -274,7 +301,7 @@ def counting_usage() -> Iterator[Usage]:
         _counting.reset(before)
 
 
-def count_draws(draws: int, stated: Any) -> None:
+def _count_draws(draws: int, stated: Any) -> None:
     """Note the draws of a response and the usage that it states, if anyone counts."""
     usage = _counting.get()
     if usage is not None:

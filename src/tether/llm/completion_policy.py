@@ -31,7 +31,6 @@ class CompletionPolicy(ABC):
     add_special_tokens: bool
     context_length: int | None
     vocabulary_size: int | None = None
-    address: str | None = None  # of the server, which may answer others at the same time
     _tokens_beyond_completion: ClassVar[int] = 0  # what must fit the context as well
 
     @abstractmethod

@@ -33,13 +33,11 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, /, *, add_special_tokens: bool) -> Sequence[int]:
         """Return the token ids of a text."""
-        ...
 
     def decode(
         self, tokens: list[int], /, *, skip_special_tokens: bool, clean_up_tokenization_spaces: bool
     ) -> Any:
         """Return the text of token ids."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.llm.local.causal_policy import CausalPolicy
+    from tether.llm.causal_policy import CausalPolicy
 
 
 def load_policies(
@@ -16,24 +16,20 @@ def load_policies(
     """Both policies from their folders; an adapter shares the safe model's weights."""
     from transformers import AutoModelForCausalLM
 
-    from tether.llm.local.causal_policy import CausalPolicy
+    from tether.llm.causal_policy import CausalPolicy
 
     for name, folder in (("--safe", safe), ("--optimized", optimized)):
         check_folder(name, folder, " without --base-url")
     extra = {"gguf_file": gguf} if gguf else {}
-    shared_tokenizer = load_tokenizer(tokenizer or safe, **(extra if not tokenizer else {}))
+    words = load_tokenizer(tokenizer or safe, **(extra if not tokenizer else {}))
     model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
     if (Path(optimized) / "adapter_config.json").is_file():
         model = _with_adapter(model, optimized)
-        return (
-            CausalPolicy(model, shared_tokenizer, **options),
-            CausalPolicy(model, shared_tokenizer, adapter="optimized", **options),
-        )
-    optimized_model = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
-    return (
-        CausalPolicy(model, shared_tokenizer, **options),
-        CausalPolicy(optimized_model, shared_tokenizer, **options),
-    )
+        tuned = CausalPolicy(model, words, adapter="optimized", **options)
+        return CausalPolicy(model, words, **options), tuned
+    other = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
+    own_words = words if tokenizer else load_tokenizer(optimized)
+    return CausalPolicy(model, words, **options), CausalPolicy(other, own_words, **options)
 
 
 def load_tokenizer(folder: str, **options: Any) -> Any:

@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible completions server as a policy.
 
-A field of a response of another type than OpenAI's or vLLM's is never read as if it were of theirs,
-and any response that is not about the tokens that were sent is an error.
+Any response that has fields of other types than vLLM's, or is not about the tokens that were sent,
+is an error.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from tether._core import validate
 from tether._core.types import Actions, Contexts, Floats
-from tether.llm.client import Client, count_draws
+from tether.llm.client import Client, draw_by_requests
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (
     TABLE_TOKENS,
@@ -29,31 +30,20 @@ from tether.llm.completions import (
 )
 
 NEUTRAL_SAMPLING: dict[str, Any] = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": -1,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "watermarking": False,
+    **{"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0},
+    **{"presence_penalty": 0.0, "frequency_penalty": 0.0, "watermarking": False},
 }
 """Every setting that changes what a server samples, switched off explicitly in each request.
 
 vLLM takes settings that a request omits from the model's `generation_config`, and watermarks what
-it generates if it was started to: then tokens follow from its key and not from the seed, so that
-all draws of one prompt are the same.
+it generates if it was started to, so that all draws of one prompt are the same.
 """
 MAX_COMPLETION_SEED = 2**62
 """Seeds are smaller than this: vLLM adds the number of a completion, which must fit 63 bits."""
-MAX_COMPLETIONS = 64
-"""The most completions of a prompt that a request asks for."""
 ROWS_PER_REQUEST = 16
 """The number of completions that are scored per request."""
 MAX_DRAWN_SCORES = 100_000
 """How many draws are remembered with their scores; older ones are scored by the server again."""
-LOG_IMPOSSIBLE = -27.6
-"""Completions of one request that agree with a log-probability below this (1e-12) are no chance."""
 ZERO_PROBABILITY = -9999.0
 """What vLLM writes for a log-probability of −inf, which JSON lacks."""
 ROUNDING_TOLERANCE = 1e-3
@@ -61,12 +51,37 @@ ROUNDING_TOLERANCE = 1e-3
 PROBE_TOLERANCE = 0.05
 """Nats per row that rounding may change a score by, as in preflight."""
 PROBE_ROWS: tuple[tuple[Prompt, Prompt], ...] = (
-    ((3, 5, 4), (7, 6, 9, 8)),
-    ((11, 10, 13), (12, 15, 14, 5)),
-    ((4, 9, 6), (3, 14, 7, 10)),
-    ((8, 12), (4, 11, 6, 13)),
+    *(((3, 5, 4), (7, 6, 9, 8)), ((11, 10, 13), (12, 15, 14, 5))),
+    *(((4, 9, 6), (3, 14, 7, 10)), ((8, 12), (4, 11, 6, 13))),
 )
 """Prompts and continuations of small token ids, which every vocabulary has."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Entry(_Strict):
+    logprob: float
+
+
+class _Stated(_Strict):
+    token_logprobs: list[float | None] | None = None
+
+
+class _Choice(_Strict):
+    """What is read of a choice."""
+
+    index: int
+    finish_reason: Literal["stop", "length"]
+    token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+    logprobs: _Stated | None = None
+    prompt_logprobs: list[dict[str, _Entry | float] | None] | None = None
+
+
+class _Response(_Strict):
+    choices: list[_Choice]
 
 
 class OpenAIPolicy(CompletionPolicy):
@@ -76,10 +91,9 @@ class OpenAIPolicy(CompletionPolicy):
     given text (`prompt_logprobs`), as vLLM does. A LoRA that it serves beside its base model is a
     policy of its own, by its name in `model`. Completions of the same prompt share a request, which
     reads the prompt once; each request has its own seed from the generator. Draws and scores are at
-    temperature 1, because a server scores a given text without temperature.
-
-    A server can load another model under the same name without an error. So the scores of a few
-    fixed rows are compared with the first ones from time to time.
+    temperature 1, because a server scores a given text without temperature. A server can load
+    another model under the same name without an error, so the scores of a few fixed rows are
+    compared with the first ones from time to time.
 
     Parameters
     ----------
@@ -135,7 +149,7 @@ class OpenAIPolicy(CompletionPolicy):
         retries: int = 4,
         concurrency: int = 32,
         probe_seconds: float | None = 60.0,
-        max_n: int = MAX_COMPLETIONS,
+        max_n: int = 64,
         context_length: int | None = None,
         add_special_tokens: bool = False,
     ) -> None:
@@ -151,7 +165,6 @@ class OpenAIPolicy(CompletionPolicy):
         self.client = Client(
             base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
         )
-        self.address = self.client.base_url
         self._drawn: dict[tuple[Prompt, Prompt], float] | None = {}
         self._probe: dict[str, Any] = {"scores": None, "time": -np.inf}  # shared by copies
 
@@ -162,17 +175,10 @@ class OpenAIPolicy(CompletionPolicy):
         return f"openai {self.model} {settings}"
 
     def check_unchanged(self) -> None:
-        """Check that the server still serves the model that this policy was first used with.
+        """Refuse a server that serves another model than when this policy was first used.
 
         This also happens by itself when the policy is used and the last comparison is older than
         `probe_seconds`.
-
-        Raises
-        ------
-        ServerError
-            If the server is unavailable or refuses the sender.
-        ValueError
-            If it serves another model under this name.
         """
         scores = self._score(list(PROBE_ROWS))
         now = np.array([scores[row] for row in PROBE_ROWS])
@@ -188,13 +194,7 @@ class OpenAIPolicy(CompletionPolicy):
             )
 
     def rescoring(self) -> Self:
-        """Return this policy as one whose draws are all scored by the server again.
-
-        Returns
-        -------
-        OpenAIPolicy
-            A copy that shares the connections.
-        """
+        """Return this policy as one whose draws are all scored by the server again."""
         other = copy(self)
         other._drawn = None
         return other
@@ -202,22 +202,28 @@ class OpenAIPolicy(CompletionPolicy):
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
         """Draw one completion per prompt, with the log-probabilities that the server states.
 
-        They are NaN where the server states none. `rng` is the source of the seeds, one per
-        request. A ServerError says that the server is unavailable or refuses the sender, a
-        ValueError that a prompt is refused or a response is not about the tokens that were sent.
+        `rng` is the source of the seeds, one per request. A ServerError says that the server is
+        unavailable or refuses the sender, a ValueError that a prompt is refused or a response is
+        not about the tokens that were sent.
         """
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
         self._check_if_due()
-        missing: dict[Prompt, list[int]] = {}
-        for place, prompt in enumerate(prompts):
-            missing.setdefault(prompt, []).append(place)
-        rows: list[list[int]] = [[]] * len(prompts)
-        scores = np.full(len(prompts), np.nan)
-        while missing:  # again where a server has ignored `n`
-            missing = self._fill(rows, scores, missing, rng)
+
+        def body(prompt: Prompt, count: int) -> tuple[str, dict[str, Any]]:
+            asking = self._asking(list(prompt), self.max_new_tokens, count)
+            ends, seed = self.end_token_ids.tolist(), int(rng.integers(MAX_COMPLETION_SEED))
+            return "completions", {**asking, "seed": seed, "stop_token_ids": ends, "logprobs": 0}
+
+        def read(prompt: Prompt, answer: dict[str, Any], count: int) -> list[Any]:
+            choices = _read_choices(answer, count)
+            return [(self._read_tokens(each, prompt), _stated_log_prob(each)) for each in choices]
+
+        doing = f"drawing from {self.model!r}"
+        drawn, self.max_n = draw_by_requests(self.client, prompts, self.max_n, body, read, doing)
+        rows, scores = [row for row, _ in drawn], np.array([score for _, score in drawn])
         if self._drawn is not None:
-            for prompt, row, score in zip(prompts, rows, scores.tolist(), strict=True):
+            for prompt, (row, score) in zip(prompts, drawn, strict=True):
                 if score == score:
                     self._drawn[prompt, tuple(row)] = score
             for oldest in list(self._drawn)[:-MAX_DRAWN_SCORES]:
@@ -228,9 +234,7 @@ class OpenAIPolicy(CompletionPolicy):
         """Score each completion: the sum of the log-probabilities of its tokens.
 
         What the server stated with a draw of this policy is its score, so that it is not scored a
-        second time; `preflight` compares both. A ServerError says that the server is unavailable
-        or refuses the sender, a ValueError that a row is not a completion or a response is not
-        about the tokens that were sent.
+        second time; `preflight` compares both. Errors are those of `sample_scored`.
         """
         pairs = self._pairs(contexts, actions)
         self._check_if_due()
@@ -240,28 +244,20 @@ class OpenAIPolicy(CompletionPolicy):
         return np.array([scores[pair] for pair in pairs])
 
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Ask for the likeliest tokens at every position of completions.
-
-        A ServerError says that the server is unavailable or refuses the sender, a ValueError that
-        it does not state likely tokens.
-        """
+        """Ask for the likeliest tokens at every position; a ValueError if they are not stated."""
         pairs = self._pairs(contexts, actions)
         bodies = [self._scoring([(*prompt, *row)], TABLE_TOKENS) for prompt, row in pairs]
         answers = self.client.post_all("completions", bodies, doing="reading likely tokens")
         places, tokens, log_probs = [], [], []
-        for index, ((prompt, row), answer) in enumerate(zip(pairs, answers, strict=True)):
-            (choice,) = read_choices(answer, 1)
-            entries = read_prompt_entries(choice, (*prompt, *row))[len(prompt) :]
-            for position, (token, entry) in enumerate(zip(row, entries, strict=True)):
-                listed = [(int(each), _log_prob(entry, int(each))) for each in entry]
+        for index, (pair, answer) in enumerate(zip(pairs, answers, strict=True)):
+            entries = _completion_entries(_read_choices(answer, 1)[0], *pair)
+            for position, (token, entry) in enumerate(zip(pair[1], entries, strict=True)):
+                listed = [(int(each), _log_prob(entry[each])) for each in entry]
                 # A server adds the token of the row where it is not among the likeliest: it is left
                 # out here, so that a table does not depend on the token.
-                listed.sort(key=lambda pair: (-pair[1], pair[0] == token))
+                listed.sort(key=lambda each: (-each[1], each[0] == token))
                 if len(listed) < TABLE_TOKENS:
-                    raise ValueError(
-                        f"the server returned {len(listed)} likely tokens of a position, asked "
-                        f"for {TABLE_TOKENS}"
-                    )
+                    raise ValueError(f"{len(listed)} likely tokens instead of {TABLE_TOKENS}")
                 places.append((index, position))
                 tokens.append([each for each, _ in listed[:TABLE_TOKENS]])
                 log_probs.append([each for _, each in listed[:TABLE_TOKENS]])
@@ -281,69 +277,18 @@ class OpenAIPolicy(CompletionPolicy):
 
     def _pairs(self, contexts: Contexts, actions: Actions) -> list[tuple[Prompt, Prompt]]:
         """Prompts and completions as token ids."""
-        prompts, completions, lengths = self._tokenized(contexts, actions)
-        return [
-            (tuple(prompt), tuple(map(int, completion[:length])))
-            for prompt, completion, length in zip(prompts, completions, lengths, strict=True)
-        ]
-
-    def _fill(
-        self,
-        rows: list[list[int]],
-        scores: Floats,
-        places: dict[Prompt, list[int]],
-        rng: np.random.Generator,
-    ) -> dict[Prompt, list[int]]:
-        """Draw completions into their places; what is left where a server has ignored `n`."""
-        parts = [
-            (prompt, wanted[start : start + self.max_n])
-            for prompt, wanted in places.items()
-            for start in range(0, len(wanted), self.max_n)
-        ]
-        bodies = [
-            {
-                **self._asking(list(prompt), self.max_new_tokens, len(wanted)),
-                "seed": int(seed),
-                "stop_token_ids": self.end_token_ids.tolist(),
-                "logprobs": 0,
-            }
-            for (prompt, wanted), seed in zip(
-                parts, rng.integers(MAX_COMPLETION_SEED, size=len(parts)), strict=True
-            )
-        ]
-        answers = self.client.post_all("completions", bodies, doing=f"drawing from {self.model!r}")
-        left: dict[Prompt, list[int]] = {}
-        for (prompt, wanted), answer in zip(parts, answers, strict=True):
-            stated = answer.get("choices")
-            is_single = isinstance(stated, list) and len(stated) == 1
-            choices = read_choices(answer, 1 if is_single else len(wanted))
-            count_draws(len(choices), answer.get("usage"))
-            for place, choice in zip(wanted, choices, strict=False):
-                rows[place] = self._read_completion(choice, prompt)
-                scores[place] = _stated_log_prob(choice, rows[place])
-            self._check_differ([(rows[place], scores[place]) for place in wanted[: len(choices)]])
-            if len(choices) < len(wanted):
-                self.max_n = 1
-                left.setdefault(prompt, []).extend(wanted[len(choices) :])
-        return left
+        rows = zip(*self._tokenized(contexts, actions), strict=True)
+        return [(prompt, tuple(map(int, row[:length]))) for prompt, row, length in rows]
 
     def _asking(self, prompt: list[Any], tokens: int, count: int = 1) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "prompt": prompt,
-            "max_tokens": tokens,
-            "n": count,
-            "return_token_ids": True,
-            **NEUTRAL_SAMPLING,
-        }
+        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens, "n": count}
+        return {**body, "return_token_ids": True, **NEUTRAL_SAMPLING}
 
     def _scoring(self, rows: Sequence[Prompt], likely: int = 0) -> dict[str, Any]:
         """The request that scores texts; the one token that it generates is not read."""
         return {**self._asking([list(row) for row in rows], 1), "prompt_logprobs": likely}
 
-    def _score(
-        self, pairs: Sequence[tuple[Prompt, Prompt]]
-    ) -> dict[tuple[Prompt, Prompt], float]:
+    def _score(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
         """Scores of prompts with completions by the server; those of similar length together."""
         ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = ROWS_PER_REQUEST
@@ -352,124 +297,82 @@ class OpenAIPolicy(CompletionPolicy):
         answers = self.client.post_all("completions", bodies, doing=f"scoring by {self.model!r}")
         scores: dict[tuple[Prompt, Prompt], float] = {}
         for batch, answer in zip(batches, answers, strict=True):
-            for pair, choice in zip(batch, read_choices(answer, len(batch)), strict=True):
-                prompt, row = pair
-                entries = read_prompt_entries(choice, (*prompt, *row))[len(prompt) :]
-                scores[pair] = sum(_log_prob(*each) for each in zip(entries, row, strict=True))
+            for pair, choice in zip(batch, _read_choices(answer, len(batch)), strict=True):
+                entries = zip(_completion_entries(choice, *pair), pair[1], strict=True)
+                scores[pair] = sum(_log_prob(entry[str(token)]) for entry, token in entries)
         return scores
 
-    def _read_completion(self, choice: dict[str, Any], prompt: Prompt) -> list[int]:
+    def _read_tokens(self, choice: _Choice, prompt: Prompt) -> list[int]:
         """The tokens of one completion, after all possible checks of them."""
         _check_prompt(choice, prompt)
-        tokens, most = choice.get("token_ids"), self.max_new_tokens
-        if not isinstance(tokens, list) or not tokens:
+        tokens, most = choice.token_ids, self.max_new_tokens
+        if not tokens:
             raise ValueError(
-                f"the server returned no token ids for {self.model!r} (token_ids is {tokens!r:.80})"
-                f": it must support return_token_ids, because the same text can have other tokens"
+                f"the server returned no token ids of a completion by {self.model!r}: it must "
+                f"support return_token_ids, as a text can have other tokens"
             )
-        if not all(type(each) is int and 0 <= each < 2**31 for each in tokens):
-            raise ValueError(f"the server returned {tokens!r:.80} as token ids")
-        reason = choice.get("finish_reason")
-        if reason not in ("stop", "length"):
+        if len(tokens) > most or (len(tokens) < most and tokens[-1] not in self.end_token_ids):
             raise ValueError(
-                f"the server stopped with finish_reason {reason!r}, expected 'stop' or 'length'"
-            )
-        if len(tokens) > most:
-            raise ValueError(f"the server returned {len(tokens)} tokens, max_tokens is {most}")
-        if tokens[-1] not in self.end_token_ids and len(tokens) < most:
-            raise ValueError(
-                f"the server stopped after {len(tokens)} of {most} tokens at token {tokens[-1]} "
-                f"(finish_reason {reason!r}), which is not in eos_token_id "
-                f"{self.end_token_ids.tolist()}: it has a limit, stop tokens or stop texts of its "
-                f"own, such as those of the model's generation_config, or its context is full"
+                f"the server stopped after {len(tokens)} of {most} tokens at token {tokens[-1]}, "
+                f"which is not in eos_token_id {self.end_token_ids.tolist()}: it has a limit, stop "
+                f"tokens or stop texts of its own, or its context is full"
             )
         check_completions(pad_rows([tokens], most), most, self.end_token_ids, self.vocabulary_size)
         return tokens
 
-    def _check_differ(self, found: Sequence[tuple[list[int], float]]) -> None:
-        """Refuse a response whose completions are copies of one, where chance cannot explain it."""
-        tokens, log_prob = found[0]
-        are_equal = len(found) > 1 and all(each == tokens for each, _ in found)
-        if are_equal and (len(found) - 1) * log_prob < LOG_IMPOSSIBLE:
-            raise ValueError(
-                f"the server returned {len(found)} equal completions of {len(tokens)} tokens for "
-                f"{self.model!r}, each of log-probability {log_prob:.4g}: it draws all completions "
-                f"of a request with one seed. Pass max_n=1, so that each completion is a request"
-            )
 
-
-def read_choices(response: dict[str, Any], count: int) -> list[dict[str, Any]]:
+def _read_choices(response: dict[str, Any], count: int) -> list[_Choice]:
     """One choice per prompt, in the order of the prompts."""
-    choices = response.get("choices")
-    if not isinstance(choices, list) or len(choices) != count:
-        found = len(choices) if isinstance(choices, list) else "no"
-        raise ValueError(f"the server returned {found} choice(s) for {count} prompt(s)")
-    if not all(isinstance(choice, dict) for choice in choices):
-        raise ValueError(f"the server returned {choices!r:.80} as choices, not objects")
-    indices = [choice.get("index") for choice in choices]
-    if not all(type(each) is int for each in indices) or sorted(indices) != list(range(count)):
-        raise ValueError(
-            f"the server numbered its choices {indices!r:.80}, so it is unknown which belongs to "
-            f"which of {count} prompt(s)"
-        )
-    return sorted(choices, key=lambda choice: int(choice["index"]))
+    try:
+        choices = _Response.model_validate(response).choices
+    except ValueError as error:
+        raise ValueError(f"the server's response cannot be read: {error}") from None
+    if sorted(choice.index for choice in choices) != list(range(count)):
+        raise ValueError(f"the server returned {len(choices)} choice(s), expected 0 to {count - 1}")
+    return sorted(choices, key=lambda choice: choice.index)
 
 
-def read_prompt_entries(choice: dict[str, Any], row: Sequence[int]) -> list[Any]:
-    """What a server states of each token of a row, with an entry for that very token."""
-    _check_prompt(choice, row)
-    entries = choice.get("prompt_logprobs")
-    if not isinstance(entries, list):
+def _completion_entries(choice: _Choice, prompt: Prompt, row: Prompt) -> list[dict[str, Any]]:
+    """What a server states of each token of a completion, with an entry for that very token."""
+    sent = (*prompt, *row)
+    _check_prompt(choice, sent)
+    entries = choice.prompt_logprobs
+    if entries is None or len(entries) != len(sent):
         raise ValueError(
-            "the server returned no log-probabilities of the given text: it must support "
-            "prompt_logprobs on its completions"
+            f"the server returned {'no' if entries is None else len(entries)} log-probabilities "
+            f"of a text of {len(sent)} tokens: it must support prompt_logprobs"
         )
-    if len(entries) != len(row):
-        raise ValueError(
-            f"the server returned {len(entries)} log-probabilities for a text of {len(row)} tokens"
-        )
-    for position, (token, entry) in enumerate(zip(row, entries, strict=True)):
-        if position and (not isinstance(entry, dict) or str(token) not in entry):
+    for token, entry in zip(row, entries[len(prompt) :], strict=True):
+        if not entry or str(token) not in entry:
             raise ValueError(
-                f"the server returned log-probabilities of other token ids than were sent: at "
-                f"position {position} of {entry!r:.80}, sent was {token}"
+                f"the server returned log-probabilities of other token ids than were sent: of "
+                f"{sorted(entry or ())!r:.80}, sent was {token}"
             )
-    return entries
+    return [entry or {} for entry in entries[len(prompt) :]]
 
 
-def _check_prompt(choice: dict[str, Any], sent: Sequence[int]) -> None:
+def _check_prompt(choice: _Choice, sent: Sequence[int]) -> None:
     """Refuse a choice about other tokens than were sent, where the server says which it read."""
-    read = choice.get("prompt_token_ids")
-    if read is not None and read != list(sent):
+    if choice.prompt_token_ids not in (None, list(sent)):
         raise ValueError(
-            f"the server read other token ids than were sent: {read!r:.80}, sent were "
-            f"{list(sent)!r:.80}"
+            f"the server read other token ids than were sent: {choice.prompt_token_ids!r:.80}, "
+            f"sent were {list(sent)!r:.80}"
         )
 
 
-def _stated_log_prob(choice: dict[str, Any], tokens: Sequence[int]) -> float:
+def _stated_log_prob(choice: _Choice) -> float:
     """The log-probability stated for generated tokens; NaN where it is not stated in full."""
-    logprobs = choice.get("logprobs")
-    if logprobs is not None and not isinstance(logprobs, dict):
-        raise ValueError(f"the server returned {logprobs!r:.80} as logprobs, not an object")
-    scores = (logprobs or {}).get("token_logprobs")
-    if scores is not None and not isinstance(scores, list):
-        raise ValueError(f"the server returned {scores!r:.80} as token_logprobs, not a list")
-    if not scores or len(scores) != len(tokens) or None in scores:
+    scores = choice.logprobs.token_logprobs if choice.logprobs is not None else None
+    if not scores or len(scores) != len(choice.token_ids or ()) or None in scores:
         return float("nan")
-    return sum(_checked(score, token) for score, token in zip(scores, tokens, strict=True))
+    return sum(_log_prob(score) for score in scores)
 
 
-def _log_prob(entry: dict[str, Any], token: int) -> float:
-    value = entry[str(token)]
-    return _checked(value.get("logprob") if isinstance(value, dict) else value, token)
-
-
-def _checked(value: Any, token: int) -> float:
-    is_number = type(value) in (int, float)
-    if not is_number or not value <= ROUNDING_TOLERANCE:  # NaN fails this too
-        hint = " (a logit, as in vLLM's logprobs-mode raw_logits?)" if is_number else ""
+def _log_prob(entry: Any) -> float:
+    value = float(entry.logprob if isinstance(entry, _Entry) else entry)
+    if value > ROUNDING_TOLERANCE:
         raise ValueError(
-            f"the server returned {value!r:.80} as the log-probability of {token}{hint}"
+            f"the server returned {value:g} as a log-probability (a logit, as in vLLM's "
+            f"logprobs-mode raw_logits?)"
         )
-    return float(-np.inf if value <= ZERO_PROBABILITY else min(value, 0.0))
+    return -np.inf if value <= ZERO_PROBABILITY else min(value, 0.0)

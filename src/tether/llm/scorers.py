@@ -43,8 +43,7 @@ class AnswerScorer(ABC):
         self._checked_at, self._lock = -float("inf"), Lock()
 
     @abstractmethod
-    def _row(self, context: Any, answers: Any) -> Row:
-        """A context and its answers in a form that can be compared."""
+    def _row(self, context: Any, answers: Any) -> Row: ...
 
     @abstractmethod
     def _read(self, rows: list[Row]) -> tuple[list[Any], list[list[Any]]]:
@@ -71,16 +70,7 @@ class AnswerScorer(ABC):
         return np.array([scores[row] for row in rows], dtype=np.float64)
 
     def check_is_due(self) -> bool:
-        """Whether it is to be seen now that old rows have their scores; then not for a while.
-
-        It depends on the time alone. Scores that are remembered would do the same, but while the
-        scorer is unavailable they would decide by the answers which of them it picks.
-
-        Returns
-        -------
-        bool
-            Whether it is.
-        """
+        """Whether to see now that old rows have their scores, by time alone; then not a while."""
         now = time.monotonic()
         with self._lock:
             is_due = now - self._checked_at >= self._check_every
@@ -134,17 +124,8 @@ class CompletionScorer(AnswerScorer):
     batched : bool, default False
         Whether it is a function of a list of prompts and a list of their completions instead, and
         returns a list of scores for each; a `ScoreServer` is one.
-    name : str, optional
-        The name of this very scorer, by which a run recognizes it after a restart.
-    check_every : float, default 0.0
-        A run asks for the scores of a few old rows in every call, to see that the scorer has not
-        changed; with 60 only once a minute.
-
-    Examples
-    --------
-    >>> def polite(prompt, texts):
-    ...     return [float("please" in text.lower()) for text in texts]
-    >>> shortlist = tether.Shortlist(safe, CompletionScorer(polite, safe))  # doctest: +SKIP
+    name, check_every
+        As for `ChatScorer`.
     """
 
     _arguments = "(prompt, texts)"
@@ -235,12 +216,8 @@ class ScoreServer:
         Where requests are sent.
     api_key : str, optional
         Sent as a bearer token.
-    timeout : float, default 5
-        The seconds that a response may take.
-    retries : int, default 1
-        How many times a failed request is sent again.
-    concurrency : int, default 32
-        The largest number of requests at a time.
+    timeout, retries, concurrency
+        As for `ChatPolicy`.
 
     Examples
     --------
@@ -276,13 +253,7 @@ class ScoreServer:
 
 
 class ScorerError(ValueError):
-    """A scorer that cannot score these answers: that depends on them, so nobody acts instead.
-
-    Examples
-    --------
-    >>> issubclass(ScorerError, ValueError)
-    True
-    """
+    """A scorer that cannot score these answers: that depends on them, so nobody acts instead."""
 
 
 def is_scorer_error(error: BaseException | None) -> bool:

@@ -21,10 +21,9 @@ from numpy.typing import ArrayLike
 from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.types import Actions, Contexts, Floats, Losses
-from tether.control.acting import Acting
 from tether.control.calibration import Calibration
-from tether.control.log import Log
-from tether.control.policy_path import PathFamily, PolicyPath
+from tether.control.families import PathFamily
+from tether.control.log import Acting, Log, PolicyPath
 from tether.control.proposals import Proposals
 from tether.llm.adapters import base_model
 from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
@@ -93,9 +92,7 @@ def _log_normalizers(safe: Any, optimized: Any, log_betas: Any) -> Any:
     ratio = torch.nan_to_num(optimized - safe, nan=0.0)  # NaN: neither model's token
     interval = torch.searchsorted(log_betas, ratio.contiguous())  # how many betas are below it
     empty = safe.new_zeros((len(ratio), len(log_betas) + 1))
-    unclipped, clipped = (
-        empty.scatter_add(1, interval, each.exp()) for each in (optimized, safe)
-    )
+    unclipped, clipped = (empty.scatter_add(1, interval, each.exp()) for each in (optimized, safe))
     below = unclipped.cumsum(dim=1)[:, :-1]
     above = clipped.flip(1).cumsum(dim=1).flip(1)[:, 1:]
     return torch.logaddexp(below.log(), above.log() + log_betas)
@@ -112,17 +109,10 @@ def _required(log_psi: Any) -> Any:
 
 
 class TokenTethered(LocalPolicy):
-    """A language model between a safe and an optimized one, tethered at every token.
+    """A language model between a safe and an optimized one, made by `TokenTether.tethered`.
 
     One draw per token, no rejection, at any length; the probability of a completion is the product
-    over its tokens, so draws and scores are exact. Made by `TokenTether.tethered`.
-
-    Parameters
-    ----------
-    pair : TokenTether
-        The two models.
-    log_beta : float
-        Log of beta: −inf is the safe model, inf the optimized one.
+    over its tokens, so draws and scores are exact.
     """
 
     def __init__(self, pair: TokenTether, log_beta: float) -> None:
@@ -240,27 +230,9 @@ class TokenTether:
     ) -> Log:
         """Score logged completions at every beta and build a `Log` to calibrate on.
 
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            The prompts: texts, or rows of token ids padded with −1.
-        actions : array_like of int, shape (n, max_new_tokens)
-            The completions.
-        losses : array_like of float, or mapping
-            The loss of each completion, or several losses by name.
-        rewards : array_like of float, optional
-            What each completion brought, for `tether.gain`.
-        logged_by : Policy, optional
-            The policy that made the completions if it was not the safe model: after several
-            rounds, a `tether.Mixture` of the policies that served.
-        acting : Acting, optional
-            The log-density of each completion under the policy that acted in its row, which a
-            `confidence` over several rounds needs.
-
-        Returns
-        -------
-        Log
-            The log, with the density of each completion along the path.
+        The arguments are those of `tether.make_log`; `logged_by` is the policy that made the
+        completions if it was not the safe model, and `acting` has the density of each completion
+        under the policy that acted in its row, which a `confidence` over several rounds needs.
         """
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
@@ -286,28 +258,11 @@ class TokenTether:
     ) -> Proposals:
         """Draw completions along the path, among which the test weight is found.
 
-        Every policy that may be chosen, the optimized model included, draws completions, each of
-        another prompt that is picked at random. With m draws of each, the probability that the next
-        completion weighs more than the condition allows is at most 1/(m + 1), however many betas
-        there are, if the prompts do not depend on the log.
-
-        Parameters
-        ----------
-        contexts : array_like of str, or of int with shape (n, length)
-            Prompts as they will come, one row each: those of the log, or better others, without
-            losses. The optimized model must not have been trained on them.
-        rng : numpy.random.Generator
-            The source of randomness.
-        draws : int, default 32
-            How many completions each policy draws; at most as many as there are rows of prompts,
-            as two draws of one policy in the same row would not be independent.
-        logged_by : Policy, optional
-            As for `make_log`.
-
-        Returns
-        -------
-        Proposals
-            The draws, with their density along the path.
+        Every policy that may be chosen, the optimized model included, draws `draws` completions,
+        each of another prompt that is picked at random (two draws of one policy in the same row
+        would not be independent). With m draws of each, the probability that the next completion
+        weighs more than the condition allows is at most 1/(m + 1), however many betas there are, if
+        the prompts do not depend on the log. The models must not have been trained on them.
         """
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)

@@ -15,7 +15,7 @@ from tests.service.gateway.tethered_gateway import (
     tethered_settings,
 )
 from tether.llm import read_answer
-from tether.llm.server.chat_messages import canonical_json
+from tether.llm.chat import canonical_json
 from tether.llm.server.http_client import HTTPClient
 from tether.policies import ShortlistRows
 from tether.service.gateway.tethered_run import open_tethered

@@ -16,10 +16,10 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from tether.llm.answer_scorer import is_scorer_error
-from tether.llm.server.background_loop import ending
-from tether.llm.server.chat_usage import ChatUsage, counting_usage
-from tether.llm.server.openai_policy import OpenAIPolicy
+from tether.llm.scorers import is_scorer_error
+from tether.llm.client import ending
+from tether.llm.client import Usage, counting_usage
+from tether.llm.openai_policy import OpenAIPolicy
 from tether.policies.shortlist import Shortlist
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions
@@ -105,7 +105,7 @@ class TetheredGateway:
 
     async def _act(
         self, question: TetheredQuestion, key: str | None
-    ) -> tuple[TakenActions, ChatUsage]:
+    ) -> tuple[TakenActions, Usage]:
         """One answer, and what it took; in a thread, since it waits for the upstream."""
         if self._asked >= self._most:
             raise ApiError(503, "too many requests wait for the upstream: repeat this one")
@@ -121,7 +121,7 @@ class TetheredGateway:
         self._acted.note(taken)
         return taken, usage
 
-    def _draw(self, context: str, key: str | None) -> tuple[TakenActions, ChatUsage]:
+    def _draw(self, context: str, key: str | None) -> tuple[TakenActions, Usage]:
         try:
             with ending(self._ending), counting_usage() as usage:
                 return self._service.run.act(np.array([context], dtype=object), key=key), usage

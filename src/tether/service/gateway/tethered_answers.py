@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tether.llm.server.chat_messages import read_answer
+from tether.llm.chat import read_answer
 
 
 class FinishedAnswer:

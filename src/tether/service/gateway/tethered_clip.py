@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tether.llm.completions import PADDING
-from tether.llm.server.chat_messages import canonical_json
-from tether.llm.server.openai_policy import OpenAIPolicy
+from tether.llm.chat import canonical_json
+from tether.llm.openai_policy import OpenAIPolicy
 from tether.service.api_errors import ApiError
 from tether.service.gateway.tethered_question import (
     TetheredQuestion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tether.llm.server.chat_messages import chat_context
+from tether.llm.chat import chat_context
 from tether.service.api_errors import ApiError
 
 ABOUT_THE_CLIENT = (

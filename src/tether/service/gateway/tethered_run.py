@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from tether.llm.completions import Tokenizer
-from tether.llm.server.chat_policy import ChatPolicy
-from tether.llm.server.chat_scorer import ChatScorer, ScoreServer
-from tether.llm.server.openai_policy import OpenAIPolicy
+from tether.llm.chat import ChatPolicy
+from tether.llm.scorers import ChatScorer, ScoreServer
+from tether.llm.openai_policy import OpenAIPolicy
 from tether.policies.shortlist import Shortlist
 from tether.rounds.controller import Controller
 from tether.rounds.served_run import ServedRun
@@ -98,7 +98,7 @@ def completion_policies(
     assert settings.new is not None
     tokenizer: Tokenizer = TokenIds()
     if completions.tokenizer is not None:
-        from tether.llm.local.model_folders import check_folder, load_tokenizer
+        from tether.llm.model_folders import check_folder, load_tokenizer
 
         check_folder("gateway.tokenizer", completions.tokenizer)
         tokenizer = load_tokenizer(completions.tokenizer)

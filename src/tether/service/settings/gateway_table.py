@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tether.llm.server.api_keys import check_key
+from tether.llm.client import check_key
 from tether.service.settings.toml_tables import Table
 
 UPSTREAM_OPTIONS = (

@@ -1,0 +1,237 @@
+"""Preflight: is what is scored what is sampled? Measured before scores are trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether._core import policy_calls, progress, validate
+from tether._core.contexts import as_contexts, length, take
+from tether._core.records import Saved
+from tether._core.types import Floats
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import Tokens
+
+STATUSES = ("pass", "warn", "fail")
+NOISE_FLOOR = "noise floor"
+"""Part of the names of the checks that measure how far rounding moves scores."""
+DIVERGENCE = "KL"
+"""How the names of the checks of divergences start."""
+NEAR_DIVERGENCE, MAX_DIVERGENCE = 2.0, 10.0
+"""Nats up to which mix passes a share worth having, and above which clip hardly accepts."""
+MAX_SCORED_ALONE = 8
+"""Completions that are scored one by one to measure rounding."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a preflight: "pass", "warn" or "fail", what was measured, and what to do."""
+
+    name: str
+    status: str
+    value: float
+    measured: str
+    advice: str = ""
+
+    def __post_init__(self) -> None:
+        validate.choice("status", self.status, STATUSES)
+
+    def __str__(self) -> str:
+        advice = f"\n      → {self.advice}" if self.advice and self.status != "pass" else ""
+        return f"{self.status:<4}  {self.name}: {self.measured}{advice}"
+
+
+@dataclass(frozen=True)
+class Preflight(Saved):
+    """Whether the scores of two language policies can be trusted.
+
+    Parameters
+    ----------
+    checks : tuple of Check
+        The checks of each policy, then of both together.
+    prompts, draws : int
+        The number of prompts, and of draws of each policy at each prompt.
+    """
+
+    checks: tuple[Check, ...]
+    prompts: int
+    draws: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed; warnings are for the reader to judge."""
+        return all(check.status != "fail" for check in self.checks)
+
+    @property
+    def ratio_error(self) -> float:
+        """The factor by which rounding alone may change a ratio of the two policies' densities.
+
+        The log ratio is off by at most the noise floors of both policies together. Pass it to
+        `tether.calibrate` as `ratio_error`.
+        """
+        return math.exp(sum(each.value for each in self.checks if NOISE_FLOOR in each.name))
+
+    @property
+    def divergence(self) -> float | None:
+        """The larger Kullback–Leibler divergence in nats per answer; None if not measured."""
+        values = [check.value for check in self.checks if check.name.startswith(DIVERGENCE)]
+        return max(0.0, *values) if values else None
+
+    @property
+    def advice(self) -> str:
+        """Which family fits the distance of the two policies, in words; empty if it is unknown."""
+        nats = self.divergence
+        if nats is None:
+            return ""
+        if nats <= NEAR_DIVERGENCE:
+            fits = "near enough for clip, mix, the token level and best of N"
+        elif nats <= MAX_DIVERGENCE:
+            fits = "mix passes hardly any share; the token level and best of N work at any distance"
+        else:
+            fits = "too far for clip and mix, which hardly move: use the token level or best of N"
+        return f"at {nats:.2g} nats per answer: {fits}"
+
+    def __str__(self) -> str:
+        found = [check.status for check in self.checks]
+        totals = ", ".join(f"{found.count(status)} {status}" for status in STATUSES)
+        title = f"preflight on {self.prompts} prompts, {self.draws} draws of each policy: {totals}"
+        share = f"{100 * (self.ratio_error - 1):.2g} %"
+        lines = [title, *(f"  {line}" for each in self.checks for line in str(each).split("\n"))]
+        lines.append(f"  rounding changes ratios of probabilities by at most {share} (ratio_error)")
+        return "\n".join([*lines, *([f"  → {self.advice}"] if self.advice else [])])
+
+
+def preflight(
+    safe: CompletionPolicy,
+    optimized: CompletionPolicy,
+    prompts: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    draws: int = 16,
+) -> Preflight:
+    """Check whether the log-probabilities of two language policies can be trusted.
+
+    Both policies draw `draws` completions of each prompt, which both then score. The result says
+    for each policy how far sampler and scorer are apart and whether anything but its own
+    distribution is sampled, and for the two together whether they read the same tokens and how far
+    apart they are. Policies with different tokens, end tokens or lengths have no actions in common,
+    so nothing else is measured for the two together.
+
+    Parameters
+    ----------
+    safe, optimized : CausalPolicy or OpenAIPolicy
+        The two policies.
+    prompts : array_like of str, or of int with shape (n, length)
+        The prompts: texts, or rows of token ids padded with −1.
+    rng : numpy.random.Generator
+        The source of randomness.
+    draws : int, default 16
+        The number of completions that each policy draws per prompt, at least 3.
+
+    Returns
+    -------
+    Preflight
+        All checks.
+
+    Examples
+    --------
+    >>> result = preflight(safe, optimized, prompts, rng)  # doctest: +SKIP
+    >>> result.passed  # doctest: +SKIP
+    True
+    """
+    validate.generator("rng", rng)
+    validate.integer_at_least("draws", draws, 3)
+    contexts = as_contexts(prompts)
+    if isinstance(contexts, int):
+        raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
+    for name, policy in (("safe", safe), ("optimized", optimized)):
+        if not isinstance(policy, CompletionPolicy):
+            raise TypeError(
+                f"{name} must be a policy over completions of prompts, such as CausalPolicy or "
+                f"OpenAIPolicy, got {type(policy).__name__}"
+            )
+    from tether.llm import preflight_checks as checks
+
+    pair = safe.rescoring(), optimized.rescoring()
+    with progress.step("preflight", total=5) as stages:
+        drawn = []
+        for name, policy in zip(("safe", "optimized"), pair, strict=True):
+            drawn.append(_Draws.of(name, policy, contexts, draws, rng))
+            stages.advance()
+        found = []
+        for each in drawn:
+            found += each.checks()
+            stages.advance()
+        same = [
+            checks.same_tokens(safe, optimized, contexts),
+            checks.same_ends(safe, optimized),
+            *checks.chat_format(safe, optimized, contexts),
+        ]
+        found += same
+        if not any(check.status == "fail" for check in same):
+            by_safe, by_optimized = drawn
+            of_safe = policy_calls.score("optimized", pair[1], by_safe.rows, by_safe.actions)
+            of_optimized = policy_calls.score("safe", pair[0], by_safe.rows, by_optimized.actions)
+            noise = max(check.value for check in found if NOISE_FLOOR in check.name)
+            own = by_safe.scored, by_optimized.scored
+            found += checks.of_both(own[0], of_optimized, of_safe, own[1], noise)
+        stages.advance()
+    return Preflight(tuple(found), length(contexts), int(draws))
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The draws of one policy, with the log-probabilities stated by its sampler and its scorer."""
+
+    name: str
+    policy: CompletionPolicy
+    rows: Any
+    """The prompt of every completion."""
+    actions: Tokens
+    stated: Floats
+    scored: Floats
+    draws: int
+    """How many of each prompt."""
+
+    @classmethod
+    def of(
+        cls, name: str, policy: CompletionPolicy, prompts: Any, draws: int, rng: np.random.Generator
+    ) -> _Draws:
+        """Two calls of equal size, which reveal a seed set per call, and a third for the rest."""
+        pieces, stated, count = [], [], length(prompts)
+        for size in (draws // 2, draws // 2, draws % 2):
+            if size:
+                asked = take(prompts, np.repeat(np.arange(count), size))
+                completions, log_probs = policy.sample_scored(asked, rng)
+                pieces.append(completions.reshape(count, size, -1))
+                stated.append(log_probs.reshape(-1, size))
+        actions = np.concatenate(pieces, axis=1)
+        actions = actions.reshape(-1, actions.shape[2])
+        rows = take(prompts, np.repeat(np.arange(count), draws))
+        scored = policy_calls.score(name, policy, rows, actions)
+        return cls(
+            name, policy, rows, actions, np.concatenate(stated, axis=1).ravel(), scored, draws
+        )
+
+    def checks(self) -> list[Check]:
+        """The checks of this policy."""
+        from tether.llm import preflight_checks as checks
+
+        policy, rows, actions = self.policy, self.rows, self.actions
+        few = np.linspace(0, len(actions) - 1, min(MAX_SCORED_ALONE, len(actions))).astype(np.int64)
+        alone = np.concatenate(
+            [policy.log_prob(take(rows, row), actions[row]) for row in few[:, None]]
+        )
+        found = (
+            checks.sampler_against_scorer(self.stated, self.scored),
+            checks.noise_floor(self.scored[few], alone),
+            checks.sampling_settings(policy, rows, actions),
+            checks.distinct_draws(actions, self.scored, self.draws),
+            checks.ends(policy, actions),
+            checks.round_trip(policy, actions),
+        )
+        return [replace(check, name=f"{self.name}: {check.name}") for check in found]

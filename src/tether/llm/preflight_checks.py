@@ -1,0 +1,380 @@
+"""The checks of a preflight, from draws and scores.
+
+Many are bets: e-values against the hypothesis that draws have the scored probabilities. A bet
+chooses its odds before it sees the draw, and is paid by the scores: an outcome to which the bet
+gives probability q and the scores p multiplies the wealth by q/p. If draws have the probabilities
+that they are scored with, the expected wealth is 1, so that the average wealth of several bets
+reaches G with probability at most 1/G, whatever the policy and however few the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from tether._core.averaged_bets import log_average
+from tether._core.contexts import length
+from tether._core.types import Booleans, Floats
+from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.completions import (
+    TABLE_TOKENS,
+    Tokens,
+    TokenTables,
+    content_tokens,
+    differing_words,
+    encode_text,
+)
+from tether.llm.preflight import DIVERGENCE, MAX_DIVERGENCE, NOISE_FLOOR, Check
+
+LOG_WEALTH_WARN, LOG_WEALTH_FAIL = float(np.log(1e2)), float(np.log(1e4))
+"""Log wealth from which a bet warns and fails."""
+TAIL_PROBABILITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Tails: the least likely tokens that together have at most this probability."""
+TAIL_FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5)
+"""A tail is bet to be drawn this many times as often as scored: truncated, or too often."""
+POWERS = (0.7, 0.9, 1.1, 1.25, 1.5, 2.0)
+"""Tokens are bet to be drawn with their probability to this power: another temperature."""
+GROUP_FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5, 3.0)
+"""Tokens that came before, or the end, are bet to be drawn this many times as often as scored."""
+REPEATED_SHARES = (0.001, 0.01, 0.1, 0.5, 0.999)
+"""This share of draws is bet to be a repetition and not a fresh draw."""
+RATIO_STAKES = (0.01, 0.03, 0.1, 0.3, 0.9)
+"""Shares of the wealth that are staked on the other policy's probabilities."""
+MAX_PASSING_GAP, MAX_WARNING_GAP = 0.05, 1.0
+"""Nats per sequence up to which differences between two scores of one sequence pass, and warn."""
+NEGLIGIBLE_GAP = 1e-3
+"""Nats below which a contribution to a score counts as none."""
+MIN_TRUSTED_DRAWS = 10
+"""Effective draws below which a mean is not trusted."""
+
+
+def verdict(log_wealth: float) -> str:
+    """Pass, warn or fail; NaN fails."""
+    if log_wealth < LOG_WEALTH_WARN:
+        return "pass"
+    return "warn" if log_wealth < LOG_WEALTH_FAIL else "fail"
+
+
+# One policy.
+
+
+def compare_scores(name: str, first: Floats, second: Floats, advice: str) -> Check:
+    """The largest difference between two scores of one sequence, judged in nats."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(first - second)
+    gap[first == second] = 0.0  # both −inf
+    largest = float(np.nan_to_num(gap, nan=np.inf).max())
+    status = "pass" if largest <= MAX_PASSING_GAP else "fail"
+    if MAX_PASSING_GAP < largest <= MAX_WARNING_GAP:
+        status = "warn"
+    return Check(name, status, largest, f"at most {largest:.2g} nats per sequence", advice)
+
+
+def sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
+    """What the sampler states about its draws, against what the scorer says of them."""
+    name, known = "sampler against scorer", ~np.isnan(stated)
+    if not known.any():
+        measured = "the sampler states no log-probabilities, so nothing was compared"
+        advice = "request log-probabilities of sampled tokens from the server"
+        return Check(name, "warn", np.nan, measured, advice)
+    advice = "do sampler and scorer use the same weights, template, adapter and dtype?"
+    return compare_scores(name, stated[known], scored[known], advice)
+
+
+def noise_floor(in_batch: Floats, one_by_one: Floats) -> Check:
+    """The same sequences scored in a batch and one by one: the effect of rounding alone."""
+    advice = "log ratios below this are noise: score in float32, or use fewer tokens"
+    return compare_scores(f"{NOISE_FLOOR} of the dtype", in_batch, one_by_one, advice)
+
+
+def sampling_settings(policy: CompletionPolicy, prompts: Any, actions: Tokens) -> Check:
+    """Whether all tokens of completions are drawn with the probabilities of their scores."""
+    name = "sampling settings"
+    try:
+        tables = policy.token_tables(prompts, actions)
+    except ValueError as error:
+        measured = f"the server states no likely tokens ({error}), so nothing was measured"
+        advice = f"let it state {TABLE_TOKENS} of them (for vLLM --max-logprobs {TABLE_TOKENS})"
+        return Check(name, "warn", np.nan, measured, advice)
+    rows = policy.prompts(prompts)
+    log_wealth = log_average(bet_on_tokens(tables, rows, actions, policy.end_token_ids))
+    return Check(
+        name,
+        verdict(log_wealth),
+        log_wealth,
+        f"a bet on truncated, rescaled or penalized tokens turned a stake of 1 into "
+        f"{_wealth(log_wealth)} ({len(tables.row)} tokens)",
+        "a sampling setting changes the distribution (top_k, top_p, min_p, temperature, "
+        "repetition_penalty, min_tokens, generation_config): switch it off",
+    )
+
+
+def distinct_draws(actions: Tokens, scores: Floats, draws: int) -> Check:
+    """Whether completions repeat more often than their probabilities say: a reused seed.
+
+    Half of the `draws` at a prompt are of one call and as many of the next.
+    """
+    _, labels = np.unique(actions, axis=0, return_inverse=True)
+    rows, row_scores = labels.reshape(-1, draws), scores.reshape(-1, draws)
+    second = slice(draws // 2, 2 * (draws // 2))
+    equal = rows[:, : draws // 2] == rows[:, second]
+    log_chances, repeated = [], []
+    for row_labels, each_score in zip(rows.tolist(), row_scores.tolist(), strict=True):
+        known, log_chance = {row_labels[0]}, each_score[0]
+        for label, score in zip(row_labels[1:], each_score[1:], strict=True):
+            log_chances.append(log_chance)
+            repeated.append(label in known)
+            if label not in known:
+                known.add(label)
+                log_chance = np.logaddexp(log_chance, score)
+    in_a_row = _bet_on_events(np.array(repeated), np.array(log_chances))
+    by_call = _bet_on_events(equal.ravel(), row_scores[:, second].ravel())
+    log_wealth = log_average(np.concatenate([in_a_row, by_call]))
+    distinct = sum(len(np.unique(row)) for row in rows)
+    return Check(
+        "distinct seeds",
+        verdict(log_wealth),
+        log_wealth,
+        f"{distinct} of {rows.size} completions are distinct, {equal.sum()} of {equal.size} recur "
+        f"in a second call; a bet on repeats turned a stake of 1 into {_wealth(log_wealth)}",
+        "a seed is reused, or completions come from a cache: use one generator for all calls",
+    )
+
+
+def ends(policy: CompletionPolicy, actions: Tokens) -> Check:
+    """Whether completions end."""
+    cut_off = np.asarray(policy.cut_off(actions))
+    measured = f"{int(cut_off.sum())} of {len(cut_off)} completions were cut off"
+    status, advice = "warn" if cut_off.all() else "pass", "raise max_new_tokens, or eos_token_id?"
+    return Check("end of sequence", status, float(cut_off.mean()), measured, advice)
+
+
+def round_trip(policy: CompletionPolicy, actions: Tokens) -> Check:
+    """Whether the text of a completion has the same tokens when it is encoded again."""
+    name, same = "token round trip", 0
+    if policy.tokenizer is None:
+        measured = "there is no tokenizer, so nothing was compared"
+        return Check(name, "warn", np.nan, measured, "store token ids, not only text")
+    for row, text in zip(actions, policy.texts(actions), strict=True):
+        tokens = content_tokens(row, policy.end_token_ids)
+        with suppress(ValueError):
+            same += encode_text(policy.tokenizer, text, "a completion") == tokens
+    measured = f"{same} of {len(actions)} completions have the same tokens after decoding"
+    advice = "log token ids: encoded from their text, the others would be other actions"
+    status = "pass" if same == len(actions) else "warn"
+    return Check(name, status, same / len(actions), measured, advice)
+
+
+# Two policies.
+
+
+def same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Check:
+    """Whether both policies have the same end tokens and the same maximal length."""
+    own, other = (
+        f"end tokens {sorted(each.end_token_ids.tolist())} and at most {each.max_new_tokens} tokens"
+        for each in (safe, optimized)
+    )
+    measured = f"{own} for both" if own == other else f"{own} for safe, {other} for optimized"
+    advice = "give both policies the same eos_token_id and max_new_tokens"
+    return Check("same ends", "pass" if own == other else "fail", own == other, measured, advice)
+
+
+def same_tokens(safe: CompletionPolicy, optimized: CompletionPolicy, prompts: Any) -> Check:
+    """Whether both policies read the same tokens: their tokenizers, and what these make of prompts.
+
+    A log of token ids of one tokenizer means nothing to a model with another.
+    """
+    name, measured = "same tokens", "both policies read the same token ids of every prompt"
+    problem = differing_words(safe.tokenizer, optimized.tokenizer)
+    if not problem:
+        pairs = zip(safe.prompts(prompts), optimized.prompts(prompts), strict=True)
+        apart = sum(own != other for own, other in pairs)
+        problem = f"{apart} of {length(prompts)} prompts have other token ids" if apart else ""
+    if problem:
+        advice = "use models of one tokenizer, with the same add_special_tokens, or best of N"
+        return Check(name, "fail", 0.0, f"the tokenizers differ: {problem}", advice)
+    return Check(name, "pass", 1.0, measured)
+
+
+def chat_format(
+    safe: CompletionPolicy, optimized: CompletionPolicy, prompts: Any
+) -> Iterator[Check]:
+    """Whether two chat models have the same template, and whether prompts were made by it."""
+    own, other = (getattr(each.tokenizer, "chat_template", None) for each in (safe, optimized))
+    if own is None and other is None:
+        return
+    same = own == other
+    measured = "both tokenizers have the same chat template"
+    advice = "prompts made by one template are unusual for the other: use one template for both"
+    if not same:
+        measured = "the chat templates of the two tokenizers differ"
+    yield Check("chat template", "pass" if same else "warn", float(same), measured, advice)
+    tokenizer: Any = safe.tokenizer if own is not None else optimized.tokenizer
+    hello = [{"role": "user", "content": "hello"}]
+    with suppress(Exception):  # a template is a program that may raise anything
+        made = tokenizer.apply_chat_template(hello, tokenize=True, add_generation_prompt=True)
+        ids = made["input_ids"] if hasattr(made, "keys") else made
+        marks = set(ids) & set(tokenizer.all_special_ids)
+        plain = sum(not marks & set(prompt) for prompt in safe.prompts(prompts)) if marks else 0
+        measured = f"{plain} of {length(prompts)} prompts have no special token of the template"
+        advice = "make prompts by tokenizer.apply_chat_template, as when the log was made"
+        yield Check("chat format", "warn" if plain else "pass", float(plain), measured, advice)
+
+
+def of_both(
+    safe: Floats,
+    safe_of_optimized: Floats,
+    optimized_of_safe: Floats,
+    optimized: Floats,
+    noise: float,
+) -> list[Check]:
+    """Checks of the scores of each policy's draws, under itself and under the other."""
+    with np.errstate(invalid="ignore"):
+        at_safe, at_optimized = optimized_of_safe - safe, safe_of_optimized - optimized
+    return [
+        _different(np.concatenate([at_safe, at_optimized]), noise),
+        _shared_support(safe_of_optimized, optimized_of_safe),
+        _mean_ratio("safe", at_safe),
+        _mean_ratio("optimized", at_optimized),
+        _divergence(f"{DIVERGENCE}(optimized ‖ safe)", -at_optimized),
+        _divergence(f"{DIVERGENCE}(safe ‖ optimized)", -at_safe),
+    ]
+
+
+def _different(log_ratio: Floats, noise: float) -> Check:
+    """Whether the scores of the two policies differ by more than rounding."""
+    with np.errstate(invalid="ignore"):
+        different = np.abs(log_ratio) > min(max(noise, NEGLIGIBLE_GAP), MAX_PASSING_GAP)
+    measured = f"{int(different.sum())} of {len(different)} completions have different scores"
+    advice = "one model object in both, an adapter without effect, or two names of one served model"
+    status = "pass" if different.any() else "warn"
+    return Check("different policies", status, float(different.mean()), measured, advice)
+
+
+def _shared_support(log_safe: Floats, log_optimized: Floats) -> Check:
+    """Whether one policy draws completions that the other, whose scores these are, cannot."""
+    outside, unused = int(np.isneginf(log_safe).sum()), int(np.isneginf(log_optimized).sum())
+    measured = (
+        f"the safe policy cannot produce {outside} of {len(log_safe)} optimized completions, the "
+        f"optimized policy {unused} of {len(log_optimized)} safe ones"
+    )
+    advice = "a log of the safe policy has no losses of these: sample without top_k or top_p"
+    status = "fail" if outside else "warn" if unused else "pass"
+    return Check("absolute continuity", status, float(outside), measured, advice)
+
+
+def _mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
+    """Whether the mean of the other policy's probability over this one's is 1, as it must be."""
+    count = len(log_ratio)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.exp(log_ratio)
+        mean, error = float(ratio.mean()), float(ratio.std(ddof=1) / np.sqrt(count))
+    top = log_ratio.max()
+    share = np.exp(log_ratio - top) if np.isfinite(top) else np.zeros(count)
+    effective = float(share.sum() ** 2 / max((share**2).sum(), 1e-300))
+    measured = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
+    status, advice = "pass", ""
+    # Rare draws dominate the mean: without them it is too low and its error too small.
+    if verdict(log_average(_bet_on_ratios(log_ratio))) == "fail":
+        status, advice = "fail", "it is clearly above 1: what is scored is not what is sampled"
+    elif effective < MIN_TRUSTED_DRAWS or mean < 1 - 3 * error:
+        status, advice = "warn", "few draws dominate the mean: the policies are far apart"
+    return Check(f"mean ratio under the {policy_name} policy", status, mean, measured, advice)
+
+
+def _divergence(name: str, log_ratio: Floats) -> Check:
+    """Whether a Kullback–Leibler divergence, in nats per sequence, is non-negative as it must be.
+
+    The product of the inverse ratios is the wealth of a bet, so the sum of the log ratios is rarely
+    far below zero; the spread of a few draws says nothing about rare ones.
+    """
+    mean = float(log_ratio.mean())
+    with np.errstate(invalid="ignore"):
+        error = float(log_ratio.std(ddof=1) / np.sqrt(len(log_ratio)))
+    status, advice = "pass", ""
+    if verdict(-float(log_ratio.sum())) == "fail":
+        status, advice = "fail", "it is negative: what is scored is not what is sampled"
+    elif mean > MAX_DIVERGENCE:
+        advice = "clip accepts hardly any draw: use best of N, shorter completions, less tuning"
+        status = "warn"
+    return Check(name, status, mean, f"{mean:.3g} ± {error:.2g} nats per sequence", advice)
+
+
+# Bets.
+
+
+def bet_on_tokens(
+    tables: TokenTables, prompts: Sequence[Sequence[int]], actions: Tokens, ends: Tokens
+) -> Floats:
+    """Log wealth of bets on every token of completions, whose likeliest tokens are known.
+
+    They are on tails and powers, on tokens that have come before, in the completion or also in the
+    prompt, and on the end: drawn less often or more often than scored.
+    """
+    log_wealth = np.zeros(1)
+    for row, position, tokens, log_probs in zip(
+        tables.row, tables.position, tables.tokens, tables.log_probs, strict=True
+    ):
+        drawn, before = int(actions[row, position]), actions[row, :position]
+        possible = log_probs[np.isfinite(log_probs)]
+        unknown = max(1.0 - float(np.exp(possible).sum()), 0.0)
+        seen = np.isin(tokens, before)
+        groups = np.array([seen, seen | np.isin(tokens, prompts[row]), np.isin(tokens, ends)])
+        place = np.flatnonzero(tokens == drawn)
+        odds = [_tail_odds(log_probs, unknown), _group_odds(log_probs, unknown, groups)]
+        column = int(place[0]) if len(place) else -1
+        if (unknown if column < 0 else log_probs[column] > -np.inf) == 0:
+            return np.array([np.inf])  # an impossible token was drawn
+        log_wealth = log_wealth + np.concatenate(odds)[:, column]
+    return log_wealth
+
+
+def _tail_odds(log_known: Floats, unknown: float) -> Floats:
+    """Log odds of bets (rows) on every known token, and on all others together (last)."""
+    order = np.argsort(-log_known, kind="stable")
+    below = np.empty(len(order))
+    below[order] = np.exp(log_known[order])[::-1].cumsum()[::-1] + unknown
+    in_tail = np.append(below, 0.0) <= np.maximum(TAIL_PROBABILITIES, unknown)[:, None]
+    tails = np.where(in_tail[:, None], np.log(TAIL_FACTORS)[:, None], 0.0)
+    tails = tails.reshape(-1, len(below) + 1)
+    possible = log_known[log_known > -np.inf]
+    level = np.append(log_known, possible.min() if len(possible) else 0.0)
+    level[np.isneginf(level)] = 0.0  # never drawn, so any odds will do
+    log_factors = np.concatenate([tails, (np.array(POWERS) - 1)[:, None] * level])
+    with np.errstate(divide="ignore"):
+        weighted = log_factors + np.append(log_known, np.log(unknown))
+    return np.asarray(log_factors - np.logaddexp.reduce(weighted, axis=1, keepdims=True))
+
+
+def _group_odds(log_known: Floats, unknown: float, groups: Booleans) -> Floats:
+    """Log odds of bets that a group of tokens is drawn by another factor than it is scored."""
+    log_factors = np.log(GROUP_FACTORS)[None, :, None] * groups[:, None, :]
+    log_factors = log_factors.reshape(-1, len(log_known))
+    total = (np.exp(log_factors) * np.exp(log_known)).sum(axis=1, keepdims=True) + unknown
+    padded = np.concatenate([log_factors, np.zeros((len(log_factors), 1))], axis=1)
+    return np.asarray(padded - np.log(total))
+
+
+def _bet_on_events(happened: Booleans, log_chance: Floats) -> Floats:
+    shares = np.array(REPEATED_SHARES)[:, None]
+    lost = np.broadcast_to(np.log1p(-shares), (len(shares), len(happened)))
+    # Scores that sum to more than one give a chance above one, which counts as one.
+    won = np.logaddexp(lost, np.log(shares) - np.minimum(log_chance, 0.0))
+    return np.asarray(np.where(happened, won, lost).sum(axis=1))
+
+
+def _bet_on_ratios(log_ratio: Floats) -> Floats:
+    """Log wealth of bets at another policy's probabilities, the last one staking everything."""
+    stakes = np.array(RATIO_STAKES)[:, None]
+    with np.errstate(invalid="ignore"):
+        factors = np.logaddexp(np.log1p(-stakes), np.log(stakes) + log_ratio)
+    return np.append(factors.sum(axis=1), log_ratio.sum())
+
+
+def _wealth(log_wealth: float) -> str:
+    """Wealth for reading: 0.31, or 10^12."""
+    decades = log_wealth / np.log(10)
+    return f"{10**decades:.2g}" if abs(decades) < 4 else f"10^{decades:.0f}"
