@@ -211,6 +211,4 @@ def remote_policy(server, model="base", **options):
         "retries": 2,
         "probe_seconds": None,
     } | options
-    policy = OpenAIPolicy(server.url, model, **options)
-    policy.client.first_retry_wait = 0.01
-    return policy
+    return OpenAIPolicy(server.url, model, **options)

@@ -27,6 +27,7 @@ _TORCH = Package("torch", "torch", "2.2")
 _PYARROW = Package("pyarrow", "pyarrow", "15")
 _SKLEARN = Package("scikit-learn", "sklearn", "1.6")
 _HTTPX = Package("httpx2", "httpx2", "2")
+_API = (Package("openai", "openai", "3"),)
 _CLI = (Package("typer", "typer", "0.12"), Package("rich", "rich", "13"), _PYARROW)
 _PLOT = (Package("matplotlib", "matplotlib", "3.8"),)
 _LEARN = (_SKLEARN,)
@@ -46,8 +47,9 @@ EXTRAS: dict[str, tuple[Package, ...]] = {
         _TORCH,
         Package("transformers", "transformers", "4.56"),
         Package("peft", "peft", "0.14"),
-        _HTTPX,
+        *_API,
     ),
+    "api": _API,
     "scan": _SCAN,
     "ray": (*_SCAN, Package("ray", "ray", "2.40")),
     "postgres": (*_ROUNDS, Package("psycopg", "psycopg", "3.2")),

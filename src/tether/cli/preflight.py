@@ -85,7 +85,7 @@ def preflight(
     """Check two language models before relying on their log-probabilities."""
     require_extra("tether preflight", "llm")
     from tether.llm import model_folders
-    from tether.llm.preflight import preflight as run_preflight
+    from tether.llm.run_preflight import preflight as run_preflight
 
     saved = Output(out, force, key)
     saved.check(prompts)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tether.llm.chat import read_answer as read_answer
     from tether.llm.client import ServerError as ServerError
     from tether.llm.openai_policy import OpenAIPolicy as OpenAIPolicy
-    from tether.llm.preflight import Check as Check
-    from tether.llm.preflight import Preflight as Preflight
-    from tether.llm.preflight import preflight as preflight
+    from tether.llm.preflight_checks import Check as Check
+    from tether.llm.run_preflight import Preflight as Preflight
+    from tether.llm.run_preflight import preflight as preflight
     from tether.llm.scorers import ChatScorer as ChatScorer
     from tether.llm.scorers import CompletionScorer as CompletionScorer
     from tether.llm.scorers import ScoreServer as ScoreServer
@@ -31,7 +31,8 @@ _NAMES = {
     "chat": ("ChatPolicy", "chat_action", "chat_context", "read_answer"),
     "client": ("ServerError",),
     "openai_policy": ("OpenAIPolicy",),
-    "preflight": ("Check", "Preflight", "preflight"),
+    "preflight_checks": ("Check",),
+    "run_preflight": ("Preflight", "preflight"),
     "scorers": ("ChatScorer", "CompletionScorer", "ScoreServer"),
     "token_tether": ("TokenTether", "TokenTethered"),
 }

@@ -15,11 +15,9 @@ from tether.llm.adapters import base_model, can_mix_adapters, check_adapter, unw
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (
     PADDING,
-    TABLE_TOKENS,
     Prompt,
     Tokenizer,
     Tokens,
-    TokenTables,
     as_end_token_ids,
 )
 from tether.llm.lanes import Drawing, Lane, Lanes, Tables, pack_rows
@@ -77,37 +75,20 @@ class LocalPolicy(CompletionPolicy):
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion; refused if the weights changed."""
-        return self._sums(self._lanes, contexts, actions, lambda tables: [self._log_table(tables)])[
-            :, 0
-        ]
-
-    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Find the likeliest tokens at every position of completions."""
-        parts: list[tuple[Any, ...]] = []
-        for rows, position, tables, _ in self._lanes.walk(*self._tokenized(contexts, actions)):
-            table = self._log_table(tables)
-            best = table.topk(min(TABLE_TOKENS, table.shape[1]), dim=1)
-            found = (rows, best.indices, best.values.double())
-            row, tokens, log_probs = (each.cpu().numpy() for each in found)
-            parts.append((row, np.full(len(row), position), tokens, log_probs))
-        row, position, tokens, log_probs = (
-            np.concatenate([part[k] for part in parts]) for k in range(4)
+        rows = self._tokenized(contexts, actions)
+        scores = sum_over_tokens(
+            self._lanes, *rows, lambda tables, tokens: _at(tokens, self._log_table(tables))
         )
-        order = np.lexsort((position, row))
-        return TokenTables(row[order], position[order], tokens[order], log_probs[order])
-
-    def _sums(self, lanes: Lanes, contexts: Contexts, actions: Actions, scored: Any) -> Floats:
-        """Sums over the tokens of each completion (rows), of each of the tables (columns)."""
-
-        def gathered(tables: Tables, tokens: Any) -> Any:
-            chosen = [table.gather(1, tokens[:, None]) for table in scored(tables)]
-            return torch.cat(chosen, dim=1).double()
-
-        return sum_over_tokens(lanes, *self._tokenized(contexts, actions), gathered)
+        return scores[:, 0]
 
     def _begin(self, prompts: list[Prompt]) -> Drawing:
         width, ends = self.max_new_tokens, self.end_token_ids
         return Drawing(self._lanes, prompts, width, ends, self._log_table)
+
+
+def _at(tokens: Any, *tables: Any) -> Any:
+    """The log-probabilities of given tokens (rows × tables)."""
+    return torch.cat([table.gather(1, tokens[:, None]) for table in tables], dim=1).double()
 
 
 def sum_over_tokens(
@@ -147,8 +128,7 @@ class CausalPolicy(LocalPolicy):
     Parameters
     ----------
     model : torch.nn.Module
-        A loaded causal language model of `transformers`, a `PeftModel` around one, or either of
-        them compiled.
+        A loaded causal language model, a `PeftModel` around one, or either of them compiled.
     tokenizer : Tokenizer or None
         The tokenizer of the model; None if prompts are token ids and texts are not needed.
     adapter : str or None, optional
@@ -168,12 +148,9 @@ class CausalPolicy(LocalPolicy):
 
     Examples
     --------
-    >>> safe = CausalPolicy(model, tokenizer, max_new_tokens=48)  # doctest: +SKIP
-    >>> optimized = CausalPolicy(  # doctest: +SKIP
-    ...     model, tokenizer, adapter="tuned", max_new_tokens=48
-    ... )
-    >>> actions = safe.sample(["What is a tether?"], rng)  # doctest: +SKIP
-    >>> safe.texts(actions)  # doctest: +SKIP
+    >>> safe = CausalPolicy(model, tokenizer)  # doctest: +SKIP
+    >>> optimized = CausalPolicy(model, tokenizer, adapter="tuned")  # doctest: +SKIP
+    >>> safe.texts(safe.sample(["What is a tether?"], rng))  # doctest: +SKIP
     """
 
     vocabulary_size: int
@@ -225,7 +202,10 @@ class CausalPolicy(LocalPolicy):
         """Score completions under this policy and another, in shared passes where possible."""
         if not (isinstance(other, CausalPolicy) and self.shares_weights(other)):
             return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
-        scores = self._sums(self.beside(other), contexts, actions, lambda tables: tables)
+        rows = self._tokenized(contexts, actions)
+        scores = sum_over_tokens(
+            self.beside(other), *rows, lambda tables, tokens: _at(tokens, *tables)
+        )
         return scores[:, 0], scores[:, 1]
 
     def shares_weights(self, other: object) -> bool:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tether._core import validate
 from tether._core.contexts import as_contexts
@@ -22,12 +23,32 @@ from tether.llm.client import Client, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
 """What a request may have beside a context, and a context may not."""
-FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 """How an answer may end. One that was aborted is no answer."""
 
 
 class UnreadableAnswerError(RuntimeError):
     """An answer that is none: the server is not to be relied on."""
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    role: Literal["assistant"] = "assistant"
+    content: str | list[Any] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+
+class _ChatChoice(BaseModel):
+    finish_reason: FinishReason
+    message: _Message
+
+
+class _TextChoice(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    finish_reason: FinishReason
+    text: str
 
 
 def chat_context(request: Mapping[str, Any]) -> str:
@@ -120,41 +141,21 @@ def action_of_choice(choice: Any, *, is_chat: bool) -> str:
     """The action that a server's choice is; an error where it is no answer.
 
     An answer that cannot be read is never left out: that would select the others by what they are.
+    The error says where it is wrong and not what it says, which has no place in logs.
     """
-    if not isinstance(choice, dict) or choice.get("finish_reason") not in FINISH_REASONS:
-        _refuse(choice)
     try:
-        if not is_chat:
-            if not isinstance(choice.get("text"), str):
-                _refuse(choice)
-            said: Any = {"text": choice["text"]}
-        else:
-            said = {"message": _message(choice)}
-        return canonical_json({"finish_reason": choice["finish_reason"], **said})
+        read = (_ChatChoice if is_chat else _TextChoice).model_validate(choice)
+        said = read.model_dump(exclude_none=True)
+        if isinstance(read, _ChatChoice):
+            said["message"] |= {"role": "assistant", "content": read.message.content}
+        return canonical_json(said)
+    except ValidationError as error:
+        where = [
+            ".".join(map(str, each["loc"])) or type(choice).__name__ for each in error.errors()
+        ]
+        raise UnreadableAnswerError(f"the server's answer cannot be read: wrong {where}") from None
     except ValueError:
-        _refuse(choice)
-
-
-def _message(choice: dict[str, Any]) -> dict[str, Any]:
-    message = choice.get("message")
-    if not isinstance(message, dict) or message.get("role", "assistant") != "assistant":
-        _refuse(choice)
-    content, calls = message.get("content"), message.get("tool_calls")
-    if not isinstance(content, str | list | None) or not isinstance(calls, list | None):
-        _refuse(choice)
-    if not all(isinstance(each, dict) for each in calls or ()):
-        _refuse(choice)
-    kept = {name: each for name, each in message.items() if each is not None}
-    return kept | {"role": "assistant", "content": content}
-
-
-def _refuse(choice: Any) -> NoReturn:
-    """Say what is wrong without the answer itself, which has no place in logs."""
-    found = f"it is a {type(choice).__name__}"
-    if isinstance(choice, dict):
-        types = {str(name): type(value).__name__ for name, value in choice.items()}
-        found = f"its finish_reason is {choice.get('finish_reason')!r:.40}, its fields {types}"
-    raise UnreadableAnswerError(f"the server's answer cannot be read: {found:.300}")
+        raise UnreadableAnswerError("the server's answer cannot be read: no JSON") from None
 
 
 def _parse(name: str, text: Any) -> dict[str, Any]:
@@ -177,18 +178,12 @@ class ChatPolicy:
 
     Contexts are what `chat_context` makes of requests, actions the answers as `read_answer` reads
     them, tool calls included. Assumed: the server draws the answers of a request independently,
-    and draws from the same distribution when the log is made and when it serves: the same model,
-    system prompt, tools, sampling settings and limits of time.
-
-    A failure is an error, also an answer that cannot be read: one that was left out would select
-    the others.
+    and from the same distribution when the log is made and when it serves.
 
     Parameters
     ----------
-    base_url : str
-        The address before `/chat/completions`, such as `https://api.openai.com/v1`.
-    model : str, optional
-        The model; by default each context names one.
+    base_url, model : str
+        The address before `/chat/completions`, and the model; without it each context names one.
     settings : mapping, optional
         What every request has unless its context says otherwise, such as {"temperature": 0.7}.
     max_n : int, optional
@@ -197,13 +192,9 @@ class ChatPolicy:
         each of the others, now and later.
     api_key : str, optional
         Sent as a bearer token.
-    timeout : float, default 60
-        The seconds that a response may take. An answer that takes longer is drawn anew, so it
-        should be long enough for every answer.
-    retries : int, default 3
-        How many times a failed request is sent again.
-    concurrency : int, default 8
-        The largest number of requests at a time.
+    timeout, retries, concurrency
+        The seconds that a response may take (60; an answer that takes longer is drawn anew), how
+        many times a failed request is sent again (3), and requests at a time (8).
 
     Examples
     --------

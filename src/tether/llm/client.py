@@ -179,16 +179,15 @@ def _check_url(base_url: Any) -> str:
         url = urlsplit(base_url)
     except ValueError:
         raise ValueError(f"{expected}, got an invalid one (it is not shown)") from None
-    if "@" in url.netloc:
-        raise ValueError("base_url must contain no user name or password: pass api_key instead")
-    if "?" in base_url or "#" in base_url:
-        raise ValueError(f"{expected}, without a query or a fragment (they are not shown)")
+    if "@" in url.netloc or "?" in base_url or "#" in base_url:
+        raise ValueError(f"{expected}, without user, password or query: a key is passed as api_key")
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError(f"{expected}, got the scheme {url.scheme!r} and host {url.hostname!r}")
     return base_url.rstrip("/")
 
 
-# The event loop of this process, and callers that wait for it.
+# Waiting for the event loop.
+
 
 _ending: ContextVar[Event | None] = ContextVar("ending", default=None)
 _lock = Lock()
@@ -232,9 +231,6 @@ def ending(event: Event) -> Iterator[None]:
         yield
     finally:
         _ending.reset(before)
-
-
-# Draws by requests for several answers, and what they cost.
 
 
 def draw_by_requests(

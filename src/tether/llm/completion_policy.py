@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from typing import ClassVar, Self
 
 import numpy as np
 
-from tether._core import validate
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 from tether.llm import completions
-from tether.llm.completions import Prompt, Tokenizer, Tokens, TokenTables
+from tether.llm.completions import Prompt, Tokenizer, Tokens
 
 
 class CompletionPolicy(ABC):
@@ -44,10 +42,6 @@ class CompletionPolicy(ABC):
     @abstractmethod
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion: the sum of the log-probabilities of its tokens, with its end."""
-
-    @abstractmethod
-    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Find the likeliest tokens at every position of completions, as they are scored."""
 
     @property
     @abstractmethod
@@ -101,17 +95,6 @@ class CompletionPolicy(ABC):
     def cut_off(self, actions: Actions) -> Booleans:
         """Tell which completions reached `max_new_tokens` without an end-of-sequence token."""
         return completions.are_cut_off(self._checked(actions), self.end_token_ids)
-
-    def shortened(self, max_new_tokens: int) -> Self:
-        """Return the same policy, of the same model, with a smaller limit on its tokens."""
-        shorter = copy(self)
-        shorter.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
-        if shorter.max_new_tokens > self.max_new_tokens:
-            raise ValueError(
-                f"max_new_tokens must be at most {self.max_new_tokens} to shorten this policy, "
-                f"got {max_new_tokens}"
-            )
-        return shorter
 
     def _tokenized(
         self, contexts: Contexts, actions: Actions

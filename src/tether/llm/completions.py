@@ -17,10 +17,8 @@ import numpy as np
 from tether._core.contexts import as_contexts
 from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 
-Tokens: TypeAlias = Integers
-"""Token ids, one row per completion."""
-Prompt: TypeAlias = tuple[int, ...]
-"""The token ids of one prompt, without padding."""
+Tokens: TypeAlias = Integers  # one row per completion
+Prompt: TypeAlias = tuple[int, ...]  # without padding
 
 PADDING = -1
 """Follows the end of a completion, and marks unused positions of a prompt."""
@@ -127,14 +125,11 @@ def encode_completions(
     for index, text in enumerate(texts):
         row = [*encode_text(tokenizer, text, f"texts[{index}]"), int(ends[0])]
         if np.isin(row[:-1], ends).any():
-            raise ValueError(
-                f"texts[{index}] contains an end-of-sequence token ({ends.tolist()}), which is "
-                f"added automatically: {text!r:.60}"
-            )
+            raise ValueError(f"texts[{index}] contains an end token, which is added: {text!r:.60}")
         if len(row) > width:
             raise ValueError(
-                f"texts[{index}] has {len(row)} tokens including its end-of-sequence token, more "
-                f"than max_new_tokens = {width}"
+                f"texts[{index}] has {len(row)} tokens with its end, more than max_new_tokens = "
+                f"{width}"
             )
         rows.append(row)
     return pad_rows(rows, width)
@@ -171,10 +166,7 @@ def decode_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
 def as_end_token_ids(eos_token_id: int | Sequence[int] | None) -> Tokens:
     """One or several end-of-sequence token ids as an array; there must be at least one."""
     if eos_token_id is None or np.size(eos_token_id) == 0:
-        raise ValueError(
-            "there is no end-of-sequence token: neither the model nor the tokenizer defines one, "
-            "and without it no completion ends. Pass eos_token_id"
-        )
+        raise ValueError("neither the model nor the tokenizer defines one: pass eos_token_id")
     ends = np.atleast_1d(np.asarray(eos_token_id))
     if ends.dtype.kind not in "iu" or ends.ndim != 1 or ends.min() < 0:
         raise TypeError(f"eos_token_id must be one or several token ids, got {eos_token_id!r}")
@@ -189,62 +181,43 @@ def token_prompts(
     max_length: int | None = None,
     vocabulary_size: int | None = None,
 ) -> list[Prompt]:
-    """The token ids of each prompt, given as a text or as a row of token ids padded with −1.
-
-    A prompt of more than `max_length` tokens is refused: truncated, it would be another prompt.
-    """
+    """The token ids of each prompt, given as a text or as a row of token ids padded with −1."""
     if contexts is None or isinstance(contexts, (int, np.integer)):
-        raise TypeError(
-            f"contexts must be prompts, one per completion: texts or rows of token ids, got "
-            f"{contexts!r}"
-        )
+        raise TypeError(f"contexts must be prompts, one per completion, got {contexts!r}")
     rows = as_contexts(contexts)
     rows = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
     known: dict[str | Prompt, Prompt] = {}
     prompts = []
     for index, row in enumerate(rows.tolist() if rows.dtype.kind in "US" else rows):
-        name = f"contexts[{index}]"
-        key = row if isinstance(row, str) else _without_padding(name, row)
+        name, ids = f"contexts[{index}]", np.asarray(row)
+        if not isinstance(row, str) and (
+            ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu")
+        ):
+            raise TypeError(f"{name} must be a text or a row of token ids, got {row!r:.80}")
+        key = row if isinstance(row, str) else tuple(ids[ids != PADDING].tolist())
         if key not in known:
-            encoded = key
+            prompt: Any = key
             if isinstance(key, str):
-                ids = encode_text(tokenizer, key, name, add_special_tokens=add_special_tokens)
-                encoded = tuple(ids)
-            known[key] = _checked_prompt(name, tuple(encoded), max_length, vocabulary_size)
+                prompt = encode_text(tokenizer, key, name, add_special_tokens=add_special_tokens)
+            if not prompt:
+                raise ValueError(f"{name} has no tokens: the model needs at least one")
+            if min(prompt) < 0 or max(prompt) >= (vocabulary_size or np.inf):
+                raise ValueError(f"{name} has ids outside the vocabulary of {vocabulary_size}")
+            if max_length is not None and len(prompt) > max_length:  # cut, it would be another one
+                raise ValueError(
+                    f"{name} has {len(prompt)} tokens, and at most {max_length} leave room for "
+                    f"max_new_tokens in the model's context length"
+                )
+            known[key] = tuple(prompt)
         prompts.append(known[key])
     return prompts
-
-
-def _without_padding(name: str, row: Any) -> Prompt:
-    array = np.asarray(row)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name} must be a text or a row of token ids, got {row!r:.80} "
-            f"of {array.ndim} dimension(s) and dtype {array.dtype}"
-        )
-    return tuple(int(token) for token in array if token != PADDING)
-
-
-def _checked_prompt(
-    name: str, prompt: Prompt, max_length: int | None, vocabulary_size: int | None
-) -> Prompt:
-    if not prompt:
-        raise ValueError(f"{name} has no tokens: the model needs at least one")
-    if min(prompt) < 0 or (vocabulary_size is not None and max(prompt) >= vocabulary_size):
-        raise ValueError(f"{name} has token ids outside the vocabulary of {vocabulary_size}")
-    if max_length is not None and len(prompt) > max_length:
-        raise ValueError(
-            f"{name} has {len(prompt)} tokens, and at most {max_length} leave room for "
-            f"max_new_tokens in the model's context length"
-        )
-    return prompt
 
 
 def differing_words(one: Tokenizer | None, other: Tokenizer | None) -> str:
     """Where two tokenizers name a token differently, in words; empty if they nowhere do."""
     if one is other:
         return ""
-    tables = [getattr(each, "get_vocab", dict)() for each in (one, other)]
+    tables: list[dict[str, int]] = [getattr(each, "get_vocab", dict)() for each in (one, other)]
     own, others = ({token: word for word, token in table.items()} for table in tables)
     for token in sorted(own.keys() & others.keys()):
         if own[token] != others[token]:

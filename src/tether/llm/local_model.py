@@ -28,13 +28,8 @@ from tether.llm.weights import Weights, check_unchanged
 PROBE_TOKENS = 8
 """Tokens of the first prompt on which a model is checked."""
 CONTEXT_LENGTH_FIELDS = (
-    "max_position_embeddings",
-    "n_positions",
-    "n_ctx",
-    "max_seq_len",
-    "max_sequence_length",
-    "seq_length",
-    "model_max_length",
+    *("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),
+    *("max_sequence_length", "seq_length", "model_max_length"),
 )
 """The configuration fields that may state the context length, in order of preference."""
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
@@ -157,25 +152,18 @@ class LocalModel:
 
 def check_causal_model(model: Any) -> int:
     """The vocabulary size of a causal language model; anything else is refused."""
-    expected = "model must be a causal language model of transformers"
+    expected = "model must be a loaded causal language model of transformers"
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(
-            f"{expected}, loaded (AutoModelForCausalLM.from_pretrained), got {model!r:.80}"
-        )
+        raise TypeError(f"{expected}, got {model!r:.80}")
     inner = base_model(model)
     class_name: str = type(inner).__name__
     config: Any = getattr(inner, "config", None)
-    if getattr(config, "is_encoder_decoder", False):
-        raise TypeError(f"model must be a decoder, got an encoder-decoder: {config.model_type}")
-    get_head = getattr(inner, "get_output_embeddings", None)
-    if config is None or get_head is None or (head := get_head()) is None:
-        raise TypeError(f"{expected}, with a head that predicts tokens, got {class_name}")
+    head = getattr(inner, "get_output_embeddings", lambda: None)()
+    if config is None or head is None or getattr(config, "is_encoder_decoder", False):
+        raise TypeError(f"{expected}, a decoder with a head, got {class_name}")
     missing = {"input_ids", "attention_mask"} - set(forward_parameters(model))
     if missing:
-        raise TypeError(
-            f"{expected}: the forward of {class_name} does not name {sorted(missing)}, so it is "
-            f"unknown whether it accepts position_ids. Pass the wrapped model itself"
-        )
+        raise TypeError(f"{expected}: the forward of {class_name} does not name {sorted(missing)}")
     return int(head.weight.shape[0])
 
 
@@ -191,19 +179,16 @@ def find_context_length(config: Any) -> int | None:
     it, a row's score would depend on the other rows of its batch and on how much of it is written.
     """
     text_config = config.get_text_config(decoder=True)
-    stated = [_positive_integer(getattr(text_config, name, None)) for name in CONTEXT_LENGTH_FIELDS]
-    limits = [value for value in stated if value is not None][:1]
-    ropes = [getattr(text_config, name, None) for name in ("rope_parameters", "rope_scaling")]
+    limits: list[Any] = [getattr(text_config, name, None) for name in CONTEXT_LENGTH_FIELDS]
+    limits = [each for each in limits if type(each) is int and each > 0][:1]
+    ropes: list[Any] = [
+        getattr(text_config, name, None) for name in ("rope_parameters", "rope_scaling")
+    ]
     ropes = [each for each in ropes if isinstance(each, dict)]
     ropes += [each for outer in ropes for each in outer.values() if isinstance(each, dict)]
     for rope in ropes:  # stated once, or for each type of layer
         if rope.get("rope_type", rope.get("type")) in LENGTH_DEPENDENT_ROPE:
             field = "original_max_position_embeddings"
-            original = _positive_integer(rope.get(field))
-            original = original or _positive_integer(getattr(text_config, field, None))
-            limits += [original] if original else []
-    return min(limits) if limits else None
-
-
-def _positive_integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+            original = rope.get(field) or getattr(text_config, field, None)
+            limits += [original] if type(original) is int and original > 0 else []
+    return min(limits, default=None)

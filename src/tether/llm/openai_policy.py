@@ -97,10 +97,8 @@ class OpenAIPolicy(CompletionPolicy):
 
     Parameters
     ----------
-    base_url : str
-        The address of the server up to the version, such as ``'http://localhost:8000/v1'``.
-    model : str
-        The name of the model on the server.
+    base_url, model : str
+        The address of the server up to the version, and the name of the model on it.
     eos_token_id : int or sequence of int
         The end-of-sequence tokens.
     tokenizer : Tokenizer or None, optional
@@ -109,13 +107,9 @@ class OpenAIPolicy(CompletionPolicy):
         The largest number of tokens of a completion.
     api_key : str or None, optional
         The key that is sent in the Authorization header. It is never shown.
-    timeout : float, default 120.0
-        The seconds that a response may take.
-    retries : int, default 4
-        How many times a failed request is sent again. Where another policy is to answer instead,
-        as in serving, choose 0 or 1.
-    concurrency : int, default 32
-        How many requests are under way at a time.
+    timeout, retries, concurrency
+        The seconds that a response may take (120), how many times a failed request is sent again
+        (4; fewer where another policy is to answer instead), requests at a time (32).
     probe_seconds : float or None, default 60.0
         How old the last `check_unchanged` may be when the policy is used; None never checks.
     max_n : int, default 64
@@ -220,7 +214,8 @@ class OpenAIPolicy(CompletionPolicy):
             return [(self._read_tokens(each, prompt), _stated_log_prob(each)) for each in choices]
 
         doing = f"drawing from {self.model!r}"
-        drawn, self.max_n = draw_by_requests(self.client, prompts, self.max_n, body, read, doing)
+        drawn, most = draw_by_requests(self.client, prompts, self.max_n, body, read, doing)
+        self.max_n = most or self.max_n
         rows, scores = [row for row, _ in drawn], np.array([score for _, score in drawn])
         if self._drawn is not None:
             for prompt, (row, score) in zip(prompts, drawn, strict=True):

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._core import validate
 from tether._core.averaged_bets import log_average
 from tether._core.contexts import length
 from tether._core.types import Booleans, Floats
@@ -27,7 +29,17 @@ from tether.llm.completions import (
     differing_words,
     encode_text,
 )
-from tether.llm.preflight import DIVERGENCE, MAX_DIVERGENCE, NOISE_FLOOR, Check
+
+if TYPE_CHECKING:
+    from tether.llm.openai_policy import OpenAIPolicy
+
+STATUSES = ("pass", "warn", "fail")
+NOISE_FLOOR = "noise floor"
+"""Part of the names of the checks that measure how far rounding moves scores."""
+DIVERGENCE = "KL"
+"""How the names of the checks of divergences start."""
+MAX_DIVERGENCE = 10.0
+"""Nats above which clip accepts hardly any draw."""
 
 LOG_WEALTH_WARN, LOG_WEALTH_FAIL = float(np.log(1e2)), float(np.log(1e4))
 """Log wealth from which a bet warns and fails."""
@@ -49,6 +61,24 @@ NEGLIGIBLE_GAP = 1e-3
 """Nats below which a contribution to a score counts as none."""
 MIN_TRUSTED_DRAWS = 10
 """Effective draws below which a mean is not trusted."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a preflight: "pass", "warn" or "fail", what was measured, and what to do."""
+
+    name: str
+    status: str
+    value: float
+    measured: str
+    advice: str = ""
+
+    def __post_init__(self) -> None:
+        validate.choice("status", self.status, STATUSES)
+
+    def __str__(self) -> str:
+        advice = f"\n      → {self.advice}" if self.advice and self.status != "pass" else ""
+        return f"{self.status:<4}  {self.name}: {self.measured}{advice}"
 
 
 def verdict(log_wealth: float) -> str:
@@ -90,8 +120,8 @@ def noise_floor(in_batch: Floats, one_by_one: Floats) -> Check:
     return compare_scores(f"{NOISE_FLOOR} of the dtype", in_batch, one_by_one, advice)
 
 
-def sampling_settings(policy: CompletionPolicy, prompts: Any, actions: Tokens) -> Check:
-    """Whether all tokens of completions are drawn with the probabilities of their scores."""
+def sampling_settings(policy: OpenAIPolicy, prompts: Any, actions: Tokens) -> Check:
+    """Whether a server draws all tokens of completions with the probabilities of their scores."""
     name = "sampling settings"
     try:
         tables = policy.token_tables(prompts, actions)
@@ -179,7 +209,8 @@ def same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Check:
     )
     measured = f"{own} for both" if own == other else f"{own} for safe, {other} for optimized"
     advice = "give both policies the same eos_token_id and max_new_tokens"
-    return Check("same ends", "pass" if own == other else "fail", own == other, measured, advice)
+    same = own == other
+    return Check("same ends", "pass" if same else "fail", float(same), measured, advice)
 
 
 def same_tokens(safe: CompletionPolicy, optimized: CompletionPolicy, prompts: Any) -> Check:

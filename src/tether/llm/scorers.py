@@ -22,8 +22,7 @@ from tether.llm.client import Client, ServerError
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import PADDING, decode_text
 
-Row = tuple[Hashable, ...]
-"""A context and the answers to it, in a form that can be compared."""
+Row = tuple[Hashable, ...]  # a context and the answers to it, in a form that can be compared
 
 
 class AnswerScorer(ABC):
@@ -97,13 +96,12 @@ class AnswerScorer(ABC):
             raise ValueError(f"the scorer returned scores of {len(made)} rows for {len(rows)}")
         scores = [_as_array(each).tolist() for each in made]
         for row, each in zip(rows, scores, strict=True):
-            if not isinstance(each, list) or len(each) != len(row) - 1:
+            right = isinstance(each, list) and len(each) == len(row) - 1
+            if not right or not all(score < np.inf for score in each):  # NaN fails this too
                 raise ValueError(
                     f"the scorer returned {each!r:.80} for {len(row) - 1} answers, expected one "
-                    f"score per answer"
+                    f"score per answer, below inf"
                 )
-            if not all(score < np.inf for score in each):
-                raise ValueError(f"the scorer returned {each!r:.80}, expected no NaN and no inf")
         return scores
 
 
@@ -121,11 +119,8 @@ class CompletionScorer(AnswerScorer):
         per completion; the higher, the better.
     policy : CausalPolicy or OpenAIPolicy
         The policy that draws the completions; its tokenizer turns them into texts.
-    batched : bool, default False
-        Whether it is a function of a list of prompts and a list of their completions instead, and
-        returns a list of scores for each; a `ScoreServer` is one.
-    name, check_every
-        As for `ChatScorer`.
+    batched, name, check_every
+        As for `ChatScorer`; a `ScoreServer` is batched.
     """
 
     _arguments = "(prompt, texts)"
@@ -164,13 +159,11 @@ class ChatScorer(AnswerScorer):
         A function of the messages of a request and the messages that answer it, which returns one
         score per answer; the higher, the better.
     batched : bool, default False
-        Whether it is a function of a list of conversations and a list of their answers instead, and
-        returns a list of scores for each.
+        Whether it is a function of lists of conversations and of their answers instead.
     name : str, optional
         The name of this very scorer, by which a run recognizes it after a restart.
     check_every : float, default 0.0
-        A run asks for the scores of a few old rows in every call, to see that the scorer has not
-        changed; with 60 only once a minute.
+        Seconds between two checks of a run that a few old rows still have their scores.
 
     Examples
     --------
@@ -208,16 +201,8 @@ class ScoreServer:
     It is the batched function of a `ChatScorer`, or of a `CompletionScorer`, where "prompt" takes
     the place of "messages" and answers are texts. One that is unavailable, too slow or garbled is a
     `ServerError`, for which a run lets the safe policy act. One that refuses its input (status 400,
-    413 or 422) is an error, since that depends on the answers.
-
-    Parameters
-    ----------
-    url : str
-        Where requests are sent.
-    api_key : str, optional
-        Sent as a bearer token.
-    timeout, retries, concurrency
-        As for `ChatPolicy`.
+    413 or 422) is an error, since that depends on the answers. Its arguments are the URL that
+    requests are sent to, and the key and limits as for `ChatPolicy`.
 
     Examples
     --------

@@ -40,24 +40,21 @@ DRAWS_PER_POLICY = 32
 
 @dataclass(frozen=True)
 class TokenRule:
-    """A family applied to every token, with a share of the safe model in the optimized one."""
+    """A family applied to every token."""
 
     family: str
-    blend: float = 0.0
 
     def __post_init__(self) -> None:
         validate.choice("family", self.family, ("clip", "mix"))
-        validate.number("blend", self.blend, above=0, below=1, including=(0,))
 
     @property
     def name(self) -> str:
         """The name of the path of policies that the rule gives."""
-        share = f"({np.format_float_positional(self.blend, trim='-')})" if self.blend else ""
-        return PathFamily(f"token_{self.family}{share}").name
+        return PathFamily(f"token_{self.family}").name
 
     def log_table(self, tables: Tables, log_beta: float) -> Any:
         """The log-probability of every token at one beta (rows × vocabulary)."""
-        safe, optimized = self._blended(tables)
+        safe, optimized = (each.double() for each in tables)
         if math.isinf(log_beta):
             return optimized if log_beta > 0 else safe
         if self.family == "mix":
@@ -68,7 +65,7 @@ class TokenRule:
 
     def log_densities(self, tables: Tables, tokens: Any, log_betas: Floats) -> Any:
         """Log-probabilities of given tokens: safe, optimized, and at every finite beta."""
-        safe, optimized = self._blended(tables)
+        safe, optimized = (each.double() for each in tables)
         betas = torch.tensor(np.array(log_betas), device=safe.device)
         at_safe, at_optimized = (each.gather(1, tokens[:, None]) for each in (safe, optimized))
         if self.family == "mix":
@@ -78,13 +75,6 @@ class TokenRule:
             log_psi = _required(_log_normalizers(safe, optimized, betas))
             tethered = torch.minimum(at_optimized, at_safe + betas) - log_psi
         return torch.cat([at_safe, at_optimized, tethered], dim=1)
-
-    def _blended(self, tables: Tables) -> tuple[Any, Any]:
-        safe, optimized = (each.double() for each in tables)
-        if self.blend:
-            share = float(np.log(self.blend)), float(np.log1p(-self.blend))
-            optimized = torch.logaddexp(share[1] + optimized, share[0] + safe)
-        return safe, optimized
 
 
 def _log_normalizers(safe: Any, optimized: Any, log_betas: Any) -> Any:
@@ -103,7 +93,7 @@ def _required(log_psi: Any) -> Any:
     if torch.isneginf(log_psi).any():
         raise ValueError(
             "no token is possible under both models after some prefix, so clip has no distribution "
-            "there: give a blend above 0, or use family 'mix'"
+            "there: use family 'mix'"
         )
     return log_psi
 
@@ -170,9 +160,6 @@ class TokenTether:
     log_betas : array_like, optional
         The log betas to choose from, increasing; by default −12 to 6 in steps of a quarter. They
         must not be chosen from losses.
-    blend : float, default 0.0
-        The share of the safe model in the optimized one at every token. Clip needs it where the
-        optimized model gives probability 0 to tokens of the safe one.
 
     Examples
     --------
@@ -192,10 +179,9 @@ class TokenTether:
         *,
         family: str = "clip",
         log_betas: ArrayLike = DEFAULT_LOG_BETAS,
-        blend: float = 0.0,
     ) -> None:
         _check_pair(safe, optimized)
-        self.safe, self.optimized, self.rule = safe, optimized, TokenRule(family, blend)
+        self.safe, self.optimized, self.rule = safe, optimized, TokenRule(family)
         self._lanes = safe.beside(optimized)
         path = PolicyPath(self.rule.name, log_betas, np.zeros((1, np.size(log_betas))))
         self.log_betas = path.log_beta

@@ -15,10 +15,8 @@ import torch
 
 from tether.llm.adapters import parameter_adapters
 
-BYTES_PER_WORD = 8
-"""Bytes that are added up as one integer."""
-WORDS_PER_BLOCK = 32
-"""Integers in one block; each block has its own weight in the sum."""
+BYTES_PER_WORD, WORDS_PER_BLOCK = 8, 32
+"""What is added up as one integer, and how many of them share a weight in the sum."""
 
 
 @dataclass
@@ -49,18 +47,15 @@ def check_unchanged(model: Any, policies: Sequence[Weights]) -> None:
         if sums[None] != each.base_sum:
             raise ValueError(
                 "the model's weights changed since this policy was made (trained in place, merged "
-                "with an adapter, loaded or converted), so it would be another policy. Make a "
+                "with an adapter, loaded or converted), so it would be another policy: make a "
                 "policy when its weights are final, and give each its own weights or adapter"
             )
-        if each.adapter is None:
-            continue
-        if each.adapter_sum is None:
+        if each.adapter is not None and each.adapter_sum is None:
             each.adapter_sum = sums[each.adapter]
-        if sums[each.adapter] != each.adapter_sum:
+        if each.adapter is not None and sums[each.adapter] != each.adapter_sum:
             raise ValueError(
-                f"adapter {each.adapter!r} changed since this policy was first used, so it would "
-                f"be another policy. Make a new one, and train a copy of the adapter if both are "
-                f"used"
+                f"adapter {each.adapter!r} changed since this policy was first used: make a new "
+                f"policy, and train a copy of the adapter if both are used"
             )
 
 

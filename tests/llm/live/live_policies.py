@@ -15,5 +15,5 @@ def live_policy(server, model, **options):
     """A policy of twelve tokens on a server."""
     from tether.llm import OpenAIPolicy
 
-    usual = {"eos_token_id": END, "max_new_tokens": LENGTH, "deadline": 60}
+    usual = {"eos_token_id": END, "max_new_tokens": LENGTH}
     return OpenAIPolicy(server.url, model, **{**usual, **options})

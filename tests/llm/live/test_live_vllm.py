@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from tests.llm.live.live_policies import END, LENGTH, PROGRAM, PROMPTS, live_policy
 from tether.llm import CausalPolicy, ServerError
-from tether.llm.server.background_loop import ending
+from tether.llm.client import ending
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="TETHER_VLLM names no vLLM")
 

@@ -16,10 +16,9 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from tether.llm.scorers import is_scorer_error
-from tether.llm.client import ending
-from tether.llm.client import Usage, counting_usage
+from tether.llm.client import Usage, counting_usage, ending
 from tether.llm.openai_policy import OpenAIPolicy
+from tether.llm.scorers import is_scorer_error
 from tether.policies.shortlist import Shortlist
 from tether.rounds.recording import MAX_KEY_LENGTH
 from tether.rounds.returned_rows import TakenActions

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tether.llm.completions import PADDING
 from tether.llm.chat import canonical_json
+from tether.llm.completions import PADDING
 from tether.llm.openai_policy import OpenAIPolicy
 from tether.service.api_errors import ApiError
 from tether.service.gateway.tethered_question import (

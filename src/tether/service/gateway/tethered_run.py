@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether.llm.completions import Tokenizer
 from tether.llm.chat import ChatPolicy
-from tether.llm.scorers import ChatScorer, ScoreServer
+from tether.llm.completions import Tokenizer
 from tether.llm.openai_policy import OpenAIPolicy
+from tether.llm.scorers import ChatScorer, ScoreServer
 from tether.policies.shortlist import Shortlist
 from tether.rounds.controller import Controller
 from tether.rounds.served_run import ServedRun

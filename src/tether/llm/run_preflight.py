@@ -13,36 +13,16 @@ from tether._core import policy_calls, progress, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.records import Saved
 from tether._core.types import Floats
+from tether.llm import preflight_checks as checks
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import Tokens
+from tether.llm.openai_policy import OpenAIPolicy
+from tether.llm.preflight_checks import DIVERGENCE, MAX_DIVERGENCE, NOISE_FLOOR, STATUSES, Check
 
-STATUSES = ("pass", "warn", "fail")
-NOISE_FLOOR = "noise floor"
-"""Part of the names of the checks that measure how far rounding moves scores."""
-DIVERGENCE = "KL"
-"""How the names of the checks of divergences start."""
-NEAR_DIVERGENCE, MAX_DIVERGENCE = 2.0, 10.0
-"""Nats up to which mix passes a share worth having, and above which clip hardly accepts."""
+NEAR_DIVERGENCE = 2.0
+"""Nats up to which mix passes a share worth having."""
 MAX_SCORED_ALONE = 8
 """Completions that are scored one by one to measure rounding."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check of a preflight: "pass", "warn" or "fail", what was measured, and what to do."""
-
-    name: str
-    status: str
-    value: float
-    measured: str
-    advice: str = ""
-
-    def __post_init__(self) -> None:
-        validate.choice("status", self.status, STATUSES)
-
-    def __str__(self) -> str:
-        advice = f"\n      → {self.advice}" if self.advice and self.status != "pass" else ""
-        return f"{self.status:<4}  {self.name}: {self.measured}{advice}"
 
 
 @dataclass(frozen=True)
@@ -154,8 +134,6 @@ def preflight(
                 f"{name} must be a policy over completions of prompts, such as CausalPolicy or "
                 f"OpenAIPolicy, got {type(policy).__name__}"
             )
-    from tether.llm import preflight_checks as checks
-
     pair = safe.rescoring(), optimized.rescoring()
     with progress.step("preflight", total=5) as stages:
         drawn = []
@@ -219,19 +197,18 @@ class _Draws:
 
     def checks(self) -> list[Check]:
         """The checks of this policy."""
-        from tether.llm import preflight_checks as checks
-
         policy, rows, actions = self.policy, self.rows, self.actions
         few = np.linspace(0, len(actions) - 1, min(MAX_SCORED_ALONE, len(actions))).astype(np.int64)
         alone = np.concatenate(
             [policy.log_prob(take(rows, row), actions[row]) for row in few[:, None]]
         )
-        found = (
+        found = [
             checks.sampler_against_scorer(self.stated, self.scored),
             checks.noise_floor(self.scored[few], alone),
-            checks.sampling_settings(policy, rows, actions),
             checks.distinct_draws(actions, self.scored, self.draws),
             checks.ends(policy, actions),
             checks.round_trip(policy, actions),
-        )
+        ]
+        if isinstance(policy, OpenAIPolicy):  # what a server draws is not in our hands
+            found.append(checks.sampling_settings(policy, rows, actions))
         return [replace(check, name=f"{self.name}: {check.name}") for check in found]
