@@ -176,12 +176,12 @@ def test_calibrated_with_prompts_and_served():
     rng = np.random.default_rng(0)
     model = tiny_models.with_adapters(tiny_models.llama(scale=0.3), "tuned")
     safe, optimized = tiny_models.policy(model), tiny_models.policy(model, "tuned")
-    prompts = rng.choice(TEXTS, size=60)
+    prompts = rng.choice(TEXTS, size=400)
     actions = safe.sample(prompts, rng)
-    losses = safe.cut_off(actions) * 0.5
+    losses = actions[:, 0] % 10 == 3
     log = tether.make_log(safe, optimized, prompts, actions, losses)
     assert log.contextual
     proposals = tether.make_proposals(safe, optimized, prompts, 4, rng)
-    found = tether.calibrate(log, proposals, alpha=0.49, bound=0.5, family="budgeted_clip(4)")
+    found = tether.calibrate(log, proposals, alpha=0.3, family="budgeted_clip(4)")
     policy = tether.Tethered(safe, optimized, found)
     assert policy.sample(prompts[:5], rng).shape == (5, 4)

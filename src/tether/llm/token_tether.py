@@ -30,7 +30,7 @@ from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
 from tether.llm.completions import differing_words
 from tether.llm.lanes import Tables
 from tether.policies.policy import Policy
-from tether.policies.served_policies import warn_not_useful
+from tether.policies.probes import check_probes, take_probes, warn_not_useful
 
 DEFAULT_LOG_BETAS = tuple(np.linspace(-12.0, 6.0, 73).tolist())
 """The log betas of a path by default: steps of a quarter."""
@@ -199,6 +199,7 @@ class TokenTether:
                     f"this beta was calibrated for family {beta.family!r}, not {self.family!r}: "
                     f"answers tethered at each token have another distribution"
                 )
+            check_probes(beta.probes, {"safe": self.safe, "optimized": self.optimized})
             warn_not_useful(beta)
             return TokenTethered(self, beta.log_beta)
         beta = validate.number("beta", beta, above=0, below=np.inf, including=(0, np.inf))
@@ -223,6 +224,8 @@ class TokenTether:
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
         scores = self.path_scores(contexts, actions)
+        policies = {"safe": self.safe, "optimized": self.optimized}
+        of_each = {"safe": scores[:, 0], "optimized": scores[:, 1]}
         return Log(
             losses,
             scores[:, 0],
@@ -232,6 +235,7 @@ class TokenTether:
             acting=acting,
             reward=rewards,
             policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:]),
+            probes=take_probes(policies, contexts, actions, of_each),
         )
 
     def make_proposals(

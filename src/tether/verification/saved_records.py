@@ -108,10 +108,10 @@ def _findings(
 
 
 def _record_classes() -> tuple[type[records.Saved], ...]:
-    from tether.llm.preflight_checks.result import Check, Cost, Preflight
+    from tether.llm.run_preflight import Preflight
 
     own = (Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError)
-    return (*own, Preflight, Check, Cost)
+    return (*own, Preflight)
 
 
 def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool) -> Finding:
