@@ -57,6 +57,7 @@ validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
 	$(ALONE) $(BIN)/python -m benchmarks.mistakes
+	$(ALONE) $(BIN)/python -m benchmarks.gains
 	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
 	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
 	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000

@@ -1,195 +1,182 @@
-"""Gains: on logs that look exactly like a finite world, every estimate is the truth."""
-
-import json
+"""What a calibration buys: means and intervals by definition, and how often they cover."""
 
 import numpy as np
 import pytest
-from benchmarks import gain_coverage
+from benchmarks.gains import coverage
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import tether
-from tests.control.example_logs import drawn_world
-from tests.control.finite_worlds import FiniteWorld
-from tether._core import records
-
-FAMILIES = ("clip", "mix", "budgeted_clip(4)")
+from tether.control import gains
 
 
-def check_means(world, found, policies, mixed):
-    quantities = ((found.reward, world.reward), (found.losses["loss"], world.loss))
-    for means, values in quantities:
-        for name, policy in policies.items():
-            estimate, effective = getattr(means, name), world.effective_rows(policy, mixed)
-            assert estimate.effective_sample_size == pytest.approx(effective)
-            if effective < 30:
-                assert estimate.mean is None
-                assert "too few" in estimate.unknown
-            else:
-                assert estimate.mean == pytest.approx(world.mean(policy, values))
-                assert estimate.lower <= estimate.mean <= estimate.upper
-        if means.difference.known:
-            gained = world.mean(policies["tethered"] - policies["safe"], values)
-            assert means.difference.mean == pytest.approx(gained, abs=1e-9)
+def world(rng, rows, shift=1.0):
+    a = rng.normal(size=rows)
+    scores = -(a**2) / 2, -((a - shift) ** 2) / 2
+    return tether.Log((a > 1.5) * 0.5, *scores, reward=a + rng.normal(size=rows))
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    family=st.sampled_from(FAMILIES),
-    level=st.floats(0.05, 1.2),
-    mixed=st.booleans(),
-)
-def test_with_tables_every_estimate_is_exact(seed, family, level, mixed):
-    world = FiniteWorld.draw(seed, mixed=mixed)
-    calibration = tether.calibrate(world.log(mixed=mixed), alpha=world.alpha(level), family=family)
-    found = tether.gain(calibration)
-    tethered = world.tethered(calibration.log_beta, family)
-    policies = {"safe": world.safe, "tethered": tethered, "optimized": world.optimized}
-    check_means(world, found, policies, mixed)
-    assert found.changed.mean == pytest.approx(world.changed(tethered), abs=1e-9)
-    if family == "mix":
-        beta = calibration.beta
-        assert found.traffic == pytest.approx(1.0 if np.isinf(beta) else beta / (1 + beta))
-    else:
-        assert found.traffic is None
+def weights(log, log_beta, family="clip"):
+    """The weights of the three policies by definition, up to a factor each."""
+    ratio, log_beta = log.log_optimized - log.log_safe, np.clip(log_beta, -60, 60)
+    clipped = np.minimum(ratio, log_beta) if family == "clip" else None
+    mixed = np.logaddexp(0.0, log_beta + ratio)
+    tethered = clipped if family == "clip" else mixed
+    return {"safe": np.zeros(len(log)), "tethered": tethered, "optimized": ratio}
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    level=st.floats(0.05, 1.2),
-    contexts=st.booleans(),
-    mixed=st.booleans(),
-)
-def test_without_tables_the_share_that_changes_comes_from_the_weights(seed, level, contexts, mixed):
-    """Mix in contexts; clip without contexts, of which the normalizing constant cancels."""
-    world = FiniteWorld.draw(seed, contexts=3 if contexts else 1, mixed=mixed)
-    log = world.log(tables=False, mixed=mixed, contextual=contexts)
-    family = "mix" if contexts else "clip"
-    calibration = tether.calibrate(log, alpha=world.alpha(level), family=family, test_weight=20.0)
-    found = tether.gain(calibration)
-    tethered = world.tethered(calibration.log_beta, family)
-    policies = {"safe": world.safe, "tethered": tethered, "optimized": world.optimized}
-    check_means(world, found, policies, mixed)
-    assert found.changed.mean == pytest.approx(world.changed(tethered), abs=1e-9)
-
-
-def test_where_no_beta_passes_nothing_changes():
-    world = FiniteWorld.draw(0)
-    found = tether.gain(tether.calibrate(world.log(), alpha=1e-3))
-    assert (found.changed.mean, found.changed.upper) == (0, 0)
-    assert found.reward.difference.mean == 0
-    assert found.reward.tethered == found.reward.safe
-
-
-def test_the_optimized_policy_is_the_one_that_was_given_not_its_blend():
-    safe = np.log(np.full((300, 2), 0.5))
-    with np.errstate(divide="ignore"):
-        optimized = np.log(np.tile([1.0, 0.0], (300, 1)))
-    action, row = np.arange(300) % 2, np.arange(300)
-    log = tether.Log(
-        0.3 * (action == 0), safe[row, action], optimized[row, action],
-        log_safe_all=safe, log_optimized_all=optimized, reward=action + 1.0,
-    )  # fmt: skip
-    calibration = tether.calibrate(log, alpha=0.9)
-    assert calibration.blend > 0
-    found = tether.gain(calibration)
-    assert found.reward.optimized.mean == 1.0
-    assert found.reward.tethered.mean == pytest.approx(1 + 0.5 * calibration.blend)
-    assert found.changed.mean == pytest.approx(0.5 - 0.5 * calibration.blend)
-
-
-def test_what_the_safe_policy_never_does_is_not_estimated():
-    """A third of the optimized policy's actions cannot be in the log, and it says so.
-
-    Nothing tells clip's part of them: a log cannot tell what is never done from what is rare.
-    """
-    rng = np.random.default_rng(0)
-    action = rng.integers(2, size=1000)
-    log = tether.Log(action == 1, np.full(1000, np.log(0.5)), np.full(1000, np.log(1 / 3)),
-                     reward=action)  # fmt: skip
-    found = tether.gain(tether.calibrate(log, alpha=0.7))
-    assert found.reward.optimized.mean is None
-    assert "67%" in found.reward.optimized.unknown
-    assert "may be in no row of the log" in found.reward.tethered.unknown
-    near = tether.gain(tether.calibrate(log, alpha=0.539))
-    assert 0 < near.log_beta < np.log(4)
-    assert near.reward.tethered.mean == pytest.approx(action.mean())
-
-
-def test_shared_draws_and_estimated_scores_are_mentioned():
-    rng = np.random.default_rng(1)
-    log, proposals, *_ = drawn_world(rng, rows=80)
-    own = tether.gain(tether.calibrate(log, proposals, alpha=0.3))
-    assert ["come from draws" in note for note in own.notes] == [True]
-    action, drawn = rng.normal(size=200), rng.normal(size=16) + np.repeat([0, 1], 8)
-    log = tether.Log(action > 2, -(action**2) / 2, -((action - 1) ** 2) / 2, context=[0] * 200)
-    proposals = tether.Proposals(
-        -(drawn**2) / 2, -((drawn - 1) ** 2) / 2,
-        context=[0] * 16, source=np.repeat(["safe", "optimized"], 8),
-    )  # fmt: skip
-    shared = tether.gain(tether.calibrate(log, proposals, alpha=0.3))
-    assert any("share draws" in note for note in shared.notes)
-    plain = FiniteWorld.draw(1).log()
-    assert tether.gain(tether.calibrate(plain, alpha=0.6)).notes == ()
-    plain.approximate = "scores are estimates"
-    notes = tether.gain(tether.calibrate(plain, alpha=0.6)).notes
-    assert any("log-probabilities are estimates" in note for note in notes)
-
-
-def test_as_text_json_and_frame():
-    world = FiniteWorld.draw(4)
-    found = tether.gain(tether.calibrate(world.log(), alpha=0.6, family="mix"), confidence=0.9)
-    text = str(found)
-    for part in ("reward, safe", "reward, tethered", "reward, optimized", "reward, difference",
-                 "loss, tethered", "decisions that change", "traffic to optimized",
-                 "approximate 0.9 intervals", "not promises"):  # fmt: skip
-        assert part in text
-    content = json.loads(json.dumps(records.encode(found.to_dict()), allow_nan=False))
-    assert content["reward"]["tethered"]["mean"] == found.reward.tethered.mean
-    frame = found.to_frame()
-    assert {len(column) for column in frame.values()} == {9}
-    place = list(zip(frame["quantity"], frame["policy"], strict=True)).index(("loss", "tethered"))
-    assert frame["upper"][place] == found.losses["loss"].tethered.upper
-    wider = tether.gain(tether.calibrate(world.log(), alpha=0.6, family="mix"), confidence=0.99)
-    assert wider.reward.safe.upper > found.reward.safe.upper
-
-
-def test_several_losses_have_their_names_and_rewards_may_be_missing():
-    log = FiniteWorld.draw(5).log()
-    named = tether.Log({"reward": log.loss["loss"], "delay": 3 * log.loss["loss"]},
-                       log.log_safe, log.log_optimized)  # fmt: skip
-    found = tether.gain(
-        tether.calibrate(
-            named, alpha={"reward": 0.6, "delay": 1.9}, bound={"reward": 1, "delay": 3}
+def ends(values, w, bound, confidence=0.95):
+    """Both ends of an interval, from arrays with one more row each."""
+    found = []
+    for side, extreme in ((-1, values.min()), (1, values.max())):
+        v, all_w = np.append(values, extreme), np.append(w, w.max())
+        s = all_w / all_w.sum()
+        m, mean = 1 / (s**2).sum(), (s * v).sum()
+        if bound is None:
+            half = stats.t.ppf((1 + confidence) / 2, m - 1) * np.sqrt(
+                (s**2 * (v - mean) ** 2).sum()
+            )
+            found.append(mean + side * half)
+            continue
+        z2 = stats.norm.ppf((1 + confidence) / 2) ** 2
+        center = (m * mean + z2 * bound / 2) / (m + z2)
+        spread = m * m * (s**2 * (v - center) ** 2).sum() + z2 / 2 * (
+            center**2 + (bound - center) ** 2
         )
+        half = np.sqrt(z2 * spread / (m + z2)) / np.sqrt(m + z2)
+        found.append(np.clip(center + side * half, 0, bound))
+    return found
+
+
+@pytest.mark.parametrize("family", ["clip", "mix"])
+@given(st.integers(0, 1000))
+@settings(max_examples=15)
+def test_means_and_intervals_are_those_of_the_definitions(family, seed):
+    log = world(np.random.default_rng(seed), 300)
+    found = tether.calibrate(log, alpha=0.09, family=family, test_weight=20.0)
+    for policy, log_w in weights(log, found.log_beta, family).items():
+        w = np.exp(log_w - log_w.max())
+        quantities = ((found.gain.reward, log.reward, None), (found.gain.losses["loss"], None, 1.0))
+        for means, values, bound in quantities:
+            values = log.loss["loss"] if values is None else values
+            estimate = getattr(means, policy)
+            if not estimate.known:
+                continue
+            np.testing.assert_allclose(estimate.mean, (w * values).sum() / w.sum(), rtol=1e-9)
+            low, high = ends(values, w, bound)
+            np.testing.assert_allclose((estimate.lower, estimate.upper), (low, high), rtol=1e-9)
+            size = w.sum() ** 2 / (w**2).sum()
+            np.testing.assert_allclose(estimate.effective_sample_size, size, rtol=1e-9)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=15)
+def test_the_difference_is_that_of_rows_in_pairs(seed):
+    log = world(np.random.default_rng(seed), 300)
+    found = tether.calibrate(log, alpha=0.1)
+    difference, w = found.gain.reward.difference, weights(log, found.log_beta)
+    t, s = np.exp(w["tethered"] - w["tethered"].max()), np.exp(w["safe"])
+    for side, extreme, end in (
+        (-1, log.reward.min(), difference.lower),
+        (1, log.reward.max(), difference.upper),
+    ):
+        v, one, other = np.append(log.reward, extreme), np.append(t, t.max()), np.append(s, 1.0)
+        one, other = one / one.sum(), other / other.sum()
+        mean, usual = (one * v).sum(), (other * v).sum()
+        error = np.sqrt(((one * (v - mean) - other * (v - usual)) ** 2).sum())
+        size = min(t.sum() ** 2 / (t**2).sum(), len(s))
+        wanted = mean - usual + side * stats.t.ppf(0.975, size - 1) * error
+        np.testing.assert_allclose(end, wanted, rtol=1e-7)
+
+
+def test_the_safe_policy_changes_nothing():
+    log = world(np.random.default_rng(0), 300)
+    found = tether.calibrate(log, alpha=0.001)
+    assert not found.exists
+    assert (found.gain.changed, found.gain.reward.difference.mean) == (0, 0)
+    assert found.gain.reward.safe == found.gain.reward.tethered
+
+
+def test_a_chain_that_is_spread_serves_the_mixture_of_its_betas():
+    rng = np.random.default_rng(0)
+    known = rng.dirichlet(np.ones(4), (2, 6))
+    context = rng.integers(0, 6, 2000)
+    safe, optimized = np.log(known[:, context])
+    action = (np.exp(safe).cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    rows = np.arange(2000)
+    log = tether.Log(
+        (action == 0) * (rng.random(2000) < 0.3),
+        safe[rows, action],
+        optimized[rows, action],
+        log_safe_all=safe,
+        log_optimized_all=optimized,
+        reward=action * 1.0,
     )
-    assert found.reward is None
-    assert set(found.to_frame()["quantity"]) == {
-        "loss[reward]", "loss[delay]", "decisions that change"
-    }  # fmt: skip
-    delay, other = found.losses["delay"], found.losses["reward"]
-    assert delay.tethered.upper == pytest.approx(3 * other.tethered.upper)
+    found = tether.calibrate(log, promise=0.12, spread=True)
+    w = np.zeros(2000)
+    for log_beta, share in zip(
+        [-np.inf, *found.chain.log_betas], found.chain.probabilities, strict=True
+    ):
+        if log_beta == -np.inf:
+            w += share
+            continue
+        table = np.minimum(optimized, safe + np.clip(log_beta, -60, 60))
+        density = table - np.logaddexp.reduce(table, axis=1, keepdims=True)
+        w += share * np.exp(density[rows, action] - safe[rows, action])
+    np.testing.assert_allclose(
+        found.gain.reward.tethered.mean, (w * action).sum() / w.sum(), rtol=1e-6
+    )
 
 
-def test_bad_arguments_are_named(tmp_path):
-    calibration = tether.calibrate(FiniteWorld.draw(0).log(), alpha=0.6)
-    with pytest.raises(TypeError, match="calibration must be a Calibration, got float"):
-        tether.gain(0.5)
-    with pytest.raises(ValueError, match=r"confidence must be above 0 and below 1, got 95"):
-        tether.gain(calibration, confidence=95)
-    calibration.save(tmp_path / "found.json")
-    with pytest.raises(RuntimeError, match="does not contain the log"):
-        tether.gain(tether.Calibration.load(tmp_path / "found.json"), confidence=0.9)
+def test_little_data_says_why_nothing_is_known():
+    log = world(np.random.default_rng(0), 300, shift=4.0)
+    found = tether.calibrate(log, alpha=0.2).gain
+    assert not found.reward.optimized.known
+    assert "too few" in str(found.reward.optimized)
+    assert np.isnan(found.to_frame()["mean"]).any()
+    assert "unknown" in found.summary()
 
 
-@pytest.mark.parametrize(
-    ("world", "repeats"), [("normal, mix", 200), ("eight actions, clip from draws", 60)]
-)
-def test_intervals_at_the_beta_that_was_found_cover_about_as_often_as_they_say(world, repeats):
-    """The worst of both worlds covers 0.9 of the logs (`python -m benchmarks.gain_coverage`)."""
-    found = gain_coverage.coverage(world, 200, repeats)
-    assert min(each.count for each in found.values()) > 0.9 * repeats
-    for quantity, each in found.items():
-        assert each.share > 0.83, quantity
+def test_gain_needs_the_log_where_the_calibration_has_none():
+    log = world(np.random.default_rng(0), 300)
+    plain = tether.Log(log.loss["loss"], log.log_safe, log.log_optimized)
+    found = tether.calibrate(plain, alpha=0.1)
+    assert found.gain is None
+    with pytest.raises(ValueError, match="log"):
+        tether.gain(found)
+    assert tether.gain(found, plain).reward is None
+    narrow = tether.gain(tether.calibrate(log, alpha=0.1), log, confidence=0.5)
+    wide = tether.gain(tether.calibrate(log, alpha=0.1))
+    assert narrow.reward.safe.upper < wide.reward.safe.upper
+    with pytest.raises(ValueError, match="confidence"):
+        tether.gain(found, plain, confidence=1.0)
+
+
+def test_a_gain_is_saved_with_its_calibration(tmp_path):
+    found = tether.calibrate(world(np.random.default_rng(0), 300), alpha=0.1)
+    found.save(tmp_path / "found.json")
+    assert tether.Calibration.load(tmp_path / "found.json").gain == found.gain
+
+
+def test_a_grid_has_a_calibration_for_every_alpha():
+    log = world(np.random.default_rng(0), 500)
+    grid = tether.gain_over_alphas(log, alphas=[0.06, 0.1, 0.2], interval=0.9)
+    columns = grid.to_frame()
+    single = tether.calibrate(log, alpha=0.1)
+    assert columns["beta"][1] == single.beta
+    assert columns["reward"][1] == single.gain.reward.tethered.mean
+    assert (np.diff(columns["beta"]) >= 0).all()
+    assert "spends the promise" in str(grid)
+    with pytest.raises(TypeError, match="alphas"):
+        tether.gain_over_alphas(log)
+    with pytest.raises(ValueError, match="alphas"):
+        tether.gain_over_alphas(log, alphas=[])
+
+
+def test_intervals_cover_where_weights_are_heavy(monkeypatch):
+    found = coverage("heavy weights, clip", 1000, 60)
+    assert found["reward optimized"][0] > 0.85
+    monkeypatch.setattr(gains._Sums, "with_row", lambda self, value: (self.first, self.second))
+    without = coverage("heavy weights, clip", 1000, 60)
+    assert without["reward optimized"][0] < 0.85

@@ -85,9 +85,16 @@ def test_logs_without_contexts(tmp_path, family, mixture):
     log_mix = {"log_mix": "mixture"} if mixture else {}
     share = {"safe_share": 0.7} if mixture else {}
     scanned = tether.Log.scan(
-        write(tmp_path / "log", rows), loss=["loss", "cost"], context=None, **log_mix, **share
+        write(tmp_path / "log", rows),
+        loss=["loss", "cost"],
+        reward="reward",
+        context=None,
+        **log_mix,
+        **share,
     )
-    memory = tether.Log.from_frame(rows, loss=["loss", "cost"], context=None, **log_mix, **share)
+    memory = tether.Log.from_frame(
+        rows, loss=["loss", "cost"], reward="reward", context=None, **log_mix, **share
+    )
     proposals = (
         tether.Proposals.scan(write(tmp_path / "draws", fresh), context=None, **log_mix),
         tether.Proposals.from_frame(fresh, context=None, **log_mix),

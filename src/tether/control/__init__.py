@@ -3,9 +3,11 @@
 Pure functions on arrays. `tether.calibrate` is the entry point; the less common names are here.
 """
 
+from tether.control.alpha_grid import AlphaGrid, gain, gain_over_alphas
 from tether.control.calibration import Calibration, LossResult
 from tether.control.engine import Constraint
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
+from tether.control.gains import Gain, PolicyMeans, WeightedMean
 from tether.control.log import Acting, Log, PolicyPath
 from tether.control.measure import Measured
 from tether.control.mixture_density import mixture_log_density
@@ -15,19 +17,25 @@ from tether.control.proposals import Proposals
 
 __all__ = [
     "Acting",
+    "AlphaGrid",
     "BudgetedClip",
     "Calibration",
     "Clip",
     "Constraint",
     "Family",
+    "Gain",
     "Log",
     "LossResult",
     "Measured",
     "Mix",
+    "PolicyMeans",
     "PolicyPath",
     "PromiseTerms",
     "Proposals",
+    "WeightedMean",
     "find_family",
+    "gain",
+    "gain_over_alphas",
     "mixture_log_density",
     "permutation_weights",
 ]

@@ -19,6 +19,7 @@ from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.checks import check_rows, is_refuted
 from tether.control.engine import Constraint, Problem, Search, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
+from tether.control.gains import DEFAULT_INTERVAL, measure_gain
 from tether.control.log import Log
 from tether.control.measure import Measured, measure
 from tether.control.pose import pose
@@ -149,6 +150,8 @@ def calibrate(
         found = by_promise(problem, log, safe_risk, spread=spread, seed=seed)
     else:
         found = _by_alpha(problem, log)
+    if "reward" in log.rows.names or log.has_tables:
+        found = replace(found, gain=measure_gain(problem, found, DEFAULT_INTERVAL))
     doubts = check_rows(
         log.rows,
         None if proposals is None else proposals.rows,

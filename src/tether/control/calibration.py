@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tether._core.types import Floats
 from tether._core.useful_promise import is_useful
 from tether.control.chain import Chain
 from tether.control.checks import is_refuted
+from tether.control.gains import Gain
 from tether.control.measure import Measured
 from tether.control.probes import Probes
 from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
@@ -127,7 +128,7 @@ class Calibration(records.Saved):
     confidence: float | None
     measured: Measured
     chain: Chain | None = None
-    gain: Any = None
+    gain: Gain | None = None
     probes: Probes | None = None
     warnings: tuple[str, ...] = ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,23 +33,25 @@ def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
 def _draw(grid: AlphaGrid, axes: Axes) -> None:
     columns = grid.to_frame()
     named = "reward" if "reward" in columns else "changed"
-    words, _ = grid.entries[0].asked
-    numbers = np.arange(1.0, len(grid.entries) + 1)
-    alphas = columns.get(words.replace(" ", "_"), numbers)
+    words = grid.asked
+    numbered = len(grid.calibrations[0].losses) > 1
+    alphas = columns.get("alpha" if words == "alpha" else "asked_promise")
+    if alphas is None:
+        alphas = np.arange(1.0, len(grid.calibrations) + 1)
     order = np.argsort(alphas, kind="stable")
-    low, high = (columns[f"{named}_{end}"][order] for end in ("lower", "upper"))
-    finite = np.isfinite(high - low)
-    axes.vlines(
-        alphas[order][finite], low[finite], high[finite], color=TETHERED_REWARD_COLOR, linewidth=1.6
-    )
+    if named == "reward":
+        low, high = (columns[f"{named}_{end}"][order] for end in ("lower", "upper"))
+        seen = np.isfinite(high - low)
+        axes.vlines(
+            alphas[order][seen], low[seen], high[seen], color=TETHERED_REWARD_COLOR, linewidth=1.6
+        )
     axes.plot(
         alphas[order], columns[named][order], "o-", color=TETHERED_REWARD_COLOR, label="tethered"
     )
-    first = grid.entries[0]
-    if first.gain.reward is not None and first.gain.reward.safe.mean is not None:
-        axes.axhline(first.gain.reward.safe.mean, color=SAFE_REWARD_COLOR, label="safe")
+    first = grid.calibrations[0].gain
+    if first is not None and first.reward is not None and first.reward.safe.mean is not None:
+        axes.axhline(first.reward.safe.mean, color=SAFE_REWARD_COLOR, label="safe")
         axes.legend(frameon=False)
-    numbered = isinstance(first.alpha, Mapping)
     axes.set_xlabel(f"number of the {words}s" if numbered else words)
     axes.set_ylabel("expected reward" if named == "reward" else "share of decisions that change")
     axes.spines[["top", "right"]].set_visible(False)

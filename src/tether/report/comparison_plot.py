@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether.control.calibration import Calibration
-from tether.control.weighted_means import WeightedMean
+from tether.control.gains import WeightedMean
 from tether.report.beta_axis import beta_scale
 from tether.report.plot_frame import (
     PASSING_COLOR,
@@ -96,5 +96,5 @@ def _draw_reach(found: Mapping[str, Calibration], axes: Axes) -> None:
 
 
 def _reward(calibration: Calibration) -> WeightedMean | None:
-    gain = calibration.saved_gain
+    gain = calibration.gain
     return None if gain is None or gain.reward is None else gain.reward.tethered

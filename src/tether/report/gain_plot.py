@@ -58,4 +58,4 @@ def _draw(gain: Gain, axes: Axes, label: str, means: PolicyMeans) -> None:
     axes.set_xticks(range(len(GAIN_COLORS)), list(GAIN_COLORS))
     axes.set_ylabel(label)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(f"{format_percent(gain.changed.mean)} of decisions change", loc="left")
+    axes.set_title(f"{format_percent(gain.changed)} of decisions change", loc="left")

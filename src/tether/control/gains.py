@@ -1,0 +1,427 @@
+"""What a calibration buys, estimated from its log: rewards, losses, and how much changes.
+
+With weights w_i = policy/mixture density and values v_i, the mean under the policy is estimated by
+Σ w_i·v_i / Σ w_i: it needs no normalizing constant, stays within the range of the values, and moves
+along when a constant is added to all of them. With the shares s_i = w_i / Σ w_i it is worth
+m = 1/Σ s_i² rows, and its variance is about Σ s_i²·(v_i − mean)², which misses the rows that are
+rare and heavy. So each end of an interval is computed with one more row, of the largest weight seen
+and the extreme value seen on that side.
+
+- Values without a limit (rewards) have the interval of Student's t with m − 1 degrees of freedom.
+- Values in [0, B] (losses) have that of Agresti and Coull, which adds z²/2 rows with the value 0
+  and as many with the value B. So it has a width even if all losses in the log are 0.
+
+These are estimates, not promises: beta was found on the same rows, so that the estimated loss at
+beta is a little too small on average. `benchmarks.gains` measures how often intervals cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._core.columns import Columns
+from tether._core.description import Described, Description
+from tether._core.rows import Block
+from tether._core.types import Floats
+from tether.control.engine import LAST, Problem
+from tether.control.kernels import BudgetedKernel, scores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tether.control.calibration import Calibration
+
+LEAST_EFFECTIVE_ROWS = 30.0
+"""With fewer effective rows than this, no mean is stated."""
+MISSING_ERRORS = 4.0
+"""How many standard errors below 1 a mean weight shows that the log lacks actions."""
+LARGEST_LOG = 300.0
+"""Larger log-weights count as this one, whose exponential has a finite square."""
+POLICIES = ("safe", "tethered", "optimized")
+DEFAULT_INTERVAL = 0.95
+"""The probability of the intervals."""
+
+
+@dataclass(frozen=True)
+class WeightedMean:
+    """An estimated mean with an approximate interval, or why there is none.
+
+    Parameters
+    ----------
+    mean : float, optional
+        The estimate; None if the log does not tell.
+    lower, upper : float, optional
+        The interval; infinite if all values are equal and nothing else limits them.
+    effective_sample_size : float
+        How many equally weighted rows the estimate is worth.
+    unknown : str, optional
+        Why the log does not tell.
+    """
+
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    effective_sample_size: float
+    unknown: str | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate."""
+        return self.mean is not None
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return f"unknown: {self.unknown}"
+        return f"{self.mean:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
+
+
+@dataclass(frozen=True)
+class PolicyMeans:
+    """The mean of one quantity, a reward or a loss, under the three policies.
+
+    Parameters
+    ----------
+    safe, tethered, optimized : WeightedMean
+        The mean under each policy.
+    difference : WeightedMean
+        By how much it is larger under the tethered policy than under the safe one.
+    """
+
+    safe: WeightedMean
+    tethered: WeightedMean
+    optimized: WeightedMean
+    difference: WeightedMean
+
+
+@dataclass(frozen=True)
+class Gain(Described):
+    """What the tethered policy of a calibration is expected to bring, estimated from the log.
+
+    Parameters
+    ----------
+    log_beta : float
+        Log of the calibrated beta.
+    rows : int
+        The number of rows of the log.
+    reward : PolicyMeans, optional
+        The expected rewards; None if the log has none.
+    losses : dict of str to PolicyMeans
+        The expected losses, by name.
+    changed : float
+        The share of decisions that change: the mean over contexts of the total variation distance
+        between the safe and the tethered policy.
+    traffic : float, optional
+        The share of actions drawn from the optimized policy; None unless the family is mix.
+    confidence : float
+        The probability of the intervals, which are approximate.
+    notes : tuple of str
+        What the intervals do not allow for.
+
+    Examples
+    --------
+    >>> import tether
+    >>> rng = np.random.default_rng(0)
+    >>> actions = rng.normal(size=500)
+    >>> log = tether.Log(actions > 1.5, -actions**2 / 2, -(actions - 1)**2 / 2, reward=actions)
+    >>> found = tether.calibrate(log, alpha=0.2).gain
+    >>> round(found.reward.difference.mean, 2), round(found.changed, 2)
+    (0.82, 0.35)
+    """
+
+    log_beta: float
+    rows: int
+    reward: PolicyMeans | None
+    losses: dict[str, PolicyMeans]
+    changed: float
+    traffic: float | None
+    confidence: float
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> Columns:
+        """Return all estimates as columns.
+
+        Returns
+        -------
+        Columns
+            A dictionary of arrays, which data-frame libraries accept: `quantity`, `policy`, `mean`,
+            `lower`, `upper` and `effective_sample_size`; NaN where the log does not tell.
+        """
+        rows = list(self._estimates())
+        columns = Columns()
+        columns["quantity"] = np.array([quantity for quantity, _, _ in rows])
+        columns["policy"] = np.array([policy for _, policy, _ in rows])
+        for name in ("mean", "lower", "upper", "effective_sample_size"):
+            values = [getattr(estimate, name) for _, _, estimate in rows]
+            columns[name] = np.array(values, dtype=np.float64)  # None becomes NaN
+        return columns
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Draw the expected rewards and losses of the three policies with their intervals.
+
+        Pyplot is not used. Needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw the rewards, or the first loss if there are none; by default a new figure
+            with one panel for each quantity.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
+        from tether.report.gain_plot import plot_gain
+
+        return plot_gain(self, ax)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What the summary of a calibration says of its gain."""
+        shown = {} if self.reward is None else {"reward": self.reward}
+        shown |= {_quantity(name): means for name, means in self.losses.items()}
+        return [
+            (f"{name}, estimated", f"{means.tethered}; the safe policy's is {means.safe}")
+            for name, means in shown.items()
+        ]
+
+    def _describe(self) -> Description:
+        facts = [
+            (f"{quantity}, {policy}", str(estimate))
+            for quantity, policy, estimate in self._estimates()
+        ]
+        facts.append(("decisions that change", f"{self.changed:.4g}"))
+        if self.traffic is not None:
+            facts.append(("traffic to optimized", f"{self.traffic:.4g}"))
+        return Description(
+            f"gain, estimated from {self.rows:,} rows, with approximate {self.confidence:.4g} "
+            "intervals",
+            facts=tuple(facts),
+            warnings=self.notes,
+            notes=("estimates, not promises: beta was found on the same rows",),
+        )
+
+    def _estimates(self) -> Iterator[tuple[str, str, WeightedMean]]:
+        """Every estimate with its quantity and its policy."""
+        quantities = {} if self.reward is None else {"reward": self.reward}
+        quantities |= {_quantity(name): means for name, means in self.losses.items()}
+        for quantity, means in quantities.items():
+            for policy in (*POLICIES, "difference"):
+                yield quantity, policy, getattr(means, policy)
+
+
+def _quantity(name: str) -> str:
+    return "loss" if name == "loss" else f"loss[{name}]"
+
+
+# ---- one pass ----------------------------------------------------------------------------------
+
+
+def measure_gain(problem: Problem, found: Calibration, confidence: float) -> Gain:
+    """One pass over the rows of the problem that a calibration was found on.
+
+    The tethered policy is the one that is served: with a chain that is spread, all its betas.
+    """
+    t, shares = np.array([found.log_beta]), np.array([0.0, 1.0])
+    if found.chain is not None and found.chain.spread:
+        shares = np.asarray(found.chain.probabilities)
+        served = shares[1:] > 0
+        t, shares = found.chain.log_betas[served], np.append(shares[0], shares[1:][served])
+    if found.log_beta == -np.inf:
+        t, shares = t[:0], np.ones(1)
+    kernel = problem.kernel
+    t = np.clip(t, -LAST, LAST) if kernel.nested else t
+    unit = kernel.log_unit(problem, t)[:, None] if len(t) else np.zeros((0, 1))
+
+    def one_pass(block: Block) -> dict[str, Any]:
+        ratio, base = scores(block)
+        if "log_drawn" in block:  # the optimized policy as it was given, without a blend
+            ratio = block["log_drawn"] - block["log_safe"]
+        weights = np.exp(np.minimum([base, base, base + ratio], LARGEST_LOG))
+        if len(t):
+            log_w, _, _, place = kernel.weigh(block, t, problem)
+            at_betas = np.exp(np.minimum(log_w[place] - unit, LARGEST_LOG))
+            weights[1] = shares[0] * weights[0] + shares[1:] @ at_betas
+        rewards = [block["reward"]] if "reward" in block else []
+        values = np.array(rewards + [each.loss(block) for each in problem.constraints])
+        powers = np.concatenate((np.ones((1, len(base))), values, values**2)).T
+        squares = np.concatenate((weights**2, weights[:1] * weights[1:2]))
+        return {
+            "rows": len(base),
+            "sums": weights @ powers,
+            "squares": squares @ powers,
+            "most": weights.max(axis=1),
+            "high": values.max(axis=1),
+            "low": (-values).max(axis=1),
+            "changed": np.maximum(weights[0] - weights[1], 0.0).sum(),
+        }
+
+    how = dict.fromkeys(("rows", "sums", "squares", "changed"), "sum")
+    how |= dict.fromkeys(("most", "high", "low"), "max")
+    size = kernel.size if len(t) < 2 else max(64, (1 << 20) // len(t))
+    sums = problem.rows.reduce(one_pass, how, size)
+    bounds = [each.bound for each in problem.constraints]
+    names = [each.name for each in problem.constraints]
+    limits = [None, *bounds] if "reward" in problem.rows.names else bounds
+    means = [_means(sums, k, limit, confidence, found) for k, limit in enumerate(limits)]
+    family = problem.family
+    return Gain(
+        log_beta=found.log_beta,
+        rows=int(sums["rows"]),
+        reward=means[0] if "reward" in problem.rows.names else None,
+        losses=dict(zip(names, means[-len(names) :], strict=True)),
+        changed=float(min(sums["changed"] / sums["rows"], 1.0)),
+        traffic=family.optimized_share(found.log_beta) if family.single_draw else None,
+        confidence=confidence,
+        notes=tuple(_notes(problem)),
+    )
+
+
+def _notes(problem: Problem) -> Iterator[str]:
+    if isinstance(problem.kernel, BudgetedKernel):
+        yield "weights come from draws: the share of decisions that change is a little too large"
+        if problem.shares_draws:
+            yield "rows share draws, and no interval allows for the noise that they have in common"
+
+
+# ---- means and their intervals -----------------------------------------------------------------
+
+
+def _means(
+    found: dict[str, Any], k: int, bound: float | None, confidence: float, of: Calibration
+) -> PolicyMeans:
+    """The means of quantity k, from sums over rows."""
+    policies = [_Sums(found, p, k) for p in range(3)]
+    unknown = [each.too_few() for each in policies]
+    unknown[1] = unknown[1] or (None if of.measured.covered else _not_shown(of.measured.coverage))
+    unknown[2] = unknown[2] or policies[2].lacking(found["rows"])
+    safe, tethered, optimized = (
+        each.interval(bound, confidence) if why is None else _no_mean(each.effective, why)
+        for each, why in zip(policies, unknown, strict=True)
+    )
+    why = unknown[1] or unknown[0]
+    if why is not None:
+        difference = _no_mean(min(each.effective for each in policies[:2]), why)
+    else:
+        difference = _difference(found, policies, k, bound, confidence, of.log_beta)
+    return PolicyMeans(safe, tethered, optimized, difference)
+
+
+def _no_mean(effective: float, why: str) -> WeightedMean:
+    return WeightedMean(None, None, None, effective, why)
+
+
+def _not_shown(mean: float) -> str:
+    return f"the log shows about {mean:.0%} of what this policy does"
+
+
+class _Sums:
+    """Sums of w, w·v, w², w²·v and w²·v² of one policy and one quantity, and extremes."""
+
+    def __init__(self, found: dict[str, Any], policy: int, k: int) -> None:
+        quantities = len(found["high"])
+        self.first = found["sums"][policy, [0, 1 + k]]
+        self.second = found["squares"][policy, [0, 1 + k, 1 + quantities + k]]
+        self.most, self.ends = found["most"][policy], (-found["low"][k], found["high"][k])
+
+    @property
+    def effective(self) -> float:
+        """How many equally weighted rows the weights are worth."""
+        return float(self.first[0] ** 2 / self.second[0]) if self.second[0] > 0 else 0.0
+
+    @property
+    def mean(self) -> float:
+        return float(self.first[1] / self.first[0])
+
+    def too_few(self) -> str | None:
+        """Why rows tell too little of a policy, in words; None where they are enough."""
+        if self.effective >= LEAST_EFFECTIVE_ROWS:
+            return None
+        return f"the log is worth {self.effective:.3g} rows of this policy, too few to tell"
+
+    def lacking(self, rows: int) -> str | None:
+        """What a mean weight says that is clearly below 1; None otherwise."""
+        mean = self.first[0] / rows
+        error = np.sqrt(max(self.second[0] / rows - mean**2, 0.0) / rows)
+        return _not_shown(mean) if mean + MISSING_ERRORS * error < 1 else None
+
+    def with_row(self, value: float) -> tuple[Floats, Floats]:
+        """The sums with one more row of the largest weight."""
+        powers = value ** np.arange(3)
+        return self.first + self.most * powers[:2], self.second + self.most**2 * powers
+
+    def interval(self, bound: float | None, confidence: float) -> WeightedMean:
+        """The mean, and each end of its interval with the extreme row on that side."""
+        ends = []
+        for side, value in zip((-1, 1), self.ends, strict=True):
+            (weight, total), (two, mixed, squared) = self.with_row(value)
+            effective, mean = weight**2 / two, total / weight
+            if bound is None:
+                spread = max(squared - 2 * mean * mixed + mean**2 * two, 0.0) / weight**2
+                half = student_quantile(confidence, effective - 1) * np.sqrt(spread)
+                ends.append(np.inf * side if self.ends[0] == self.ends[1] else mean + side * half)
+                continue
+            added = student_quantile(confidence, np.inf) ** 2
+            rows = effective + added
+            center = (effective * mean + added * bound / 2) / rows
+            seen = (squared - 2 * center * mixed + center**2 * two) / two
+            variance = (effective * seen + added / 2 * (center**2 + (bound - center) ** 2)) / rows
+            ends.append(center + side * np.sqrt(added * max(variance, 0.0) / rows))
+        low, high = (float(np.clip(each, *_limits(bound, signed=False))) for each in ends)
+        mean = min(max(self.mean, low), high)  # rounding errors may take it out of [0, bound]
+        return WeightedMean(mean, low, high, self.effective)
+
+
+def _difference(
+    found: dict[str, Any],
+    policies: list[_Sums],
+    k: int,
+    bound: float | None,
+    confidence: float,
+    log_beta: float,
+) -> WeightedMean:
+    """How much larger the mean is under the tethered policy than under the safe one.
+
+    Both share their rows, so the interval is narrower than those of the two means suggest.
+    """
+    safe, tethered = policies[:2]
+    effective = min(safe.effective, tethered.effective)
+    if log_beta == -np.inf:
+        return WeightedMean(0.0, 0.0, 0.0, effective)
+    quantities = len(found["high"])
+    both = found["squares"][3, [0, 1 + k, 1 + quantities + k]]
+    typical, ends = safe.first[0] / found["rows"], []
+    for side, value in zip((-1, 1), tethered.ends, strict=True):
+        powers = value ** np.arange(3)
+        (weight, total), (two, mixed, squared) = tethered.with_row(value)
+        others = safe.first + typical * powers[:2], safe.second + typical**2 * powers
+        crossed = both + tethered.most * typical * powers
+        mean, other = total / weight, others[0][1] / others[0][0]
+        spread = (squared - 2 * mean * mixed + mean**2 * two) / weight**2
+        spread += (others[1] @ [other**2, -2 * other, 1.0]) / others[0][0] ** 2
+        between = crossed @ [mean * other, -mean - other, 1.0]
+        spread -= 2 * between / (weight * others[0][0])
+        half = student_quantile(confidence, effective - 1) * np.sqrt(max(spread, 0.0))
+        ends.append(mean - other + side * (half if tethered.ends[0] < tethered.ends[1] else np.inf))
+    middle = tethered.mean - safe.mean
+    low, high = (np.clip(each, *_limits(bound, signed=True)) for each in ends)
+    return WeightedMean(middle, float(min(low, middle)), float(max(high, middle)), effective)
+
+
+def _limits(bound: float | None, *, signed: bool) -> tuple[float, float]:
+    limit = np.inf if bound is None else bound
+    return -limit if signed or bound is None else 0.0, limit
+
+
+def student_quantile(confidence: float, degrees: float) -> float:
+    """That of Student's t, two-sided; with infinite degrees of freedom, the normal one."""
+    if degrees == np.inf:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    from scipy import special  # takes longer to import than numpy
+
+    return float(special.stdtrit(degrees, (1 + confidence) / 2))
