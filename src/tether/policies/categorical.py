@@ -88,20 +88,7 @@ class Categorical(TablePolicy):
         probabilities: ArrayLike | Callable[[Any], ArrayLike],
         actions: Actions | None = None,
     ) -> Self:
-        """Build the policy from probabilities that sum to 1.
-
-        Parameters
-        ----------
-        probabilities : array-like or callable
-            A vector, a table, or a function of the contexts that returns a table.
-        actions : array-like, optional
-            The actions of the columns.
-
-        Returns
-        -------
-        Categorical
-            The policy with these probabilities.
-        """
+        """Build the policy from probabilities that sum to 1."""
         if callable(probabilities):
             return cls(ProbabilityFunction(probabilities), actions)
         actions = labels_of(probabilities) if actions is None else actions

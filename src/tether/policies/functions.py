@@ -83,11 +83,6 @@ class TorchPolicy:
         A distribution with an empty batch shape, or a function of the contexts that returns a
         distribution with one batch entry per context.
 
-    Raises
-    ------
-    ValueError
-        If a distribution has a batch shape.
-
     Examples
     --------
     >>> import torch  # doctest: +SKIP
@@ -158,20 +153,14 @@ def _log_prob_on_support(distribution: Any, actions: Any) -> Any:
     import torch
 
     try:
-        support = distribution.support
+        inside = distribution.support.check(actions)
     except NotImplementedError:
         return distribution.log_prob(actions)
-    inside = support.check(actions)
     if inside.all() or actions.shape[1:] != distribution.event_shape:
         return distribution.log_prob(actions)
-    if not inside.any():
-        return torch.full(inside.shape, -torch.inf, dtype=torch.float64)
-    # Replace each action outside the support by one inside it, whose score is not used.
-    if distribution.batch_shape:
-        with torch.random.fork_rng():
-            stand_in = distribution.sample().to(actions.dtype)
-    else:
-        stand_in = actions[inside.to(torch.int8).argmax()].expand_as(actions)
+    with torch.random.fork_rng():  # in the place of actions outside, whose score is not used
+        shape = () if distribution.batch_shape else (len(actions),)
+        stand_in = distribution.sample(shape).to(actions.dtype)
     mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
     scores = distribution.log_prob(torch.where(mask, actions, stand_in))
     return torch.where(inside, scores, -torch.inf)
@@ -208,13 +197,6 @@ def policy_from(path: str, /, **arguments: Any) -> Any:
     Any
         What the function returned: a policy, or a part of one, such as a score for a shortlist, a
         function for a mean or a torch module.
-
-    Raises
-    ------
-    ValueError
-        If nothing is found at the path.
-    TypeError
-        If it is not callable, or returned something that cannot be remembered, such as a number.
 
     Examples
     --------

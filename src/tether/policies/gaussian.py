@@ -12,7 +12,6 @@ from tether._core import validate
 from tether._core.contexts import as_contexts, length
 from tether._core.shown import few, shown
 from tether._core.types import Actions, Contexts, Floats
-from tether._core.validate import reject
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
@@ -54,7 +53,7 @@ class Gaussian:
     ) -> None:
         if scale is not None and covariance is not None:
             raise ValueError("give scale or covariance, not both")
-        self._mean = mean if callable(mean) else _check_vector("mean", _check_finite("mean", mean))
+        self._mean = mean if callable(mean) else _check("mean", mean)
         self._scale: Callable[[Any], ArrayLike] | Floats | None = None
         self._cholesky: Floats | None = None
         if covariance is not None:
@@ -62,8 +61,7 @@ class Gaussian:
         elif callable(scale):
             self._scale = scale
         else:
-            given = 1.0 if scale is None else scale
-            self._scale = _check_vector("scale", _check_positive("scale", given))
+            self._scale = _check("scale", 1.0 if scale is None else scale)
         if not callable(mean) and not callable(scale):
             self._parameters(1)  # raises now if the shapes do not match
 
@@ -146,41 +144,30 @@ class Gaussian:
                 f"{name} returned shape {values.shape} for {length(contexts)} context(s); "
                 f"expected one number or one vector per context"
             )
-        return _check_positive(name, values) if name == "scale" else _check_finite(name, values)
+        return _check(name, values, 2)
 
 
-def _check_finite(name: str, values: ArrayLike) -> Floats:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biufO":
-            raise TypeError(f"dtype {array.dtype}")
-        array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must hold real numbers, got {shown(values)}") from error
-    if not np.isfinite(array).all():
-        reject(name, np.atleast_1d(array), ~np.isfinite(np.atleast_1d(array)), "a finite number")
-    return array
-
-
-def _check_vector(name: str, array: Floats) -> Floats:
-    if array.ndim > 1 or array.size == 0:
+def _check(name: str, values: ArrayLike, dimensions: int = 1) -> Floats:
+    """Finite numbers, above 0 for a scale, in at most so many dimensions."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got {shown(values)}")
+    if array.ndim > dimensions or array.size == 0:
         raise ValueError(
             f"{name} must be a number or a vector for one action, got shape {array.shape}; "
             f"to depend on contexts, pass a function"
         )
-    return array
-
-
-def _check_positive(name: str, values: ArrayLike) -> Floats:
-    array = _check_finite(name, values)
-    if not (array > 0).all():
-        reject(name, np.atleast_1d(array), np.atleast_1d(array) <= 0, "a number above 0")
+    array, positive = array.astype(np.float64), name == "scale"
+    bad = ~np.isfinite(array) | (positive & ~(array > 0))
+    if bad.any():
+        accepted = "a finite number" + (" above 0" if positive else "")
+        validate.reject(name, np.atleast_1d(array), np.atleast_1d(bad), accepted)
     return array
 
 
 def _cholesky_factor(covariance: ArrayLike) -> Floats:
     """The lower Cholesky factor."""
-    array = _check_finite("covariance", covariance)
+    array = _check("covariance", covariance, 2)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
         raise ValueError(f"covariance must be a symmetric matrix, got shape {array.shape}")
     try:

@@ -98,12 +98,6 @@ def make_log(
     Log
         The log, with the scores of both policies in every row.
 
-    Raises
-    ------
-    ValueError
-        If lengths do not match, a policy returns invalid scores, the policy that took the actions
-        gives one of them probability 0, or propensities contradict it or each other.
-
     Warns
     -----
     AssumptionWarning
@@ -310,11 +304,6 @@ def make_proposals(
     Proposals or None
         The draws; None if the log has contexts and lists the scores of all actions already, as it
         does for a shortlist, so that no draws are needed.
-
-    Raises
-    ------
-    ValueError
-        If `draws` is not an integer of at least 1, or a policy returns invalid actions or scores.
 
     Examples
     --------

@@ -71,18 +71,6 @@ class Mixture:
 
         Every action of the safe policy is then possible. Actions that only the optimized policy
         takes remain impossible for the safe policy.
-
-        Parameters
-        ----------
-        optimized, safe : Policy
-            The two policies.
-        safe_share : float, default 0.01
-            The share δ of the safe policy, above 0 and below 1.
-
-        Returns
-        -------
-        Mixture
-            The blended policy.
         """
         safe_share = validate.number("safe_share", safe_share, above=0, below=1)
         return cls([optimized, safe], [1 - safe_share, safe_share])

@@ -27,18 +27,6 @@ class ShortlistRows:
     To a policy that picks a candidate, the context and the candidates together are the context,
     and the position of the candidate is the action.
 
-    Parameters
-    ----------
-    contexts : array, data frame or int
-        One row per context, or the number of rows where there are no contexts.
-    candidates : ndarray of shape (rows, N) or (rows, N, …)
-        The candidates of each row: numbers, vectors, text or any other objects.
-
-    Raises
-    ------
-    ValueError
-        If candidates are not a table with one row per context.
-
     Examples
     --------
     >>> rows = ShortlistRows(np.array([1.0, 2.0]), np.array([["a", "b"], ["c", "d"]]))
@@ -129,13 +117,6 @@ class Picker(TablePolicy):
     safe : object, optional
         What draws the candidates; its `log_prob`, if it has one, is used for the ratio to an
         optimized policy.
-
-    Raises
-    ------
-    TypeError
-        If `optimized` is neither a function nor a policy.
-    ValueError
-        If `size` or `temperature` is out of range.
 
     Examples
     --------

@@ -81,19 +81,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class FinitePolicy(Policy, Protocol):
-    """A policy over finitely many actions, all of which can be scored at once.
-
-    Parameters
-    ----------
-    *args, **kwargs : Any
-        Arguments of the class that implements the protocol.
-
-    Examples
-    --------
-    >>> from tether import Pool
-    >>> isinstance(Pool.uniform(3), FinitePolicy)
-    True
-    """
+    """A policy over finitely many actions, all of which can be scored at once."""
 
     @property
     def actions(self) -> NDArray[Any]:
@@ -101,18 +89,7 @@ class FinitePolicy(Policy, Protocol):
         ...
 
     def log_prob_all(self, contexts: Any) -> Floats:
-        """Compute the log-probability of every action in each context.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-
-        Returns
-        -------
-        ndarray of shape (contexts, actions) or (1, actions)
-            One row per context and one column per action; a single row if all contexts are alike.
-        """
+        """Compute the log-probability of every action in each context."""
         ...
 
 
@@ -170,31 +147,7 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
 
 
 def as_policy(name: str, policy: Any) -> Policy:
-    """Return a policy, converting a classifier or a torch distribution into one.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for error messages.
-    policy : Policy, scikit-learn classifier or torch distribution
-        What the user passed.
-
-    Returns
-    -------
-    Policy
-        The policy itself, or one that wraps the classifier or the distribution.
-
-    Raises
-    ------
-    TypeError
-        If it is none of these, or a class instead of an instance.
-
-    Examples
-    --------
-    >>> from tether import Gaussian
-    >>> type(as_policy("safe", Gaussian(0.0))).__name__
-    'Gaussian'
-    """
+    """Return a policy, converting a classifier or a torch distribution into one."""
     from tether.policies.categorical import Categorical, no_probabilities_hint
     from tether.policies.functions import TorchPolicy
 

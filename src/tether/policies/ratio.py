@@ -29,8 +29,6 @@ RATIO_CONFIDENCE = 0.95
 """The probability, over the held-out draws, that the intervals of all cells hold at once."""
 MAX_SCORE_CELLS, MIN_DRAWS_PER_CELL = 10, 50
 """Into how many cells the estimated ratio is cut, and how many draws each of them has at least."""
-MAX_REGIONS, MIN_DRAWS_OF_REGION = 8, 100
-"""Into how many regions the features are cut, and how many draws each of them has at least."""
 MAX_LOG_FACTOR = 60.0
 """A factor whose logarithm is past this counts as infinite."""
 
@@ -38,26 +36,8 @@ MAX_LOG_FACTOR = 60.0
 class EstimatedPolicy(FunctionPolicy):
     """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
 
-    Parameters
-    ----------
-    name : str
-        Which of the two policies it is: "safe" or "optimized".
-    draw : callable
-        Function of (contexts, rng) that returns one action per context.
-    relative_log_density : callable
-        Function of (contexts, actions): the log of this policy's density over the safe one's.
-    approximate : str or None
-        What is approximate about the density; None for the safe policy, whose ratio to itself is 1.
-    ratio_error : float
-        The factor by which the density may be off.
-
-    Examples
-    --------
-    >>> policy = EstimatedPolicy(
-    ...     "safe", lambda n, rng: rng.normal(size=n), lambda n, actions: np.zeros(len(actions))
-    ... )
-    >>> policy.log_prob(2, [0.3, 1.2])
-    array([0., 0.])
+    `approximate` says what is approximate about the density, None for the safe policy's, whose
+    ratio to itself is 1; `ratio_error` is the factor by which it may be off.
     """
 
     def __init__(
@@ -93,13 +73,8 @@ def approximation_of(*policies: Policy) -> tuple[str | None, float]:
 
 @dataclass(frozen=True)
 class RatioCell:
-    """A set of held-out draws, and the interval of the factor by which the ratio is off on it.
+    """Held-out draws with similar ratios, and the interval of the factor by which these are off."""
 
-    It is cut by "ratio", draws with similar estimated ratios, or by "features", a region where the
-    estimate looks off. `optimized` of its `draws` are the optimized policy's.
-    """
-
-    cut_by: str
     draws: int
     optimized: int
     log_ratio: float
@@ -121,28 +96,19 @@ class RatioError(records.Saved):
     error at a single action: where the ratio is off in both directions within a cell, it is not
     seen. A promise that rests on it is therefore approximate.
 
-    Parameters
-    ----------
-    cells : tuple of RatioCell
-        The cells, by estimated ratio and by features.
-    mean_ratio : float
-        The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio.
-    mean_ratio_error : float
-        Its standard error.
-    confidence : float
-        The probability that the intervals of all cells hold at once.
-
     Examples
     --------
-    >>> cell = RatioCell("ratio", 200, 100, 0.1, low=0.7, high=1.2)
+    >>> cell = RatioCell(200, 100, 0.1, low=0.7, high=1.2)
     >>> print(RatioError((cell,), 1.01, 0.05, 0.95))
     off by a factor of up to 1.43 (95 % confidence, 1 cells), mean ratio 1.01 ± 0.05
     """
 
     cells: tuple[RatioCell, ...]
     mean_ratio: float
+    """The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio."""
     mean_ratio_error: float
     confidence: float
+    """The probability that the intervals of all cells hold at once."""
 
     @property
     def factor(self) -> float:
@@ -161,15 +127,6 @@ class RatioError(records.Saved):
 @dataclass(frozen=True)
 class DensityRatio:
     """An estimated density ratio of two policies, and the two as policies that can be calibrated.
-
-    Parameters
-    ----------
-    safe, optimized : EstimatedPolicy
-        The two policies, with densities relative to the safe one.
-    measured : RatioError
-        How far off the ratio is on held-out draws.
-    safe_draws, optimized_draws : int
-        The numbers of draws; half of them fitted the classifiers, the others measured the error.
 
     Examples
     --------
@@ -251,13 +208,6 @@ def estimate_ratio(
     DensityRatio
         The two policies, and the measured error.
 
-    Raises
-    ------
-    ImportError
-        If scikit-learn is not installed.
-    TypeError, ValueError
-        If an argument has the wrong type or value, or there are fewer than 100 draws of a policy.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -294,13 +244,8 @@ def estimate_ratio(
     part = _random_parts(contexts, rows, 2 * folds, rng)
     fitting, held_out = part < folds, part >= folds
     matrix = feature_matrix(features, drawn_in, actions)
-    scorer, unseen = cross_fit(
-        classifier, matrix[fitting], is_optimized[fitting], part[fitting], rng
-    )
-    visible = _visible_columns(features, matrix, drawn_in, actions)
-    regions = _fit_regions(visible[fitting], unseen, is_optimized[fitting], rng)
-    log_ratio = scorer.log_ratio(matrix[held_out])
-    measured = measure(log_ratio, is_optimized[held_out], regions(visible[held_out], log_ratio))
+    scorer = cross_fit(classifier, matrix[fitting], is_optimized[fitting], part[fitting], rng)
+    measured = measure(scorer.log_ratio(matrix[held_out]), is_optimized[held_out])
     sizes = [len(row) for row in rows]
     approximate = (
         f"approximate: the policies told no probabilities, and their density ratio was estimated "
@@ -369,11 +314,9 @@ class RatioClassifier:
 
     def log_ratio(self, matrix: Any) -> Floats:
         """Log of optimized over safe density, one per row of features."""
-        return self.finish(np.mean([log_odds_of(model, matrix) for model in self.models], axis=0))
-
-    def finish(self, log_odds: Floats) -> Floats:
-        """Log ratios from the log odds of a classifier."""
-        return np.clip(self.shift + self.slope * log_odds, self.lowest, self.highest)
+        log_odds = np.mean([log_odds_of(model, matrix) for model in self.models], axis=0)
+        log_ratio = self.shift + self.slope * log_odds
+        return np.asarray(np.clip(log_ratio, self.lowest, self.highest))
 
 
 def cross_fit(
@@ -382,8 +325,8 @@ def cross_fit(
     is_optimized: Booleans,
     fold: Integers,
     rng: np.random.Generator,
-) -> tuple[RatioClassifier, Floats]:
-    """Fit one classifier per fold on the other folds; also the log ratio of each draw by its own.
+) -> RatioClassifier:
+    """Fit one classifier per fold on the other folds.
 
     Log odds are the log ratio plus the log of the two numbers of draws. Shift and slope that fit
     best on draws that a classifier did not see remove that constant, the weights of classes, and
@@ -405,8 +348,7 @@ def cross_fit(
     log_draws = np.log([optimized, len(is_optimized) - optimized])
     shift = float(again.intercept_[0] - (log_draws[0] - log_draws[1]))
     slope = max(float(again.coef_[0, 0]), 0.0)
-    scorer = RatioClassifier(tuple(models), shift, slope, -float(log_draws[0]), float(log_draws[1]))
-    return scorer, scorer.finish(log_odds)
+    return RatioClassifier(tuple(models), shift, slope, -float(log_draws[0]), float(log_draws[1]))
 
 
 def log_odds_of(model: Any, matrix: Any) -> Floats:
@@ -459,25 +401,13 @@ def feature_matrix(features: Features | None, contexts: Any, actions: NDArray[An
     return matrix
 
 
-def _visible_columns(
-    features: Features | None, matrix: Any, contexts: Any, actions: NDArray[Any]
-) -> Any:
-    """The features and, if they are numbers, the contexts and actions that they were made of."""
-    if features is None or is_sparse(matrix):
-        return matrix
-    try:
-        return np.hstack([matrix, feature_matrix(None, contexts, actions)])
-    except (TypeError, ValueError):  # text, or rows of different lengths
-        return matrix
-
-
 def _numbers(name: str, values: Any) -> Floats:
     table = np.asarray(values)
     if table.dtype.kind in "fiub":
         return table.reshape(len(table), -1).astype(np.float64)
     columns = [str(each) for each in getattr(values, "columns", ())]
     odd = [each for each in columns if np.asarray(values[each]).dtype.kind not in "fiub"]
-    got = f"other values in {', '.join(odd)}" if odd else f"dtype {table.dtype}"
+    got = f"other values in {odd}" if odd else f"dtype {table.dtype}"
     advice = (
         "; give features, a function of (contexts, actions) that returns what the model was fitted "
         "on, such as lambda contexts, actions: contexts.assign(action=actions)"
@@ -490,53 +420,18 @@ def is_sparse(matrix: Any) -> bool:
     return hasattr(matrix, "tocsr")
 
 
-def _fit_regions(
-    matrix: Any, log_ratio: Floats, is_optimized: Booleans, rng: np.random.Generator
-) -> Callable[[Any, Floats], Integers]:
-    """Find where log ratios, of draws that their classifier had not seen, are off the most.
-
-    A small tree predicts the error of the log odds (one Newton step) from the columns of the matrix
-    and the log ratio. The function that is returned says in which region a draw lies.
-    """
-    from scipy.special import expit
-    from sklearn.tree import DecisionTreeRegressor
-
-    optimized = int(is_optimized.sum())
-    expected = expit(log_ratio + np.log(optimized) - np.log(len(is_optimized) - optimized))
-    variance = np.maximum(expected * (1 - expected), 1e-3)
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=MAX_REGIONS,
-        min_samples_leaf=max(MIN_DRAWS_OF_REGION, len(log_ratio) // 20),
-        random_state=int(rng.integers(2**31 - 1)),
-    )
-    error = (is_optimized - expected) / variance
-    tree.fit(_with_column(matrix, log_ratio), error, sample_weight=variance)
-    return lambda columns, scores: np.asarray(tree.apply(_with_column(columns, scores)))
-
-
-def _with_column(matrix: Any, column: Floats) -> Any:
-    if is_sparse(matrix):
-        from scipy.sparse import csr_array, hstack
-
-        return hstack([matrix, csr_array(column[:, None])]).tocsr()
-    return np.hstack([matrix, column[:, None]])
-
-
-def measure(log_ratio: Floats, is_optimized: Booleans, leaf: Integers) -> RatioError:
-    """Compare estimated ratios with held-out draws, in cells of similar ratio and in leaves."""
+def measure(log_ratio: Floats, is_optimized: Booleans) -> RatioError:
+    """Compare estimated ratios with held-out draws, in cells of similar ratio."""
     optimized = int(is_optimized.sum())
     log_prior = float(np.log(optimized) - np.log(len(is_optimized) - optimized))
     count = int(np.clip(len(log_ratio) // MIN_DRAWS_PER_CELL, 1, MAX_SCORE_CELLS))
     edges = np.unique(np.quantile(log_ratio, np.linspace(0, 1, count + 1)[1:-1]))
     number = np.searchsorted(edges, log_ratio)  # equal ratios share a cell
-    groups = [("ratio", number == each) for each in np.unique(number)]
-    groups += [("features", leaf == each) for each in np.unique(leaf)]
-    cells = []
-    for cut_by, inside in groups:
-        hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(groups)
+    cells, miss = [], (1 - RATIO_CONFIDENCE) / (len(edges) + 1)
+    for inside in (number == each for each in np.unique(number)):
+        hits, mean = int(is_optimized[inside].sum()), float(log_ratio[inside].mean())
         low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
-        mean = float(log_ratio[inside].mean())
-        cells.append(RatioCell(cut_by, int(inside.sum()), hits, mean, low, high))
+        cells.append(RatioCell(int(inside.sum()), hits, mean, low, high))
     ratio = np.exp(log_ratio[~is_optimized])
     error = float(ratio.std(ddof=1) / np.sqrt(len(ratio)))
     return RatioError(tuple(cells), float(ratio.mean()), error, RATIO_CONFIDENCE)

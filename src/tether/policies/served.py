@@ -3,8 +3,7 @@
 An action may be recorded as the tethered policy's only if it has exactly that policy's density
 given that the call succeeded. So whether a call succeeds must not depend on what is drawn.
 
-`serve` falls back context by context. `call_with_fallback` falls back for a call as a whole, as a
-round does, whose draws must also be scored. Both draw with `draw_asking_every_policy`.
+`serve` falls back context by context, `call_with_fallback` for a call as a whole, as a round does.
 """
 
 from __future__ import annotations
@@ -101,13 +100,6 @@ def serve(
     Served
         One action per context, which policy took it, and what failed.
 
-    Raises
-    ------
-    TypeError
-        If `safe` is omitted and the policy has no safe policy.
-    RuntimeError, ValueError
-        If the safe policy itself fails.
-
     Examples
     --------
     >>> from tether import FunctionPolicy, Gaussian
@@ -147,7 +139,7 @@ def serve(
             pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
         except RuntimeError as error:
             told = f"{error}. The tethered policy had failed before it: {messages[0]}"
-            raise RuntimeError(told + _shared_server(policy, safe)) from error
+            raise RuntimeError(told) from error
         waiting = np.delete(waiting, failed)
     drawn = policy_calls.concatenate_actions([actions for _, actions, _ in pieces])
     order = np.concatenate([rows for rows, _, _ in pieces])
@@ -196,14 +188,6 @@ def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generato
     shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])
     from_safe = rng.random(count) >= shares[which]
     return np.asarray(policy_calls.concatenate_actions(drawn)[np.arange(count) + count * from_safe])
-
-
-def _shared_server(policy: Any, safe: Any) -> str:
-    """What to say if both policies are on one server, whose failure leaves nobody to answer."""
-    address = getattr(safe, "address", None)
-    if address is None or getattr(getattr(policy, "optimized", None), "address", None) != address:
-        return ""
-    return f". Both policies are at {address}: a fallback needs a second server"
 
 
 def _selects_by_coin(policy: Any) -> bool:

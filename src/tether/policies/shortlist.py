@@ -31,10 +31,7 @@ PROBED_ROWS = 4
 SCORE_ALONE_TOLERANCE = 1e-3
 """How far a score may be from that of the same row scored alone, relative and absolute."""
 MIN_ROWS = 20
-"""From fewer rows the scale of a score, or whether candidates are copies, is not judged."""
-ALMOST_UNIFORM, ALMOST_ARGMAX = 0.05, 0.99
-"""How far the best candidate's ratio must be above 1 (a share of what is possible), and the mean
-probability of the best candidate beyond which a pick is almost an argmax."""
+"""From fewer rows it is not judged whether candidates are copies."""
 MAX_RANK_DEVIATION = 5.0
 """Standard deviations of the mean rank of logged actions beyond which a warning is given."""
 REPEATED_SHARE = 0.02
@@ -144,20 +141,7 @@ class Shortlist:
         return self.picker
 
     def draw(self, contexts: Contexts, rng: np.random.Generator) -> ShortlistRows:
-        """Draw N candidates in each context, in one call of the safe policy.
-
-        Parameters
-        ----------
-        contexts : array, data frame or int
-            One row per context, or the number of rows where there are no contexts.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        ShortlistRows
-            The contexts with their candidates.
-        """
+        """Draw N candidates in each context, in one call of the safe policy."""
         contexts = as_contexts(contexts)
         return ShortlistRows(contexts, self._draw(contexts, self.size, rng))
 
@@ -169,27 +153,6 @@ class Shortlist:
         The action is put at a uniformly random position, independent of everything else. Given the
         position, all N candidates are independent draws of the safe policy, so candidates and
         position have exactly the distribution that `draw` and a uniform pick would have given.
-
-        Parameters
-        ----------
-        contexts : array, data frame, int or None
-            One row per action, or None or their number where there are no contexts.
-        actions : array
-            The actions that the safe policy took.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        rows : ShortlistRows
-            The contexts with their candidates.
-        index : ndarray of int
-            The position of each action among its candidates.
-
-        Raises
-        ------
-        ValueError
-            If actions and candidates differ in shape or kind.
         """
         check_row_indexes({"contexts": contexts, "actions": actions})
         actions = plain_column("actions", actions)
@@ -245,9 +208,8 @@ class Shortlist:
         Warns
         -----
         AssumptionWarning
-            If the logged actions do not look like draws of the safe policy, rows are repeated,
-            candidates are almost always the same, or the scale of the scores makes the pick uniform
-            or an argmax. The log keeps it in `warnings`.
+            If the logged actions do not look like draws of the safe policy, rows are repeated, or
+            candidates are almost always the same. The log keeps it in `warnings`.
         """
         columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
         check_row_indexes(columns)
@@ -262,22 +224,7 @@ class Shortlist:
         *,
         rewards: ArrayLike | None = None,
     ) -> Log:
-        """Build a log from candidates of which one was taken uniformly at random.
-
-        Parameters
-        ----------
-        rows : ShortlistRows
-            Contexts and candidates, from `draw` or `join`.
-        index : array of int
-            The position that was taken in each row.
-        losses, rewards : array of float
-            As for `make_log`, which also says what is checked.
-
-        Returns
-        -------
-        Log
-            The log over positions, with exact tables of both policies.
-        """
+        """Build a log from candidates of which one was taken uniformly at random."""
         picker, place = self.required_picker, np.asarray(index)
         copied = copied_warning(rows, place)
         scores = picker.scores(rows)
@@ -287,7 +234,6 @@ class Shortlist:
         told = [
             copied,
             exchangeable_warning(scores, place),
-            temperature_warning(picker, scores),
             repeated_warning(rows.contexts, rows.picked(place), losses),
         ]
         for each in filter(None, told):
@@ -312,22 +258,7 @@ class Shortlist:
     def tethered(
         self, beta: float | Calibration, *, family: str | Family | None = None
     ) -> TetheredShortlist:
-        """The policy to serve: between the safe policy (beta 0) and the picker (inf).
-
-        Parameters
-        ----------
-        beta : float or Calibration
-            How far picking may pull away from a uniform pick. A calibration brings its family
-            along, and must be of shortlists of this size, temperature, score and safe policy: the
-            probes that it keeps are scored again.
-        family : str or Family, optional
-            How beta turns two policies into one; "clip" by default.
-
-        Returns
-        -------
-        TetheredShortlist
-            The policy.
-        """
+        """The policy to serve: between the safe policy (beta 0) and the picker (inf)."""
         if isinstance(beta, Calibration) and beta.probes is not None:
             if "candidates" not in beta.probes.fingerprints:
                 raise ValueError(
@@ -394,24 +325,7 @@ class TetheredShortlist:
     def sample_with_rows(
         self, contexts: Contexts, rng: np.random.Generator
     ) -> tuple[NDArray[Any], ShortlistRows, Integers]:
-        """Draw candidates in each context and pick one, and return the candidates as well.
-
-        Parameters
-        ----------
-        contexts : array, data frame or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        actions : ndarray
-            One action per context.
-        rows : ShortlistRows
-            The contexts with their candidates.
-        index : ndarray of int
-            The position of each action among its candidates.
-        """
+        """Draw candidates in each context and pick one, and return the candidates as well."""
         rows = self.shortlist.draw(contexts, rng)
         with scoring_once(self.pick.optimized, rows):
             index = self.pick.sample(rows, rng)
@@ -462,33 +376,6 @@ def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
         f"{rank.mean():.3g} of {size}, expected {(size + 1) / 2:g}, {abs(deviation):.1f} standard "
         f"deviations off), so they do not come from the sampler that draws candidates"
     )
-
-
-def temperature_warning(picker: Picker, scores: Floats) -> str | None:
-    """Say if a score of the user's own has a scale that makes its pick uniform, or an argmax."""
-    spread = scores.max(axis=1) - scores.min(axis=1)
-    differ = spread > 0
-    if picker.scores_are_log_ratios or picker.temperature == 0 or differ.sum() < MIN_ROWS:
-        return None
-    best = np.exp(picker.to_log_probabilities(scores[differ])).max(axis=1)
-    largest, size = float(picker.size * best.mean()), picker.size
-    facts = (
-        f"the best of {size} candidates is {largest:.3g} times as likely as by chance, on average, "
-        f"of a possible {size}, because the scores of a row differ by {np.median(spread):.3g} and "
-        f"the temperature is {picker.temperature:g}"
-    )
-    if largest - 1 < ALMOST_UNIFORM * (size - 1):
-        return (
-            f"the optimized policy is almost a uniform pick: {facts}. Even an infinite beta is "
-            f"only this soft pick: pass a lower temperature, or scores on the scale of "
-            f"log-probabilities"
-        )
-    if best.mean() > ALMOST_ARGMAX:
-        return (
-            f"the optimized policy is almost an argmax: {facts}. Pass a higher temperature, or "
-            f"scores on the scale of log-probabilities; temperature=0 says that an argmax is meant"
-        )
-    return None
 
 
 def copied_warning(rows: ShortlistRows, index: Integers) -> str | None:

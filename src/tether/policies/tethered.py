@@ -170,39 +170,13 @@ class Tethered:
             return float(np.exp(self.log_beta))
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context.
-
-        Parameters
-        ----------
-        contexts : array, data frame or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
-        """
+        """Draw one action per context."""
         return self.sample_with_info(contexts, rng)[0]
 
     def sample_with_info(
         self, contexts: Contexts, rng: np.random.Generator
     ) -> tuple[NDArray[Any], SamplingInfo]:
-        """Draw one action per context, and say what the draws cost.
-
-        Parameters
-        ----------
-        contexts, rng : array and numpy.random.Generator
-            As for `sample`.
-
-        Returns
-        -------
-        actions : ndarray
-            One action per context.
-        info : SamplingInfo
-            Draws, acceptance rate and method.
-        """
+        """Draw one action per context, and say what the draws cost."""
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
@@ -227,19 +201,9 @@ class Tethered:
         return actions, _together([info for _, info in pieces])
 
     def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:
-        """Draw one action per context, with the log-probability of each.
+        """Draw one action per context, with the log-probability of each, as a log keeps them.
 
         Over finitely many actions it takes one pass of either policy.
-
-        Parameters
-        ----------
-        contexts, rng : array and numpy.random.Generator
-            As for `sample`.
-
-        Returns
-        -------
-        Decided
-            `actions` and `log_prob`; `propensities` are the probabilities to write into a log.
         """
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
@@ -251,39 +215,13 @@ class Tethered:
         return Decided(actions, self.log_prob(contexts, actions))
 
     def log_prob(self, contexts: Contexts | None, actions: Actions) -> Floats:
-        """Score each action; exact where `normalizer(contexts).exact`.
-
-        Parameters
-        ----------
-        contexts : array, data frame, int or None
-            One row per context, or the number of actions (or None) where there are no contexts.
-        actions : array
-            One action per context.
-
-        Returns
-        -------
-        ndarray of float
-            The log-probability or log-density of each action.
-        """
+        """Score each action; exact where `normalizer(contexts).exact`."""
         return self.log_prob_with_error(contexts, actions)[0]
 
     def log_prob_with_error(
         self, contexts: Contexts | None, actions: Actions
     ) -> tuple[Floats, Floats]:
-        """Score each action, with the standard error of the score.
-
-        Parameters
-        ----------
-        contexts, actions : array
-            As for `log_prob`.
-
-        Returns
-        -------
-        log_prob : ndarray of float
-            The log-probability or log-density of each action.
-        standard_error : ndarray of float
-            0 where the score is exact, inf where too few draws count to tell.
-        """
+        """Score each action, with the standard error of the score."""
         actions = plain_column("actions", actions)
         contexts = self._as_contexts(contexts, actions)
         if self._betas == [-np.inf]:  # whatever the optimized policy does
@@ -311,43 +249,14 @@ class Tethered:
         return log_prob, np.where(shares > 0, shares * errors, 0.0).sum(axis=0)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
-        """Score every action in each context, for finitely many actions.
-
-        Parameters
-        ----------
-        contexts : array, data frame or int
-            One row per context, or the number of actions where there are no contexts.
-
-        Returns
-        -------
-        ndarray of float
-            One row per context and one column per action; a single row without contexts.
-
-        Raises
-        ------
-        TypeError
-            If the policies do not list their actions.
-        """
+        """Score every action in each context, for finitely many actions."""
         if self.actions is None:
             raise TypeError("log_prob_all needs policies that list finitely many actions")
         rows = self._tables(self._as_contexts(contexts))
         return np.concatenate([self._log_density(*tables) for _, *tables in rows])
 
     def normalizer(self, contexts: Contexts, more: int = 1) -> Normalizer:
-        """Compute the normalizing constant ψ(β, x) in each context, with its standard error.
-
-        Parameters
-        ----------
-        contexts : array, data frame or int
-            One row per context, or the number of actions where there are no contexts.
-        more : int, default 1
-            How many times as many draws as usual to make for an estimate.
-
-        Returns
-        -------
-        Normalizer
-            One log ψ per context; a single one without contexts.
-        """
+        """Compute the normalizing constant ψ(β, x) in each context, with its standard error."""
         if len(self._betas) > 1:
             raise TypeError("a policy with several betas has a normalizer for each of them")
         return self._normalizer(self._as_contexts(contexts), self._betas[0], more)
@@ -360,16 +269,6 @@ class Tethered:
         """Compute the acceptance rate of accept-reject by "auto", before any draw is made.
 
         Over finitely many actions "auto" draws exactly and rejects nothing.
-
-        Parameters
-        ----------
-        contexts : array, data frame or int
-            One row per context, or the number of actions where there are no contexts.
-
-        Returns
-        -------
-        ndarray of float
-            The share of proposals that is accepted in each context.
         """
         log_psi = self.normalizer(contexts).log_psi
         return np.asarray(np.exp(self.family.log_acceptance(self._betas[0], log_psi)))
