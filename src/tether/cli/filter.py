@@ -26,7 +26,7 @@ from tether.cli.terminal import (
 )
 from tether.cli.threshold import open_claims, read_columns
 from tether.thresholds import Selection, filter_claims
-from tether.thresholds.filter import count_kept, kept_doubts, why_not_useful
+from tether.thresholds.filter import by_part, kept_doubt, why_not_useful
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,9 @@ def filter_(
                 "the threshold. Are these the scores that were calibrated?",
                 PromiseWarning,
             )
-        doubts = kept_doubts(selection, count_kept(selection, kept, groups))
+        parts = by_part(selection, columns[score], groups)
+        listed = [(name, kept_doubt(part, kept[own])) for name, part, own in parts if part.useful]
+        doubts = [f"{name}{doubt}" for name, doubt in listed if doubt is not None]
         return FilterResult(selection, len(kept), int(kept.sum()), doubts, out)
 
     result = run_interruptibly(copy)

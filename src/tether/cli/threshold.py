@@ -30,7 +30,7 @@ from tether.cli.terminal import (
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection
 from tether.thresholds.checks import INVERTED, ONE_LABEL
-from tether.thresholds.filter import keep_promised, why_not_useful
+from tether.thresholds.filter import by_part, keep, why_not_useful
 from tether.thresholds.losses import CLAIM_LOSSES, FALSE_AMONG_SHOWN
 from tether.thresholds.methods import METHODS
 
@@ -240,7 +240,9 @@ class MethodComparison:
             groups = np.array([str(scored.groups[name]) for name in scored.items.tolist()])
             groups = groups[scored.owner]
         for name, each in found.items():
-            kept, _ = keep_promised(each, scored.scores, groups)
+            kept = np.zeros(len(scored.scores), dtype=np.bool_)
+            for _, part, own in by_part(each, scored.scores, groups):
+                kept[own] = keep(part, scored.scores[own])
             true = kept[scored.supported]
             shares[name] = float(kept.mean()), float(true.mean()) if len(true) else 0.0
         return cls(found, shares)

@@ -1,27 +1,16 @@
 """Which threshold: losses in, a threshold with a guarantee out."""
 
-from tether.thresholds.claims import Claims, ScoredLabels
-from tether.thresholds.filter import filter_claims
-from tether.thresholds.losses import FalseAmongShown
-from tether.thresholds.methods import crc, gcrc, ltt, monotonized_crc
-from tether.thresholds.selection import KeptShare, Selection, Stability, ThresholdChain
-from tether.thresholds.selection import ThresholdCurve as ThresholdCurve
-from tether.thresholds.sweep import Sweep, sweep
-
-__all__ = [
-    "Claims",
-    "FalseAmongShown",
-    "KeptShare",
-    "ScoredLabels",
-    "Selection",
-    "Stability",
-    "Sweep",
-    "ThresholdChain",
-    "ThresholdCurve",
-    "crc",
-    "filter_claims",
-    "gcrc",
-    "ltt",
-    "monotonized_crc",
-    "sweep",
-]
+from tether.thresholds.claims import Claims as Claims
+from tether.thresholds.claims import ScoredLabels as ScoredLabels
+from tether.thresholds.filter import filter_claims as filter_claims
+from tether.thresholds.losses import FalseAmongShown as FalseAmongShown
+from tether.thresholds.methods import crc as crc
+from tether.thresholds.methods import gcrc as gcrc
+from tether.thresholds.methods import ltt as ltt
+from tether.thresholds.methods import monotonized_crc as monotonized_crc
+from tether.thresholds.selection import KeptShare as KeptShare
+from tether.thresholds.selection import Selection as Selection
+from tether.thresholds.selection import Stability as Stability
+from tether.thresholds.selection import ThresholdChain as ThresholdChain
+from tether.thresholds.sweep import Sweep as Sweep
+from tether.thresholds.sweep import sweep as sweep

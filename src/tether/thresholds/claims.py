@@ -17,15 +17,13 @@ from tether._core.warning_categories import AssumptionWarning
 
 MIN_DOUBLED_ITEMS, MIN_DOUBLED_SHARE = 3, 0.01
 """How many items must have every claim twice, and which share of all items, for a warning."""
-
 PerItem: TypeAlias = ArrayLike | Mapping[Any, Any]
 """One value per item: in the order of the items, or by item name where items have names."""
 
 
 def finite_scores(name: str, values: ArrayLike) -> Floats:
     """Scores: real and finite. NaN cannot be ordered, and no threshold is safer than infinity."""
-    _require_column(name, values)
-    array = validate.floats(name, values)
+    array = validate.floats(name, _column(name, values))
     if not np.isfinite(array).all():
         validate.reject(name, array, ~np.isfinite(array), "a finite score")
     return array
@@ -33,17 +31,11 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
 
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    _require_column(name, values)
-    validate.reject_masked(name, values)
-    array = np.asarray(values)
-    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
-        return validate.frozen(array)
-    first = array.reshape(-1)[0] if array.dtype.kind in "USO" and array.size else None
+    first = next(iter(np.asarray(_column(name, values)).flat), None)
     if isinstance(first, (str, bytes)):
-        one = "a true claim" if name == "supported" else "a positive label"
         raise TypeError(
             f"{name} must hold booleans, or 0 and 1, got text such as {str(first)!r}: compare the "
-            f"column with the word that means {one}, as in column == 'yes'"
+            "column with the word that means 1, as in column == 'yes'"
         )
     numbers = validate.floats(name, values)
     bad = (numbers != 0) & (numbers != 1)
@@ -52,13 +44,14 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
     return validate.frozen(numbers.astype(np.bool_))
 
 
-def _require_column(name: str, values: Any) -> None:
+def _column(name: str, values: Any) -> Any:
     names = [str(each) for each in getattr(values, "columns", ())]
     if names and np.ndim(values) == 2:
         raise TypeError(
             f"{name} must be one column, got a table with the columns {names[:6]}: pass one of "
             f"them, such as table[{names[0]!r}]"
         )
+    return values
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -81,14 +74,6 @@ class Claims:
         The name of each item, all different: integers or strings. Groups and weights are then
         given by name.
 
-    Raises
-    ------
-    TypeError
-        If `scores` or `supported` do not hold real numbers.
-    ValueError
-        If a score is not finite, a label is not 0 or 1, the lengths differ, `offsets` do not
-        delimit the claims, or two items have the same name.
-
     Examples
     --------
     >>> Claims([0.9, 0.4, 0.7], [1, 0, 1], offsets=[0, 2, 3])
@@ -109,11 +94,24 @@ class Claims:
         items: ArrayLike | None = None,
     ) -> None:
         check_row_indexes({"scores": scores, "supported": supported})
-        checked = finite_scores("scores", scores)
-        labels = binary_labels("supported", supported)
+        checked, labels = finite_scores("scores", scores), binary_labels("supported", supported)
         validate.same_length("supported", labels, "scores", len(checked))
-        bounds = _checked_offsets(offsets, len(checked))
-        self._set(checked, labels, bounds, _checked_names(items, len(bounds) - 1), None)
+        bounds = np.asarray(offsets)
+        if bounds.dtype.kind not in "iu" or bounds.ndim != 1 or len(bounds) < 2:
+            raise ValueError(
+                "offsets must be one-dimensional integers, one more than there are items, got "
+                f"dtype {bounds.dtype} and shape {bounds.shape}"
+            )
+        bounds = bounds.astype(np.int64)
+        if bounds[0] != 0 or bounds[-1] != len(checked) or (np.diff(bounds) < 0).any():
+            raise ValueError(
+                "offsets must start at 0, not decrease, and end at the number of claims, "
+                f"{len(checked)}, got {bounds[:3].tolist()} … {bounds[-1]}"
+            )
+        names = None if items is None else validate.labels("items", items, len(bounds) - 1)
+        if names is not None and len(np.unique(names)) < len(names):
+            raise ValueError(f"items must be all different, got {len(np.unique(names))} names")
+        self._set(checked, labels, bounds, names, None)
 
     def _set(self, *values: Any) -> None:
         names = ("scores", "supported", "offsets", "items", "_groups")
@@ -135,18 +133,16 @@ class Claims:
 
         The rows of an item need not be adjacent. Items are ordered by name, so that groups and
         weights are given by name too. An item without claims has no row and is missing from the
-        result: pass `offsets` to the constructor instead.
+        result: pass `offsets` to the constructor instead. Warns where every claim of several items
+        occurs more than once, as after a join.
 
         Parameters
         ----------
         frame : frame
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
-        scores : str, default "score"
-            The column of confidences, finite.
-        supported : str, default "supported"
-            The column that says whether each claim is true: booleans, or 0 and 1.
-        items : str, default "item"
-            The column that names the item of each claim: integers or strings.
+        scores, supported, items : str
+            The columns of confidences, of labels, and of the names of the items that claims belong
+            to, integers or strings.
         groups : str, optional
             The column of groups, the same for all claims of an item. The methods take
             `groups=claims.groups`.
@@ -155,18 +151,6 @@ class Claims:
         -------
         Claims
             The claims, grouped by item.
-
-        Raises
-        ------
-        TypeError
-            If a column has the wrong type.
-        ValueError
-            If there is no such column, a value is out of range, or an item has several groups.
-
-        Warns
-        -----
-        AssumptionWarning
-            If every claim of several items occurs more than once, as after a join.
 
         Examples
         --------
@@ -178,13 +162,19 @@ class Claims:
         labels = binary_labels(supported, frames.column(frame, "supported", supported))
         names = validate.labels(items, frames.column(frame, "items", items), len(checked))
         distinct, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
-        order = np.argsort(owner, kind="stable")
-        claims = object.__new__(cls)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        claims._set(checked[order], labels[order], offsets, distinct, None)
+        order, offsets = np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+        claims, by_item = object.__new__(cls), None
         if groups is not None:
             column = validate.labels(groups, frames.column(frame, "groups", groups), len(checked))
-            object.__setattr__(claims, "_groups", _group_of_items(claims, column[order]))
+            column = column[order]
+            first = column[offsets[:-1]]
+            if (odd := np.flatnonzero(column != np.repeat(first, sizes))).size:
+                raise ValueError(
+                    "groups must be the same for all claims of an item, got another, "
+                    f"{column[odd[0]].item()!r}, for item {names[order][odd[0]].item()!r}"
+                )
+            by_item = dict(zip(distinct.tolist(), first.tolist(), strict=True))
+        claims._set(checked[order], labels[order], offsets, distinct, by_item)
         _warn_of_doubled_items(claims)
         return claims
 
@@ -211,19 +201,13 @@ class Claims:
             raise ValueError("these claims have no groups: name a column in Claims.from_frame")
         return dict(self._groups)
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether there are groups."""
+        return self._groups is not None
+
     def take(self, items: ArrayLike) -> Claims:
-        """Select the claims of some of the items.
-
-        Parameters
-        ----------
-        items : array_like
-            Item indices, in the order wanted, or one boolean per item.
-
-        Returns
-        -------
-        Claims
-            The claims of these items, with their names.
-        """
+        """Select the claims of some of the items: by their indices, or one boolean per item."""
         chosen = np.arange(self.n_items)[np.asarray(items, dtype=None if np.size(items) else int)]
         sizes = np.diff(self.offsets)[chosen]
         ends = np.cumsum(sizes)
@@ -233,49 +217,6 @@ class Claims:
         taken = object.__new__(Claims)
         taken._set(self.scores[rows], self.supported[rows], offsets, names, self._groups)
         return taken
-
-
-def _checked_offsets(values: ArrayLike, n_claims: int) -> Integers:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or len(array) < 2:
-        raise ValueError(
-            "offsets must be one-dimensional integers, one more than there are items, "
-            f"got dtype {array.dtype} and shape {array.shape}"
-        )
-    array = array.astype(np.int64)
-    if array[0] != 0 or array[-1] != n_claims or (np.diff(array) < 0).any():
-        raise ValueError(
-            f"offsets must start at 0, not decrease, and end at the number of claims, {n_claims}, "
-            f"got {array[:3].tolist()} … {array[-1]}"
-        )
-    return array
-
-
-def _checked_names(items: ArrayLike | None, n_items: int) -> NDArray[Any] | None:
-    if items is None:
-        return None
-    names = validate.labels("items", items, n_items)
-    distinct, counts = np.unique(names, return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(
-            f"items must be all different, got {distinct[counts > 1][0].item()!r} twice"
-        )
-    return names
-
-
-def _group_of_items(claims: Claims, groups: NDArray[Any]) -> dict[Any, Any]:
-    assert claims.items is not None
-    first = groups[claims.offsets[:-1]]
-    differs = groups != first[claims.owner]
-    if differs.any():
-        row = int(np.argmax(differs))
-        item = int(claims.owner[row])
-        raise ValueError(
-            "groups must be the same for all claims of an item, got "
-            f"{first[item].item()!r} and {groups[row].item()!r} for item "
-            f"{claims.items[item].item()!r}"
-        )
-    return dict(zip(claims.items.tolist(), first.tolist(), strict=True))
 
 
 def _warn_of_doubled_items(claims: Claims) -> None:
@@ -310,13 +251,6 @@ class ScoredLabels:
     labels : array_like
         One label per item: booleans, or numbers that are 0 or 1.
 
-    Raises
-    ------
-    TypeError
-        If `scores` or `labels` do not hold real numbers.
-    ValueError
-        If a score is not finite, a label is not 0 or 1, or the lengths differ.
-
     Examples
     --------
     >>> ScoredLabels([0.9, 0.4, 0.7], [1, 0, 1])
@@ -341,18 +275,7 @@ class ScoredLabels:
         return len(self.scores)
 
     def take(self, items: ArrayLike) -> ScoredLabels:
-        """Select some of the items, in the given order.
-
-        Parameters
-        ----------
-        items : array_like
-            Item indices, or one boolean per item.
-
-        Returns
-        -------
-        ScoredLabels
-            The selected items.
-        """
+        """Select some of the items: by their indices, or one boolean per item."""
         chosen = np.asarray(items)
         return ScoredLabels(self.scores[chosen], self.labels[chosen])
 
@@ -366,27 +289,20 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
     if values is None:
         return None
     inputs = list(losses.values()) if isinstance(losses, Mapping) else [losses]
-    named = [part.items if isinstance(part, Claims) else None for part in inputs]
-    known = [names for names in named if names is not None]
-    if not isinstance(values, Mapping):
-        if known:
-            raise ValueError(
-                f"{name} must be a mapping from item name to value for claims whose items have "
-                f"names, which are ordered by name and not by row; got {type(values).__name__} of "
-                f"length {np.size(values)}. For groups, name a column in Claims.from_frame and "
-                "pass claims.groups"
-            )
-        for part in inputs:
-            check_row_indexes({name: values, "losses": part})
+    named = [part.items for part in inputs if isinstance(part, Claims) and part.items is not None]
+    if not named and not isinstance(values, Mapping):
+        check_row_indexes({name: values, **{f"losses[{k}]": each for k, each in enumerate(inputs)}})
         return values
-    if len(known) < len(named):
+    if not isinstance(values, Mapping) or len(named) < len(inputs):
         raise ValueError(
-            f"{name} is a mapping, which needs items with names: Claims.from_frame, or Claims with "
-            "items; without them pass one value per item, in their order"
+            f"{name} must be a mapping from item name to value where items have names, which are "
+            "ordered by name and not by row, and one value per item where they have none; got "
+            f"{type(values).__name__}. For groups, name a column in Claims.from_frame and pass "
+            "claims.groups"
         )
-    if not all(np.array_equal(names, known[0]) for names in known):
+    if not all(np.array_equal(names, named[0]) for names in named):
         raise ValueError(f"{name} needs losses of the same items, and their names differ")
-    ordered = known[0].tolist()
+    ordered = named[0].tolist()
     if missing := [item for item in ordered if item not in values]:
         raise ValueError(
             f"{name} has no value for {len(missing)} of {len(ordered)} items, the first of which "
@@ -396,11 +312,7 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
 
 
 def group_names(labels: NDArray[Any]) -> NDArray[np.str_]:
-    """The names of groups as a selection has them: texts; bytes are read as UTF-8.
-
-    >>> group_names(np.array([b"en", b"de"])).tolist(), group_names(np.array([7, 12])).tolist()
-    (['en', 'de'], ['7', '12'])
-    """
+    """The names of groups as a selection has them: texts; bytes are read as UTF-8."""
     if labels.dtype.kind == "S":
         return np.char.decode(labels, "utf-8", "backslashreplace")
     return labels.astype(np.str_)
@@ -408,67 +320,47 @@ def group_names(labels: NDArray[Any]) -> NDArray[np.str_]:
 
 @dataclass(frozen=True, eq=False)
 class ItemWeights:
-    """Importance weights for a known shift, by their logs, and the weight of the test item.
+    """Importance weights for a known shift, and an upper bound on that of the test item.
 
     With weights w_i ∝ (density of future items) / (density of these items), every sum over items
-    becomes a weighted one, and the test item enters with a weight that must not be underestimated.
-    Only proportions matter: all are divided by the largest, so that no sum can overflow.
+    becomes a weighted one, and the test item enters with a weight that must not be underestimated:
+    without a bound the largest weight stands for it, and nothing is promised.
     """
 
-    logs: Floats | None = None
-    log_test: float | None = None  # None: the largest of the logs, which bounds nothing
+    values: Floats | None = None
+    test: float | None = None
 
     @classmethod
-    def of(
-        cls, weights: Any, log_weights: Any, test_weight: Any, log_test_weight: Any
-    ) -> ItemWeights:
-        """Check what the user passed: weights or their logs, with a test weight on their scale."""
-        for name, value, scale, given in (
-            ("test_weight", test_weight, "weights", weights),
-            ("log_test_weight", log_test_weight, "log_weights", log_weights),
-        ):
-            if value is not None and given is None:
-                raise ValueError(
-                    f"{name} = {value!r} needs {scale}, which set its scale; without weights every "
-                    "item, the test item included, has weight 1"
-                )
-        if weights is not None and log_weights is not None:
-            raise ValueError("pass weights or log_weights, not both")
-        log_test = log_test_weight
-        if weights is not None:
-            values = validate.floats("weights", weights)
-            valid = (values >= 0) & (values < np.inf)
-            if not valid.all():
-                validate.reject("weights", values, ~valid, "a finite weight of at least 0")
-            with np.errstate(divide="ignore"):
-                log_weights = np.log(values)
+    def of(cls, weights: Any, test_weight: Any) -> ItemWeights:
+        """Check what the user passed."""
+        if weights is None:
             if test_weight is not None:
-                test = validate.number("test_weight", test_weight, above=0, below=np.inf)
-                log_test = float(np.log(test))
-        if log_weights is None:
+                raise ValueError(f"test_weight = {test_weight!r} needs weights, for its scale")
             return cls()
-        logs = validate.log_probabilities("log_weights", log_weights, zero=True)
-        if log_test is not None:
-            log_test = validate.number("log_test_weight", log_test, above=-np.inf, below=np.inf)
-        return cls(logs, log_test)
+        values = validate.floats("weights", weights)
+        valid = (values >= 0) & (values < np.inf)
+        if not valid.all():
+            validate.reject("weights", values, ~valid, "a finite weight of at least 0")
+        if test_weight is not None:
+            test_weight = validate.number("test_weight", test_weight, above=0, below=np.inf)
+        return cls(values, test_weight)
 
     @property
     def is_test_assumed(self) -> bool:
         """Whether the weight of the test item is only the largest that was seen."""
-        return self.logs is not None and self.log_test is None
+        return self.values is not None and self.test is None
 
     def scaled(self, n_items: int) -> tuple[Floats, float]:
-        """The weights of the items and of the test item, the largest of them 1."""
-        if self.logs is None:
+        """The weights of the items and of the test item, divided by the largest of them."""
+        if self.values is None:
             return np.ones(n_items), 1.0
-        validate.same_length("weights", self.logs, "losses", n_items)
-        largest = float(self.logs.max(initial=-np.inf))
-        test = largest if self.log_test is None else self.log_test
-        values = np.exp(self.logs - max(largest, test)) if largest > -np.inf else np.zeros(1)
-        if values.sum() == 0:
-            raise ValueError("weights are all 0, beside that of the test item: no item counts")
-        return values, float(np.exp(test - max(largest, test)))
+        validate.same_length("weights", self.values, "losses", n_items)
+        largest = float(self.values.max())
+        if largest == 0:
+            raise ValueError("weights are all 0: no item counts")
+        test = largest if self.test is None else self.test
+        return self.values / max(largest, test), test / max(largest, test)
 
     def take(self, items: Integers) -> ItemWeights:
         """The weights of some items; the test item keeps its own, or gets the largest of these."""
-        return self if self.logs is None else ItemWeights(self.logs[items], self.log_test)
+        return self if self.values is None else ItemWeights(self.values[items], self.test)

@@ -88,13 +88,6 @@ class FalseAmongShown:
     most_claims : int
         The largest number of claims that an item can have, by a limit that is enforced.
 
-    Raises
-    ------
-    TypeError
-        If an argument is not a number.
-    ValueError
-        If `share` is not between 0 and 1, or `most_claims` is below 1.
-
     Examples
     --------
     >>> import numpy as np
@@ -115,7 +108,7 @@ class FalseAmongShown:
 
     def __call__(self, supported: Booleans, kept: Booleans) -> float:
         """Return the loss of one item, from its labels and which of its claims are shown."""
-        self.require_sizes(np.array([len(supported)]))
+        self.require(np.array([len(supported)]), None)
         false = np.count_nonzero(kept & ~supported)
         return float(self.level(np.asarray(np.count_nonzero(kept) - false), np.asarray(false), 0))
 
@@ -124,8 +117,8 @@ class FalseAmongShown:
         excess = false - self.share * (true + false)
         return np.asarray(np.clip(self.share + excess / self.most_claims, 0.0, 1.0))  # rounding
 
-    def require_sizes(self, sizes: Integers, names: Any = None) -> None:
-        """Raise for an item with more claims than the loss is defined for."""
+    def require(self, sizes: Integers, names: Any, thresholds: Any = ()) -> None:
+        """Raise for an item with too many claims, or a walk that starts where nothing is shown."""
         longest = int(np.argmax(sizes))
         if sizes[longest] > self.most_claims:
             named = "an item" if names is None else f"item {names[longest].item()!r}"
@@ -133,11 +126,13 @@ class FalseAmongShown:
                 f"most_claims = {self.most_claims}, but {named} has {sizes[longest]} claims: name "
                 "the largest number that an item can have, and enforce it where claims are shown"
             )
-
-    @property
-    def needed_shown(self) -> float:
-        """How many claims must be shown, none of them false, before the risk can be `share`."""
-        return round(self.most_claims * (1 - self.share) / self.share, 9)
+        if thresholds is None:
+            needed = round(self.most_claims * (1 - self.share) / self.share, 9)
+            raise ValueError(
+                "thresholds are needed for FalseAmongShown, such as numpy.linspace(0.4, 0.9, 51), "
+                "chosen before the labels are seen: at the largest at least most_claims · "
+                f"(1 − share) / share = {needed:g} claims must be shown"
+            )
 
 
 CLAIM_LOSSES = {
@@ -177,9 +172,3 @@ def claim_loss(loss: str | LossFunction | FalseAmongShown | None, bound: float) 
     if bound < 1:
         raise ValueError(f"bound must be at least 1 for {chosen.name!r}, got {bound:g}")
     return chosen
-
-
-def in_words(statement: str, loss: str) -> str:
-    """A statement about the expected loss, with the loss in words where it is of the package."""
-    words = LOSS_WORDS.get(loss)
-    return statement if words is None else statement.replace("expected loss", f"expected {words}")

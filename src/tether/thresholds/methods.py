@@ -7,15 +7,14 @@ count the test item at the bound. Learn then Test promises with a probability. T
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether.thresholds.claims import ItemWeights, PerItem, in_item_order
-from tether.thresholds.rules import Chain, Generalized, LearnThenTest, Rule
+from tether.thresholds.rules import Chain, LearnThenTest, Rule
 from tether.thresholds.select import Request, select
 from tether.thresholds.selection import Selection
 from tether.thresholds.sweep import LossInput, LossNames, PerLoss
@@ -25,7 +24,7 @@ P_VALUES = ("betting", "binomial", "hoeffding_bentkus")
 
 
 def gcrc(
-    losses: LossInput | dict[str, LossInput],
+    losses: LossInput | Mapping[str, LossInput],
     thresholds: ArrayLike | None = None,
     *,
     alpha: PerLoss | None = None,
@@ -33,12 +32,8 @@ def gcrc(
     bound: PerLoss | None = None,
     loss: LossNames = None,
     weights: PerItem | None = None,
-    log_weights: PerItem | None = None,
     test_weight: float | None = None,
-    log_test_weight: float | None = None,
     groups: PerItem | None = None,
-    minimum_group_size: int | None = None,
-    measure_stability: bool = True,
     lipschitz: float | None = None,
     spread: bool = False,
     seed: int = 0,
@@ -69,32 +64,23 @@ def gcrc(
     alpha : float, sequence or mapping, optional
         The tolerated expected loss: one for all losses, or one per loss, in order or by name.
     promise : float, sequence or mapping, optional
-        The bound to be held, instead of `alpha`. Items must not be weighted, and small groups are
-        not pooled.
+        The bound to be held, instead of `alpha`, for items without weights.
     bound : float, sequence or mapping, optional
         The largest possible loss, 1 by default; one for all losses, or one per loss.
     loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
-        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
-        "false_negative"), or several of them. The first of each is the default.
+        The loss of claims ("fdr", the default, "any_false", "miss", `FalseAmongShown`, or a
+        function of two boolean arrays, `loss(supported, kept)`) or of labels ("false_positive",
+        "false_negative", and for `ltt` "false_discovery"), or several of them.
     weights : array_like or mapping, optional
         One importance weight per item, for a known shift; only proportions matter. By item name for
         claims whose items have names, such as those from a frame.
-    log_weights : array_like or mapping, optional
-        The logarithms of the weights, instead of `weights`.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
         largest of them, and then nothing is promised.
-    log_test_weight : float, optional
-        Its logarithm, on the scale of `log_weights`.
     groups : array_like or mapping, optional
         The group of each item, for one threshold and one promise per group. By item name for claims
-        whose items have names, such as `claims.groups` of those from a frame.
-    minimum_group_size : int, optional
-        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
-        that no threshold could pass.
-    measure_stability : bool, default True
-        Whether to measure the stability of the threshold, in O(N log N).
+        whose items have names, such as `claims.groups` of those from a frame. With `alpha`, groups
+        of n items with bound / (n + 1) > alpha are pooled.
     lipschitz : float, optional
         K, if it is known: the stability term is then K·epsilon, with epsilon the mean move of the
         threshold when one item is replaced.
@@ -111,11 +97,9 @@ def gcrc(
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If an argument is out of range, both or neither of `alpha` and `promise` are passed, a loss
-        lies outside [0, bound], or an option does not go with the others.
+    TypeError, ValueError
+        If an argument is invalid, both or neither of `alpha` and `promise` are passed, a loss lies
+        outside [0, bound], or an option does not go with the others.
 
     References
     ----------
@@ -136,35 +120,30 @@ def gcrc(
     validate.one_target(alpha, promise)
     if lipschitz is not None:
         lipschitz = validate.number("lipschitz", lipschitz, above=0, below=float("inf"))
-        if not measure_stability or promise is not None:
-            raise ValueError(f"lipschitz = {lipschitz:g} needs alpha and measure_stability=True")
-    rule: Rule = Generalized("gCRC", lipschitz=lipschitz, measured=measure_stability)
+    rule = Rule("gCRC", lipschitz=lipschitz)
     if promise is not None:
         seed = validate.integer("seed", seed, minimum=0)
-        rule = Chain("soft chain", "promise", pools=False, spread=bool(spread), seed=seed)
-        if minimum_group_size is not None:
-            raise ValueError("minimum_group_size is for alpha: with promise no groups are pooled")
-    elif spread or seed:
-        raise ValueError("spread and seed are for promise: with alpha nothing is drawn")
-    shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
+        rule = Chain("soft chain", "promise", lipschitz=lipschitz, spread=bool(spread), seed=seed)
+    if (promise is None and (spread or seed)) or (promise is not None and lipschitz is not None):
+        raise ValueError(
+            "lipschitz goes with alpha, spread and seed with promise: got "
+            f"lipschitz = {lipschitz}, spread = {spread} and seed = {seed}"
+        )
+    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
     level = alpha if promise is None else promise
-    request = Request(losses, thresholds, level, bound, loss, shared)
-    return select(rule, request, groups, minimum_group_size)
+    return select(rule, Request(losses, thresholds, level, bound, loss, shared), groups)
 
 
 def crc(
-    losses: LossInput | dict[str, LossInput],
+    losses: LossInput | Mapping[str, LossInput],
     thresholds: ArrayLike | None = None,
     *,
     alpha: PerLoss,
     bound: PerLoss | None = None,
     loss: LossNames = None,
     weights: PerItem | None = None,
-    log_weights: PerItem | None = None,
     test_weight: float | None = None,
-    log_test_weight: float | None = None,
     groups: PerItem | None = None,
-    minimum_group_size: int | None = None,
 ) -> Selection:
     """Choose the boldest threshold with conservative risk ≤ alpha, whether or not safer ones pass.
 
@@ -176,48 +155,13 @@ def crc(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
-        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
-        a sweep of any of these, or several of them by name.
-    thresholds : array_like, optional
-        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
-        the column numbers.
-    alpha : float, sequence or mapping
-        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
-    bound : float, sequence or mapping, optional
-        The largest possible loss, 1 by default; one for all losses, or one per loss.
-    loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
-        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
-        "false_negative"), or several of them. The first of each is the default.
-    weights : array_like or mapping, optional
-        One importance weight per item, for a known shift; only proportions matter. By item name for
-        claims whose items have names, such as those from a frame.
-    log_weights : array_like or mapping, optional
-        The logarithms of the weights, instead of `weights`.
-    test_weight : float, optional
-        An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them, and then nothing is promised.
-    log_test_weight : float, optional
-        Its logarithm, on the scale of `log_weights`.
-    groups : array_like or mapping, optional
-        The group of each item, for one threshold and one promise per group. By item name for claims
-        whose items have names, such as `claims.groups` of those from a frame.
-    minimum_group_size : int, optional
-        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
-        that no threshold could pass.
+    losses, thresholds, alpha, bound, loss, weights, test_weight, groups
+        As in `gcrc`.
 
     Returns
     -------
     Selection
         The threshold and what is promised for it. Where no threshold passes, `exists` is False.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If an argument is out of range, or a loss lies outside [0, bound].
 
     References
     ----------
@@ -230,24 +174,21 @@ def crc(
     >>> tether.crc(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive").threshold
     0.33
     """
-    shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
+    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select(Rule("CRC", boldest=True), request, groups, minimum_group_size)
+    return select(Rule("CRC"), request, groups)
 
 
 def monotonized_crc(
-    losses: LossInput | dict[str, LossInput],
+    losses: LossInput | Mapping[str, LossInput],
     thresholds: ArrayLike | None = None,
     *,
     alpha: PerLoss,
     bound: PerLoss | None = None,
     loss: LossNames = None,
     weights: PerItem | None = None,
-    log_weights: PerItem | None = None,
     test_weight: float | None = None,
-    log_test_weight: float | None = None,
     groups: PerItem | None = None,
-    minimum_group_size: int | None = None,
 ) -> Selection:
     """Apply CRC to each item's largest loss at any threshold at least as safe.
 
@@ -258,48 +199,13 @@ def monotonized_crc(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
-        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
-        a sweep of any of these, or several of them by name.
-    thresholds : array_like, optional
-        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
-        the column numbers.
-    alpha : float, sequence or mapping
-        The tolerated expected loss: one for all losses, or one per loss, in order or by name.
-    bound : float, sequence or mapping, optional
-        The largest possible loss, 1 by default; one for all losses, or one per loss.
-    loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
-        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
-        "false_negative"), or several of them. The first of each is the default.
-    weights : array_like or mapping, optional
-        One importance weight per item, for a known shift; only proportions matter. By item name for
-        claims whose items have names, such as those from a frame.
-    log_weights : array_like or mapping, optional
-        The logarithms of the weights, instead of `weights`.
-    test_weight : float, optional
-        An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them, and then nothing is promised.
-    log_test_weight : float, optional
-        Its logarithm, on the scale of `log_weights`.
-    groups : array_like or mapping, optional
-        The group of each item, for one threshold and one promise per group. By item name for claims
-        whose items have names, such as `claims.groups` of those from a frame.
-    minimum_group_size : int, optional
-        Groups with fewer items are pooled. By default those in which bound / (n + 1) > alpha, so
-        that no threshold could pass.
+    losses, thresholds, alpha, bound, loss, weights, test_weight, groups
+        As in `gcrc`.
 
     Returns
     -------
     Selection
         The threshold and what is promised for it. Where no threshold passes, `exists` is False.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If an argument is out of range, or a loss lies outside [0, bound].
 
     References
     ----------
@@ -312,15 +218,13 @@ def monotonized_crc(
     >>> tether.crc(losses, alpha=0.2).threshold, tether.monotonized_crc(losses, alpha=0.2).threshold
     (0.0, 2.0)
     """
-    shared = _weights(losses, weights, log_weights, test_weight, log_test_weight)
+    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
     request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select(
-        Rule("monotonized CRC", boldest=True, envelope=True), request, groups, minimum_group_size
-    )
+    return select(Rule("monotonized CRC", envelope=True), request, groups)
 
 
 def ltt(
-    losses: LossInput | dict[str, LossInput],
+    losses: LossInput | Mapping[str, LossInput],
     thresholds: ArrayLike | None = None,
     *,
     alpha: PerLoss,
@@ -330,7 +234,6 @@ def ltt(
     procedure: str = "fixed_sequence",
     pvalue: str | None = None,
     groups: PerItem | None = None,
-    rng: np.random.Generator | None = None,
 ) -> Selection:
     """Choose the boldest threshold that testing shows to have risk ≤ alpha (Learn then Test).
 
@@ -340,21 +243,8 @@ def ltt(
 
     Parameters
     ----------
-    losses : array_like, Claims, ScoredLabels, Sweep or mapping
-        A loss matrix (items × thresholds, with the safest threshold last), claims, scored labels,
-        a sweep of any of these, or several of them by name.
-    thresholds : array_like, optional
-        Candidate thresholds, strictly increasing. By default every distinct score, and for a matrix
-        the column numbers.
-    alpha : float, sequence or mapping
-        The tolerated risk, the expected loss: one for all losses, or one per loss, in order or by
-        name.
-    bound : float, sequence or mapping, optional
-        The largest possible loss, 1 by default; one for all losses, or one per loss.
-    loss : str, callable or sequence, optional
-        The loss of claims ("fdr", "any_false", "miss", `FalseAmongShown`, or a function of two
-        boolean arrays, `loss(supported, kept)`) or of labels ("false_discovery", "false_positive",
-        "false_negative"), or several of them. The first of each is the default.
+    losses, thresholds, alpha, bound, loss, groups
+        As in `gcrc`; groups are not pooled.
     confidence : float, default 0.9
         The probability, over the calibration items, with which the promise holds: 1 − δ.
     procedure : str, default "fixed_sequence"
@@ -365,25 +255,11 @@ def ltt(
         "binomial", exact for losses that are 0 or the bound, or "hoeffding_bentkus". By default
         "binomial" for losses that are 0 or 1 by definition, such as "any_false" and a boolean
         matrix, otherwise "betting".
-    groups : array_like or mapping, optional
-        The group of each item, for one threshold and one promise per group. By item name for claims
-        whose items have names, such as `claims.groups` of those from a frame.
-    rng : numpy.random.Generator, optional
-        Shuffles the items for "betting", whose order must not depend on the losses. By default a
-        generator with a fixed seed.
 
     Returns
     -------
     Selection
         The threshold and what is promised for it. Where no threshold passes, `exists` is False.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If an argument is out of range, a loss lies outside [0, bound], or an option does not
-        suit the losses.
 
     References
     ----------
@@ -397,29 +273,16 @@ def ltt(
     >>> scores, labels = np.arange(1000) / 1000, np.arange(1000) >= 400
     >>> found = tether.ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive")
     >>> found.threshold, round(found.risk, 3)
-    (0.331, 0.173)
+    (0.331, 0.172)
     """
-    confidence = validate.number("confidence", confidence, above=0, below=1)
-    if rng is not None:
-        validate.generator("rng", rng)
     rule = LearnThenTest(
         "LTT",
-        pools=False,
-        confidence=confidence,
+        "confidence",
+        confidence=validate.number("confidence", confidence, above=0, below=1),
         procedure=validate.choice("procedure", procedure, PROCEDURES),
         pvalue=None if pvalue is None else validate.choice("pvalue", pvalue, P_VALUES),
-        rng=rng,
     )
     return select(rule, Request(losses, thresholds, alpha, bound, loss, ItemWeights()), groups)
-
-
-def _weights(losses: Any, weights: Any, logs: Any, test: Any, log_test: Any) -> ItemWeights:
-    return ItemWeights.of(
-        in_item_order("weights", weights, losses),
-        in_item_order("log_weights", logs, losses),
-        test,
-        log_test,
-    )
 
 
 def _chain(losses: Any, thresholds: Any = None, *, alpha: Any, **options: Any) -> Selection:

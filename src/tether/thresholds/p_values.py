@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core.ties import TIE_TOLERANCE
-from tether._core.types import Floats, Integers
+from tether._core.types import Floats
 
 MOST_ADAPTIVE_ITEMS = 2000
 """With more items, one stake is fixed for all of them, so that all thresholds take one pass."""
@@ -57,7 +57,7 @@ def fixed_stake(alpha: float, level: float, count: int) -> float:
     return min(stake, 0.99 / (1 - alpha))
 
 
-def betting(losses: Floats, alpha: float, level: float, count: float | Integers) -> Floats:
+def betting(losses: Floats, alpha: float, level: float, count: ArrayLike) -> Floats:
     """The inverse of the largest wealth of a bettor against the hypothesis, one per column.
 
     Waudby-Smith and Ramdas: stake a share of the wealth, chosen from past losses only, on the next

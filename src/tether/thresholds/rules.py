@@ -1,35 +1,32 @@
 """What the methods differ in: where each stops, and what it promises there.
 
-*The soft chain on thresholds.* The theorem of `tether.control.chain` is about a sequence of
-candidates that is fixed before the data are seen. Scores are data, and thresholds chosen by their
-rank are not fixed: a chain over every tenth score skips the capitals of the nine between. But every
-real number may be a candidate, and they are fixed. The losses of n items, and so the capital
-C(λ) = Π (1 − t·(L_i(λ) − a)), change only at observed scores: the capital of any λ is that of the
-next score on its safe side. So
+*The soft chain on thresholds.* The theorem of `tether.control.chain` is about candidates that are
+fixed before the data are seen. Scores are data, and thresholds chosen by their rank are not fixed:
+a chain over every tenth score skips the capitals of the nine between. But all real numbers are
+candidates that are fixed. The losses of n items, and so the capital C(λ) = Π (1 − t·(L_i(λ) − a)),
+change only at observed scores: the capital of any λ is that of the next score on its safe side. So
 
     S(λ) = min(1, inf of C over all real numbers at least as safe as λ)
 
-is a running minimum over *all* observed scores, and a threshold Λ with P(Λ at least as bold as λ |
-data) = S(λ), or any smaller function that falls as λ gets bolder, keeps the promise. *Proof.* Let
-R(λ) be the expected loss of a new item, R_0 that of the safest threshold, and M(λ) the largest R at
-any threshold at least as safe as λ. Given the data the expected loss is at most
-E[M(Λ)] = R_0 + ∫ S(λ) dM(λ). For every fixed λ, E[S(λ)] ≤ f(R(λ)) as in the theorem, f does not
-increase, and where M grows it is R (or its limit), so that the expectation is at most
+is a running minimum over *all* observed scores. A threshold Λ that is at least as bold as λ with
+probability S(λ) given the data, or any smaller function that falls as λ gets bolder, keeps the
+promise. *Proof.* Let R(λ) be the expected loss of a new item, R_0 that of the safest threshold, and
+M(λ) the largest R at any threshold at least as safe as λ. Given the data the expected loss is at
+most E[M(Λ)] = R_0 + ∫ S(λ) dM(λ). For every fixed λ, E[S(λ)] ≤ f(R(λ)) as in the theorem, f does
+not increase, and where M grows it is R (or its limit), so that the expectation is at most
 R_0 + ∫ f(r) dr over r ≥ R_0, which is at most p where R_0 ≤ a. ∎ Nothing is assumed of the scale of
-scores, of ties, or of the shape of R. Where nothing is kept at the safest threshold, R_0 is 0 and
-the condition always holds.
+scores, of ties, or of the shape of R. Where the safest threshold keeps nothing, R_0 is 0.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._core.counted import counted
 from tether._core.safe_excess import SafeMean
 from tether._core.ties import within_limit
 from tether._core.types import Floats, Integers
@@ -42,12 +39,13 @@ SHARE_STEPS = 1024
 """Shares are rounded down to multiples of 1 / 1024, so that a saved chain has few thresholds."""
 FIRST_BATCH, LARGEST_CELLS = 64, 1 << 21
 """Candidates tested at once along a fixed sequence, and items × candidates in memory at most."""
+ON_AVERAGE = "on average over calibration sets like this one,"
 
 
 class Stop(NamedTuple):
-    """The index of the chosen candidate (−1: none passes), and what else the result records."""
+    """The place of the chosen candidate (−1: none passes), and what else the result records."""
 
-    index: int
+    place: int
     recorded: dict[str, Any]
 
 
@@ -61,85 +59,39 @@ class Promise(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """A method in expectation, with the test item counted at the bound."""
+    """CRC, also on losses made monotone, and gCRC: the test item counts at the bound."""
 
     method: str
-    argument: str = "alpha"
-    boldest: bool = False  # whether candidates behind one that fails count
+    kind: str = "alpha"
     envelope: bool = False  # whether losses are made monotone
-    pools: bool = True  # whether small groups may share a threshold
+    lipschitz: float | None = None
+
+    @property
+    def generalized(self) -> bool:
+        """Whether it stops at the first candidate that fails."""
+        return self.method == "gCRC"
 
     def stops(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stop]:
         """The chosen candidate of each loss."""
-        return [
-            Stop(self._index(each, alpha), {}) for each, alpha in zip(sweeps, alphas, strict=True)
-        ]
-
-    def _index(self, sweep: Sweep, alpha: float) -> int:
-        passed = sweep.passes(alpha, sweep.envelope if self.envelope else None)
-        if self.boldest:
-            return int(np.flatnonzero(passed)[-1]) if passed.any() else -1
-        _require_selected_start(sweep)
-        return int(np.argmin(passed)) - 1 if not passed.all() else len(passed) - 1
+        stops = []
+        for sweep, alpha in zip(sweeps, alphas, strict=True):
+            if sweep.among_selected:
+                raise ValueError(
+                    f"{self.method} promises nothing about {sweep.loss!r}, a rate among the "
+                    "selected: use ltt"
+                )
+            passed = sweep.passes(alpha, sweep.envelope if self.envelope else None)
+            if self.generalized:
+                passed = np.logical_and.accumulate(passed)
+            found = np.flatnonzero(passed)
+            stops.append(Stop(int(found[-1]) if len(found) else -1, {}))
+        return stops
 
     def measure(
         self, sweeps: Sequence[Sweep], alphas: Sequence[float]
     ) -> Sequence[Stability | None]:
         """The stability of the threshold, where the promise needs it."""
-        return [None] * len(sweeps)
-
-    def promise(
-        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
-    ) -> Promise:
-        """What is promised where a threshold passes."""
-        if sweep.weights.is_test_assumed:
-            return Promise(
-                sweep.bound,
-                "none: future items may weigh more than all of these, and no data can tell how "
-                "many do; pass test_weight (log_test_weight with log_weights), the largest weight "
-                "that an item can have",
-            )
-        if not self.envelope and not sweep.monotone:
-            return Promise(sweep.bound, "none: the losses are not monotone in the threshold")
-        shape = "losses monotone in the threshold"
-        return _with_terms(sweep, alpha, 0.0, safest, _any(sweep) if self.envelope else shape)
-
-    def too_few(self, sweep: Sweep, alpha: float) -> str | None:
-        """Why no threshold could pass, whatever the losses; None if one could."""
-        total = sweep.total if isinstance(sweep.total, float) else float(sweep.total[0])
-        least = sweep.test_weight * sweep.bound / (total + sweep.test_weight)
-        if least <= alpha:
-            return None
-        return (
-            f"with {_counted_items(sweep)} the risk with one more item at the worst is at least "
-            f"{least:.4g} even with no loss at all, above {self.argument} {alpha:g}"
-        )
-
-    def warnings(self, sweep: Sweep) -> tuple[str, ...]:
-        """Why the method promises nothing."""
-        if self.envelope or not self.boldest or sweep.monotone:
-            return ()
-        falls = f"that of {sweep.n_nonmonotone:,} of {counted(sweep.n_items, 'item')} does"
-        if not sweep.n_nonmonotone:
-            falls = "although it does for none of these items"
-        return (
-            f"the loss {sweep.loss!r} can fall as the threshold gets bolder ({falls}), and CRC "
-            "promises nothing then, however small the risk looks: use gcrc, monotonized_crc or ltt",
-        )
-
-
-@dataclass(frozen=True)
-class Generalized(Rule):
-    """gCRC: alpha and the stability of the threshold, which is 0 where losses are monotone."""
-
-    lipschitz: float | None = None
-    measured: bool = True
-
-    def measure(
-        self, sweeps: Sequence[Sweep], alphas: Sequence[float]
-    ) -> Sequence[Stability | None]:
-        """The stability of the threshold."""
-        if not self.measured:
+        if not self.generalized:
             return [None] * len(sweeps)
         found = stability.measure(sweeps, alphas, self.lipschitz)
         if self.lipschitz is not None and (len(sweeps) > 1 or found[0] is None):
@@ -153,25 +105,31 @@ class Generalized(Rule):
         self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
     ) -> Promise:
         """What is promised where a threshold passes."""
-        if sweep.monotone or sweep.weights.is_test_assumed:
-            return super().promise(sweep, alpha, measured, safest)
-        if sweep.among_selected:
+        if sweep.monotone or self.envelope:
+            return _with_terms(sweep, alpha, 0.0, safest, "monotone" if sweep.monotone else "any")
+        if not self.generalized:
+            falls = f"that of {sweep.n_nonmonotone:,} of {sweep.n_items:,} items does"
+            if not sweep.n_nonmonotone:
+                falls = "although it does for none of these items"
             return Promise(
                 sweep.bound,
-                f"none for this data: in the long run a share of at most {alpha:g} of the selected "
-                "items is false, up to the stability of the threshold, which is not measured for a "
-                "rate among the selected; ltt promises it with a confidence",
+                f"none, however small the risk looks: the loss {sweep.loss!r} can fall as the "
+                f"threshold gets bolder ({falls}); use gcrc, monotonized_crc or ltt",
             )
-        if measured is None:
+        if measured is None and not sweep.weights.is_test_assumed:
             return Promise(
                 sweep.bound,
-                f"expected loss ≤ {alpha:g} + stability, and the stability of the threshold was "
-                "not measured",
+                "none: the losses are not monotone, and the stability of the threshold is measured "
+                "for equally weighted items with the same candidates only; use monotonized_crc",
             )
-        assumed = _any(sweep)
-        if measured.lipschitz is not None:
-            assumed = f"losses {measured.lipschitz:g}-Lipschitz in the threshold"
-        return _with_terms(sweep, alpha, measured.term, safest, assumed)
+        known = None if measured is None else measured.lipschitz
+        added = 0.0 if measured is None else measured.term
+        shape = "any" if known is None else f"{known:g}-Lipschitz"
+        return _with_terms(sweep, alpha, added, safest, shape)
+
+    def too_few(self, sweep: Sweep, alpha: float) -> bool:
+        """Whether there are too few items for any threshold to pass, whatever their losses."""
+        return bool(sweep.test_weight * sweep.bound > alpha * (sweep.total[0] + sweep.test_weight))
 
 
 @dataclass(frozen=True)
@@ -183,41 +141,46 @@ class Chain(Rule):
 
     def stops(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stop]:
         """The threshold that the recorded draw serves; −1 where there are too few items."""
-        for sweep in sweeps:
+        shares, designs = np.ones(len(sweeps[0].thresholds)), []
+        for sweep, promise in zip(sweeps, alphas, strict=True):
             if sweep.weighted or sweep.among_selected:
-                kind = "weighted items" if sweep.weighted else f"{sweep.loss!r}"
+                kind = "weighted items" if sweep.weighted else repr(sweep.loss)
                 raise ValueError(
                     f"promise cannot be held for {kind}: the chain needs losses of single items, "
                     "equally weighted; pass alpha"
                 )
             if not np.array_equal(sweep.thresholds, sweeps[0].thresholds):
                 raise ValueError("promise for several losses needs the same candidates for each")
-        designs, shares = [], np.ones(len(sweeps[0].thresholds))
-        for sweep, promise in zip(sweeps, alphas, strict=True):
-            level, stake = design(sweep.n_items, promise, sweep.bound)
-            designs.append((level, stake))
-            if level <= 0:
+            if self.too_few(sweep, promise):
                 return [Stop(-1, {})] * len(sweeps)
-            factors = log_factor(sweep.pieces.level, 1.0, 1.0, level, stake, sweep.bound)
+            designs.append(design(sweep.n_items, promise, sweep.bound))
+            factors = log_factor(sweep.pieces.level, 1.0, 1.0, *designs[-1], sweep.bound)
             shares = np.minimum(shares, soft_chain(sweep.pieces.sums(factors)))
         shares = np.floor(shares * SHARE_STEPS) / SHARE_STEPS
         shares[0] = 1.0  # the safest threshold is served where nothing else is
-        uniform = _uniform(self.seed, sweeps, alphas)
-        ends = np.flatnonzero(shares > np.append(shares[1:], 0.0))
-        thresholds = sweeps[0].thresholds[ends]
-        chains = [
-            ThresholdChain(level, stake, uniform, self.spread, thresholds, shares[ends])
-            for level, stake in designs
-        ]
-        index = int(np.count_nonzero(shares >= uniform)) - 1
-        return [Stop(index, {"chain": chain}) for chain in chains]
+        uniform, last = self._uniform(sweeps, alphas), shares > np.append(shares[1:], 0.0)
+        served: Any = uniform, self.spread, sweeps[0].thresholds[last], shares[last]
+        place = int(np.count_nonzero(shares >= uniform)) - 1
+        return [Stop(place, {"chain": ThresholdChain(*each, *served)}) for each in designs]
+
+    def _uniform(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> float:
+        """A number in (0, 1] from the seed and a hash of the losses.
+
+        The draw must be independent of the data, and a seed alone would be the same number on all
+        of them. A hash is as good as independent, and calibrating again draws nothing new.
+        """
+        content = hashlib.sha256(repr((self.seed, list(alphas))).encode())
+        for sweep in sweeps:
+            for array in (sweep.thresholds, sweep.pieces.start, sweep.pieces.level):
+                content.update(np.ascontiguousarray(array).tobytes())
+        words = np.frombuffer(content.digest(), dtype=np.uint32)
+        return 1.0 - float(np.random.default_rng(words).random())
 
     def promise(
         self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
     ) -> Promise:
         """What is promised, and the condition."""
-        level, _ = design(sweep.n_items, alpha, sweep.bound)
-        condition = ""
+        level, condition = design(sweep.n_items, alpha, sweep.bound)[0], ""
         if safest is not None:
             condition = (
                 f" if the safest threshold itself costs at most {level:.4g} (here "
@@ -225,19 +188,13 @@ class Chain(Rule):
             )
         return Promise(
             alpha,
-            f"on average over calibration sets like this one,{condition} expected loss ≤ "
-            f"{alpha:g}, for independent items whose number was fixed beforehand and {_any(sweep)}",
+            f"{ON_AVERAGE}{condition} expected loss ≤ {alpha:g}, for independent items, their "
+            f"number fixed beforehand, and any losses in [0, {sweep.bound:g}]",
         )
 
-    def too_few(self, sweep: Sweep, alpha: float) -> str | None:
-        """Why no threshold could be served."""
-        if design(sweep.n_items, alpha, sweep.bound)[0] > 0:
-            return None
-        return f"{_counted_items(sweep)} are too few for a promise of {alpha:g}"
-
-    def warnings(self, sweep: Sweep) -> tuple[str, ...]:
-        """Nothing that the chain promises depends on the shape of losses."""
-        return ()
+    def too_few(self, sweep: Sweep, alpha: float) -> bool:
+        """Whether the level of the chain is not above 0."""
+        return design(sweep.n_items, alpha, sweep.bound)[0] <= 0
 
 
 @dataclass(frozen=True)
@@ -247,92 +204,46 @@ class LearnThenTest(Rule):
     confidence: float = 0.9
     procedure: str = "fixed_sequence"
     pvalue: str | None = None
-    rng: np.random.Generator | None = field(default=None, compare=False)
-
-    @property
-    def error(self) -> float:
-        """The probability with which the promise may fail."""
-        return 1 - self.confidence
-
-    def kind(self, sweep: Sweep) -> str:
-        """The p-value: by betting, unless losses are 0 or 1 by definition."""
-        return self.pvalue or ("binomial" if sweep.binary else "betting")
 
     def stops(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stop]:
         """The boldest candidate that testing establishes."""
-        for sweep in sweeps:
-            self._require_testable(sweep)
-        pairs = list(zip(sweeps, alphas, strict=True))
-        recorded: list[dict[str, Any]] = [
-            {
-                "confidence": self.confidence,
-                "test": f"{self.kind(each)} p-values, {self.procedure.replace('_', ' ')}",
-            }
-            for each in sweeps
-        ]
-        if self.procedure == "fixed_sequence":
-            found = [self._walk(sweep, alpha, self._shuffle(sweep)) for sweep, alpha in pairs]
-            return [Stop(*pair) for pair in zip(found, recorded, strict=True)]
-        count = len(sweeps[0].thresholds)
-        if not all(np.array_equal(each.thresholds, sweeps[0].thresholds) for each in sweeps):
-            raise ValueError("procedure = 'bonferroni' needs the same thresholds for every loss")
-        level, whole = self.error / count, slice(0, count)
-        values = [
-            self._p_values(sweep, alpha, level, whole, self._shuffle(sweep))
-            for sweep, alpha in pairs
-        ]
-        # A threshold passes only if every loss does: its p-value is the largest of theirs.
-        passed = np.flatnonzero(within_limit(np.max(values, axis=0), level))
-        boldest = int(passed[-1]) if len(passed) else -1
-        return [Stop(boldest, each) for each in recorded]
+        stops, values, error = [], [], 1 - self.confidence
+        for sweep, alpha in zip(sweeps, alphas, strict=True):
+            kind = self.pvalue or ("binomial" if sweep.binary else "betting")
+            self._require_testable(sweep, sweeps[0])
+            test = _PValues(sweep, alpha / sweep.bound, kind)
+            told = f"{kind} p-values, {self.procedure.replace('_', ' ')}"
+            place = -1
+            if self.procedure == "bonferroni":
+                level = error / len(sweep.thresholds)
+                values.append(test.at(slice(0, len(sweep.thresholds)), level))
+            else:
+                place = test.walk(error)
+            stops.append(Stop(place, {"confidence": self.confidence, "test": told}))
+        if values:  # a threshold passes only if every loss does: the largest p-value counts
+            passed = np.flatnonzero(within_limit(np.max(values, axis=0), error / len(values[0])))
+            place = int(passed[-1]) if len(passed) else -1
+            stops = [stop._replace(place=place) for stop in stops]
+        return stops
 
-    def _require_testable(self, sweep: Sweep) -> None:
+    def _require_testable(self, sweep: Sweep, first: Sweep) -> None:
         if sweep.weighted:
             raise ValueError("ltt needs unweighted items; this sweep has weights: use gcrc or crc")
-        if sweep.exact and self.procedure == "bonferroni":
+        same = np.array_equal(sweep.thresholds, first.thresholds)
+        if self.procedure == "bonferroni" and (sweep.exact or not same):
             raise ValueError(
-                "procedure = 'bonferroni' needs thresholds chosen before seeing the data; only "
-                "'fixed_sequence' may test every score"
+                "procedure = 'bonferroni' needs thresholds chosen before seeing the data, the same "
+                "for every loss; only 'fixed_sequence' may test every score"
             )
-        _require_selected_start(sweep)
-        levels = sweep.pieces.level[~np.isnan(sweep.pieces.level)]
-        if self.pvalue == "binomial" and ((levels != 0) & (levels != sweep.bound)).any():
+        if sweep.among_selected and sweep.exact:
+            raise ValueError(
+                f"loss = {sweep.loss!r} is a rate among the selected, and this walk starts at "
+                "+inf, where nothing is selected: pass thresholds, the largest of which selects "
+                "enough items"
+            )
+        levels = sweep.pieces.level
+        if self.pvalue == "binomial" and ((levels > 0) & (levels < sweep.bound)).any():
             raise ValueError("pvalue = 'binomial' is for losses that are 0 or the bound only")
-
-    def _shuffle(self, sweep: Sweep) -> Integers | None:
-        """An order of the items that does not depend on their losses, for stakes that adapt."""
-        if self.kind(sweep) != "betting" or sweep.n_items > p_values.MOST_ADAPTIVE_ITEMS:
-            return None
-        return (self.rng or np.random.default_rng(0)).permutation(sweep.n_items)
-
-    def _walk(self, sweep: Sweep, alpha: float, shuffle: Integers | None) -> int:
-        """Test one candidate after another, safest first, until one is not shown to pass."""
-        first, count = 0, len(sweep.thresholds)
-        width = count if shuffle is None else FIRST_BATCH
-        while first < count:
-            where = slice(first, min(first + width, count))
-            values = self._p_values(sweep, alpha, self.error, where, shuffle)
-            failed = ~within_limit(values, self.error)
-            if failed.any():
-                return first + int(np.argmax(failed)) - 1
-            first, width = where.stop, min(2 * width, LARGEST_CELLS // sweep.n_items)
-        return count - 1
-
-    def _p_values(
-        self, sweep: Sweep, alpha: float, level: float, where: slice, shuffle: Integers | None
-    ) -> Floats:
-        """P-values at some candidates, losses scaled to [0, 1]."""
-        scaled, kind = alpha / sweep.bound, self.kind(sweep)
-        total = sweep.total if isinstance(sweep.total, float) else sweep.total[where]
-        if kind != "betting":
-            test = p_values.binomial if kind == "binomial" else p_values.hoeffding_bentkus
-            return test(sweep.sums[where] / sweep.bound, total, scaled)
-        if shuffle is None:
-            stake = p_values.fixed_stake(scaled, level, sweep.n_items)
-            growth = np.log1p(-stake * (sweep.pieces.level / sweep.bound - scaled))
-            return np.asarray(np.exp(-sweep.pieces.sums(np.nan_to_num(growth))[where]))
-        losses = sweep.pieces.table(where)[shuffle] / sweep.bound
-        return p_values.betting(losses, scaled, level, total)
 
     def promise(
         self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
@@ -347,34 +258,62 @@ class LearnThenTest(Rule):
             f"{promised}, for independent, identically distributed items",
         )
 
-    def too_few(self, sweep: Sweep, alpha: float) -> str | None:
-        """Even items without any loss have a p-value of at least (1 − alpha/bound)^n."""
+    def too_few(self, sweep: Sweep, alpha: float) -> bool:
+        """Whether even items without any loss, with a p-value of (1 − alpha/bound)^n, fail."""
         tests = 1 if self.procedure == "fixed_sequence" else len(sweep.thresholds)
-        count = sweep.n_items
-        if not isinstance(sweep.total, float):
-            count = int(sweep.total[0] if tests == 1 else sweep.total.max())
-        smallest = (1 - alpha / sweep.bound) ** count
-        if within_limit(smallest, self.error / tests):
-            return None
-        available = "1 − confidence" if tests == 1 else f"(1 − confidence) / {tests} thresholds"
-        return (
-            f"{_counted_items(sweep)} cannot show anything, even with no loss at all: "
-            f"(1 − {alpha / sweep.bound:g})^{count} = {smallest:.4g} is above {available} "
-            f"= {self.error / tests:.4g}"
-        )
+        smallest = (1 - alpha / sweep.bound) ** float(sweep.total.max())
+        return not within_limit(smallest, (1 - self.confidence) / tests)
 
-    def warnings(self, sweep: Sweep) -> tuple[str, ...]:
-        """Nothing that is tested depends on the shape of losses."""
-        return ()
+
+class _PValues:
+    """The p-values of one loss, with losses scaled to [0, 1]."""
+
+    def __init__(self, sweep: Sweep, alpha: float, kind: str) -> None:
+        self.sweep, self.alpha, self.kind = sweep, alpha, kind
+        self.order: Integers | None = None  # of the items, for stakes that adapt to them
+        if kind == "betting" and sweep.n_items <= p_values.MOST_ADAPTIVE_ITEMS:
+            self.order = np.random.default_rng(0).permutation(sweep.n_items)
+
+    def walk(self, error: float) -> int:
+        """Test one candidate after another, safest first, until one is not shown to pass."""
+        first, count = 0, len(self.sweep.thresholds)
+        width = count if self.order is None else FIRST_BATCH
+        while first < count:
+            where = slice(first, min(first + width, count))
+            failed = ~within_limit(self.at(where, error), error)
+            if failed.any():
+                return first + int(np.argmax(failed)) - 1
+            first, width = where.stop, min(2 * width, LARGEST_CELLS // self.sweep.n_items)
+        return count - 1
+
+    def at(self, where: slice, error: float) -> Floats:
+        """P-values at some candidates, for tests at the level `error`."""
+        sweep, alpha, pieces = self.sweep, self.alpha, self.sweep.pieces
+        total = sweep.total[where]
+        if self.kind != "betting":
+            test = p_values.binomial if self.kind == "binomial" else p_values.hoeffding_bentkus
+            return test(sweep.sums[where] / sweep.bound, total, alpha)
+        if self.order is not None:
+            losses = pieces.table(where)[self.order] / sweep.bound
+            return p_values.betting(losses, alpha, error, total)
+        stake = p_values.fixed_stake(alpha, error, sweep.n_items)
+        growth = np.log1p(-stake * (pieces.level / sweep.bound - alpha))
+        return np.asarray(np.exp(-pieces.sums(np.nan_to_num(growth))[where]))
 
 
 def _with_terms(
-    sweep: Sweep, alpha: float, added: float, safest: SafeMean | None, assumed: str
+    sweep: Sweep, alpha: float, added: float, safest: SafeMean | None, shape: str
 ) -> Promise:
     """The sum of the three terms, which are named where they can be seen."""
+    if sweep.weights.is_test_assumed:
+        return Promise(
+            sweep.bound,
+            "none: future items may weigh more than all of these, and no data can tell how many "
+            "do; pass test_weight, the largest weight that an item can have",
+        )
     existence = 0.0 if safest is None else safest.excess_where_passing(alpha)
     value = min(sweep.bound, alpha + added + existence)
-    statement = f"on average over calibration sets like this one, expected loss ≤ {value:g}"
+    statement = f"{ON_AVERAGE} expected loss ≤ {value:g}"
     if f"{value:g}" != f"{alpha:g}":
         terms = [f"alpha {alpha:g}"]
         if added > 0:
@@ -383,37 +322,7 @@ def _with_terms(
             terms.append(f"{existence:.3g} for data on which nothing passes")
         statement += f" ({' + '.join(terms)}, estimated from these items)"
     items = "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
-    return Promise(value, f"{statement}, for {items} and {assumed}", added)
-
-
-def _any(sweep: Sweep) -> str:
-    return f"any losses in [0, {sweep.bound:g}]"
-
-
-def _counted_items(sweep: Sweep) -> str:
-    if isinstance(sweep.total, float):
-        return counted(sweep.n_items, "item")
-    return f"{int(sweep.total[0]):,} selected at the safest threshold"
-
-
-def _require_selected_start(sweep: Sweep) -> None:
-    if sweep.among_selected and sweep.exact:
-        raise ValueError(
-            f"loss = {sweep.loss!r} is a rate among the selected, and this walk starts at +inf, "
-            "where nothing is selected: pass thresholds, the largest of which selects enough "
-            "items, or loss = 'false_positive' or 'false_negative'"
-        )
-
-
-def _uniform(seed: int, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> float:
-    """A number in (0, 1] from the seed and a hash of the losses.
-
-    The draw must be independent of the data, and a seed alone would be the same number on all of
-    them. A hash is as good as independent, and calibrating again draws nothing new.
-    """
-    content = hashlib.sha256(repr((seed, list(alphas))).encode())
-    for sweep in sweeps:
-        for array in (sweep.thresholds, sweep.pieces.start, sweep.pieces.level):
-            content.update(np.ascontiguousarray(array))
-    words = np.frombuffer(content.digest(), dtype=np.uint32)
-    return 1.0 - float(np.random.default_rng(words).random())
+    losses = f"any losses in [0, {sweep.bound:g}]"
+    if shape != "any":
+        losses = f"losses {shape} in the threshold"
+    return Promise(value, f"{statement}, for {items} and {losses}", added)

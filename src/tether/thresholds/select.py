@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
+from tether._core.counted import counted
 from tether._core.types import Floats, Integers
 from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
-from tether.thresholds import checks
+from tether.thresholds.checks import look_at
 from tether.thresholds.claims import (
     Claims,
     ItemWeights,
@@ -23,11 +24,17 @@ from tether.thresholds.claims import (
     group_names,
     in_item_order,
 )
-from tether.thresholds.losses import LOSS_WORDS, in_words
+from tether.thresholds.losses import LOSS_WORDS
 from tether.thresholds.rules import Promise, Rule, Stop
-from tether.thresholds.selection import POOL_NAME, Selection, Stability, kept_together
+from tether.thresholds.selection import (
+    POOL_NAME,
+    KeptShare,
+    Selection,
+    Stability,
+    kept_together,
+)
 from tether.thresholds.stability import safest_mean
-from tether.thresholds.sweep import Sweep, as_matrix, prepare
+from tether.thresholds.sweep import Sweep, prepare
 
 logger = logging.getLogger("tether.thresholds")
 
@@ -40,7 +47,7 @@ LARGE_TERM = 0.05
 
 @dataclass(frozen=True)
 class Request:
-    """The user's arguments, besides the method: `level` is alpha or the promise."""
+    """The user's arguments, besides the method; `level` is alpha or the promise."""
 
     losses: Any
     thresholds: Any
@@ -51,77 +58,73 @@ class Request:
     name: str | None = None
 
 
-def select(
-    rule: Rule, request: Request, groups: PerItem | None, minimum: int | None = None
-) -> Selection:
+def select(rule: Rule, request: Request, groups: PerItem | None) -> Selection:
     """Select among all items, or within each group; look whether the data make sense."""
     if np.ndim(request.thresholds) == 0 and request.thresholds is not None:
         raise ValueError(
             f"thresholds must be one-dimensional, got {request.thresholds!r}: alpha and promise "
             f"are passed by name, as in alpha={request.thresholds!r}"
         )
-    if groups is None and minimum is not None:
-        raise ValueError(f"minimum_group_size = {minimum!r} needs groups")
-    if groups is None:
-        found = _select(rule, request)
-    else:
-        found = _select_by_group(rule, request, groups, minimum)
-    doubts, notes = checks.look_at(request.losses, groups is not None, rule.method)
+    parts = _one_per_loss(rule, request)
+    labels = in_item_order("groups", groups, request.losses)
+    found = _select(rule, parts) if groups is None else _select_by_group(rule, parts, labels)
+    doubts = look_at(request.losses, grouped=groups is not None)
     for doubt in doubts:
         warn_user(doubt, AssumptionWarning)
-    found = replace(found, warnings=(*doubts, *found.warnings, *notes))
+    found = replace(found, warnings=(*doubts, *found.warnings))
     passing = f"threshold {found.threshold:.6g}" if found.exists else "no threshold passes"
-    logger.info(
-        "%s on %d items: %s, %s %s",
-        *(found.method, found.n_items, passing, rule.argument, request.level),
-    )
+    logger.info("%s on %d items: %s, %s", found.method, found.n_items, passing, request.level)
     return found
 
 
-def _select_by_group(
-    rule: Rule, request: Request, groups: PerItem, minimum: int | None
-) -> Selection:
+def _select_by_group(rule: Rule, parts: list[Request], groups: Any) -> Selection:
     """One threshold per group, so that the promise holds within each and not only on average.
 
-    A group of fewer than `minimum` items joins the pool of all small groups, which gets one
-    threshold and whose promise is an average over them. By default a group is small when
-    bound / (n + 1) > alpha: then no threshold could pass, whatever its losses.
-
-    The threshold of the pool is chosen on the items of all groups of up to `minimum` items. With
-    the next item of a small group its group has one item more, so among these items and the next
-    one the groups of at most `minimum` items are the same ones whichever item comes last, and they
-    are exchangeable. Those of the small groups alone are not: a group that is usually larger is
-    small exactly where it has fewer items than its share. The proofs of the soft chain and of
-    Learn then Test take independent items of one distribution instead, so these two have no pool.
+    A group of n items is small when bound / (n + 1) > alpha: then no threshold could pass, whatever
+    its losses. All small groups share one threshold, whose promise is an average over them. It is
+    chosen on the items of all groups of up to `least` items, the size from which a group is not
+    small. With the next item of a small group its group has one item more, so among these items and
+    the next one the groups of at most `least` items are the same ones whichever item comes last,
+    and they are exchangeable. Those of the small groups alone are not: a group that is usually
+    larger is small exactly where it has fewer items than its share. The proofs of the soft chain
+    and of Learn then Test take independent items of one distribution, so these have no pool.
     """
-    labels = in_item_order("groups", groups, request.losses)
-    request = replace(request, losses=_indexable(request.losses))
-    parts = _one_per_loss(rule, request)  # raises for invalid arguments, before any group
-    lengths = [_n_items(part.losses) for part in parts]
-    if len(set(lengths)) > 1:
-        raise ValueError(f"groups needs losses of the same items, got lengths {lengths}")
-    labels = validate.labels("groups", labels, lengths[0])
+    counts = {_n_items(part.losses) for part in parts}
+    if len(counts) > 1:
+        raise ValueError(f"groups needs losses of the same items, got {counts} of them")
+    labels = validate.labels("groups", groups, counts.pop())
     distinct, group_of_item = np.unique(labels, return_inverse=True)
-    names = group_names(distinct)
-    if POOL_NAME in names.tolist():
+    names = group_names(distinct).tolist()
+    if POOL_NAME in names:
         raise ValueError(f"groups holds {POOL_NAME!r}, which is reserved: rename it")
-    sizes = np.bincount(group_of_item, minlength=len(names))
-    least = 1
-    if rule.pools:
-        bounds = [1.0 if part.bound is None else part.bound for part in parts]
-        least = math.ceil(max(bounds) / min(part.level for part in parts) * (1 - 1e-12)) - 1
-        least = least if minimum is None else validate.integer("minimum_group_size", minimum, 1)
-    small = sizes < least
-    members = {names[i].item(): np.flatnonzero(group_of_item == i) for i in np.flatnonzero(~small)}
-    if small.any():
+    sizes, least = np.bincount(group_of_item), 1
+    if rule.kind == "alpha":
+        bound = max(1.0 if part.bound is None else part.bound for part in parts)
+        least = math.ceil(bound / min(part.level for part in parts) * (1 - 1e-12)) - 1
+    large = [i for i, size in enumerate(sizes) if size >= least]
+    members = {names[i]: np.flatnonzero(group_of_item == i) for i in large}
+    pooled = tuple(name for name in names if name not in members)
+    if pooled:
         members[POOL_NAME] = np.flatnonzero((sizes <= least)[group_of_item])
     by_group = {}
     for name, items in members.items():
         try:
-            by_group[name] = _select(rule, _part(request, items))
+            by_group[name] = _select(rule, [_take(part, items) for part in parts])
         except ValueError as error:
             raise ValueError(f"in group {name!r}, items numbered from 0: {error}") from error
-    return _combine_groups(by_group, tuple(names[small].tolist()), least)
+    return _combine_groups(by_group, pooled, least)
+
+
+def _n_items(losses: Any) -> int:
+    return losses.n_items if hasattr(losses, "n_items") else len(np.asarray(losses))
+
+
+def _take(part: Request, items: Integers) -> Request:
+    if isinstance(part.losses, Sweep):
+        raise TypeError("groups needs losses whose items can be selected, got a Sweep")
+    has_items = isinstance(part.losses, (Claims, ScoredLabels))
+    own = part.losses.take(items) if has_items else np.asarray(part.losses)[items]
+    return replace(part, losses=own, weights=part.weights.take(items))
 
 
 def _combine_groups(
@@ -137,61 +140,28 @@ def _combine_groups(
     statement = "within each group, as stated in its own selection"
     if pooled:
         statement += f"; on average over the pooled groups (fewer than {least} items)"
+    largest = ("risk", "promise", "stability_term", "existence_term")
+    added = ("n_items", "effective_sample_size", "n_candidates", "n_nonmonotone")
     return replace(
         safest,
         exists=all(part.exists for part in parts),
-        risk=max(part.risk for part in parts),
-        promise=max(part.promise for part in parts),
-        stability_term=max(part.stability_term for part in parts),
-        existence_term=max(part.existence_term for part in parts),
         statement=statement,
-        n_items=sum(part.n_items for part in parts),
-        effective_sample_size=sum(part.effective_sample_size for part in parts),
-        n_candidates=sum(part.n_candidates for part in parts),
         monotone=all(part.monotone for part in parts),
-        n_nonmonotone=sum(part.n_nonmonotone for part in parts),
         warnings=tuple(f"{n}: {text}" for n, part in by_group.items() for text in part.warnings),
         stability=None,
         chain=None,
         kept=kept_together(parts),
         groups=by_group,
         pooled_groups=pooled,
+        **{name: max(getattr(part, name) for part in parts) for name in largest},
+        **{name: sum(getattr(part, name) for part in parts) for name in added},
     )
 
 
-def _indexable(losses: Any) -> Any:
-    if isinstance(losses, Mapping):
-        return {name: _indexable(value) for name, value in losses.items()}
-    if isinstance(losses, Sweep):
-        raise TypeError("groups needs losses whose items can be selected, got a Sweep")
-    return losses if isinstance(losses, (Claims, ScoredLabels)) else as_matrix(losses)
-
-
-def _n_items(losses: Any) -> int:
-    return losses.n_items if isinstance(losses, (Claims, ScoredLabels)) else len(losses)
-
-
-def _part(request: Request, items: Integers) -> Request:
-    def pick(losses: Any) -> Any:
-        if isinstance(losses, Mapping):
-            return {name: pick(value) for name, value in losses.items()}
-        return losses[items] if isinstance(losses, np.ndarray) else losses.take(items)
-
-    return replace(request, losses=pick(request.losses), weights=request.weights.take(items))
-
-
-def _select(rule: Rule, request: Request) -> Selection:
+def _select(rule: Rule, parts: list[Request]) -> Selection:
     """Sweep each loss, stop by the rule, and describe the safest of the thresholds."""
-    parts = _one_per_loss(rule, request)
-    sweeps = [_sweep(part) for part in parts]
+    sweeps = [_sweep(rule, part) for part in parts]
     levels = [part.level for part in parts]
-    for part, sweep in zip(parts, sweeps, strict=True):
-        validate.number(rule.argument, part.level, above=0, below=sweep.bound)
-        if sweep.shown is not None and part.level > sweep.shown.share:
-            raise ValueError(
-                f"{rule.argument} = {part.level:g} with FalseAmongShown({sweep.shown.share:g}, "
-                f"...), whose mean says nothing above its share: pass {sweep.shown.share:g}"
-            )
     if len({sweep.safer for sweep in sweeps}) > 1:
         directions = ", ".join(f"{sweep.loss}: {sweep.safer}" for sweep in sweeps)
         raise ValueError(
@@ -199,11 +169,11 @@ def _select(rule: Rule, request: Request) -> Selection:
             "threshold"
         )
     stops = rule.stops(sweeps, levels)
-    exists = min(stop.index for stop in stops) >= 0
+    exists = min(stop.place for stop in stops) >= 0
     places = _common(sweeps, stops) if exists else [-1] * len(sweeps)
     measured = rule.measure(sweeps, levels) if exists else [None] * len(sweeps)
     found = [
-        describe(rule, sweep, level, stop._replace(index=place), each)
+        _describe(rule, sweep, level, stop._replace(place=place), each)
         for sweep, level, stop, place, each in zip(
             sweeps, levels, stops, places, measured, strict=True
         )
@@ -214,55 +184,51 @@ def _select(rule: Rule, request: Request) -> Selection:
 def _one_per_loss(rule: Rule, request: Request) -> list[Request]:
     """One request per loss: a mapping of names to losses, or several names of claim losses."""
     losses, loss = request.losses, request.loss
+    names: list[Any] = [None]
+    inputs, kinds = [losses], [loss]
     if isinstance(losses, Mapping):
         if loss is not None or not losses:
             raise ValueError(
                 f"losses is a mapping, which names its losses, one at least: got loss = {loss!r} "
                 f"and the names {list(losses)}"
             )
-        names: list[Any] = list(losses)
-        inputs, kinds = list(losses.values()), [None] * len(names)
+        names, inputs, kinds = list(losses), list(losses.values()), [None] * len(losses)
     elif isinstance(loss, (list, tuple)):
         if not loss or not all(isinstance(each, str) or callable(each) for each in loss):
             raise TypeError(f"loss must hold names or functions, one at least, got {loss!r}")
-        names, kinds, inputs = list(loss), list(loss), [losses] * len(loss)
-    else:
-        names, kinds, inputs = [None], [loss], [losses]
-    levels = _value_per_loss(rule.argument, request.level, names)
+        names, inputs, kinds = list(loss), [losses] * len(loss), list(loss)
+    name = "promise" if rule.kind == "promise" else "alpha"
+    levels = _value_per_loss(name, request.level, names)
     bounds = _value_per_loss("bound", request.bound, names)
-    for level, bound in zip(levels, bounds, strict=True):
-        most = validate.number("bound", 1.0 if bound is None else bound, above=0, below=1e300)
-        if not any(isinstance(each, Sweep) for each in inputs):
-            validate.number(rule.argument, level, above=0, below=most)
-    rows = zip(inputs, kinds, levels, bounds, names, strict=True)
-    return [
-        replace(request, losses=a, loss=b, level=c, bound=d, name=_name(e))
-        for a, b, c, d, e in rows
-    ]
-
-
-def _name(name: Any) -> str | None:
-    return None if name is None or callable(name) else str(name)
+    parts = []
+    for each, kind, level, bound, own in zip(inputs, kinds, levels, bounds, names, strict=True):
+        most = each.bound if isinstance(each, Sweep) else 1.0 if bound is None else bound
+        validate.number("bound", most, above=0, below=1e300)
+        level = validate.number(name, level, above=0, below=most)
+        named = None if own is None or callable(own) else str(own)
+        parts.append(replace(request, losses=each, loss=kind, level=level, bound=bound, name=named))
+    return parts
 
 
 def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
     """One value per loss: by name, in order, or the same for all."""
-    if isinstance(value, Mapping):
-        if set(value) != set(names):
-            raise ValueError(f"{name} must have the keys {list(names)}, got {list(value)}")
-        return [value[key] for key in names]
-    if np.ndim(value) == 0:
+    if np.ndim(value) == 0 and not isinstance(value, Mapping):
         return [value] * len(names)
-    if len(value) != len(names):
-        raise ValueError(f"{name} must have one value per loss ({len(names)}), got {value!r}")
-    return list(value)
+    if len(value) != len(names) or (isinstance(value, Mapping) and set(value) != set(names)):
+        raise ValueError(f"{name} must have one value per loss, {list(names)}, got {value!r}")
+    return [value[key] for key in names] if isinstance(value, Mapping) else list(value)
 
 
-def _sweep(part: Request) -> Sweep:
+def _sweep(rule: Rule, part: Request) -> Sweep:
     swept = prepare(part.losses, part.thresholds, part.loss, part.bound, part.weights)
+    if swept.shown is not None and part.level > swept.shown.share:
+        raise ValueError(
+            f"{rule.kind} = {part.level:g} with FalseAmongShown({swept.shown.share:g}, ...), whose "
+            f"mean says nothing above its share: pass {swept.shown.share:g}"
+        )
     if part.name is None:
         return swept
-    if swept.kept is not None and part.name != swept.loss and part.name in LOSS_WORDS:
+    if swept.claims is not None and part.name != swept.loss and part.name in LOSS_WORDS:
         raise ValueError(
             f"losses: {part.name!r} is the name of another loss than {swept.loss!r}, which this "
             "is: the promise would state the wrong one; choose another name"
@@ -272,7 +238,7 @@ def _sweep(part: Request) -> Sweep:
 
 def _common(sweeps: Sequence[Sweep], stops: Sequence[Stop]) -> list[int]:
     """For each loss, its candidate at the safest of the thresholds."""
-    chosen = [sweep.thresholds[stop.index] for sweep, stop in zip(sweeps, stops, strict=True)]
+    chosen = [sweep.thresholds[stop.place] for sweep, stop in zip(sweeps, stops, strict=True)]
     if sweeps[0].safer == "larger":
         most = max(chosen)
         return [len(s.thresholds) - np.searchsorted(s.thresholds[::-1], most) - 1 for s in sweeps]
@@ -284,13 +250,12 @@ def _combine_losses(parts: list[Selection], stops: Sequence[Stop]) -> Selection:
     safest_of = max if parts[0].safer == "larger" else min
     threshold = safest_of(part.threshold for part in parts)
     parts = [replace(part, threshold=threshold) for part in parts]
-    binding = max(parts, key=lambda part: part.risk / part.alpha)
-    failed = [part.loss for part, stop in zip(parts, stops, strict=True) if stop.index < 0]
+    failed = [part.loss for part, stop in zip(parts, stops, strict=True) if stop.place < 0]
     warnings = [f"{part.loss}: {warning}" for part in parts for warning in part.warnings]
     if failed:
         warnings = [f"no threshold passes for: {', '.join(failed)}"]
     return replace(
-        binding,
+        max(parts, key=lambda part: part.risk / part.alpha),
         statement="each loss separately: " + "; ".join(f"{p.loss}: {p.statement}" for p in parts),
         warnings=tuple(warnings),
         monotone=all(part.monotone for part in parts),
@@ -299,40 +264,43 @@ def _combine_losses(parts: list[Selection], stops: Sequence[Stop]) -> Selection:
     )
 
 
-def describe(
+def _describe(
     rule: Rule, sweep: Sweep, level: float, stop: Stop, measured: Stability | None
 ) -> Selection:
-    """The selection of the candidate with this index; −1 where none passes."""
-    index, exists = max(stop.index, 0), stop.index >= 0
-    kind = "confidence" if rule.method == "LTT" else rule.argument
-    safest = None if kind == "confidence" else safest_mean(sweep)
-    existence = 0.0
-    if safest is not None and kind == "alpha":
-        existence = safest.excess_where_passing(level)
+    """The selection of one candidate; a place of −1 says that none passes."""
+    place, exists = max(stop.place, 0), stop.place >= 0
+    safest = None if rule.kind == "confidence" else safest_mean(sweep)
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
         promise = rule.promise(sweep, level, measured, safest)
-    swept = replace(sweep, sums=sweep.envelope) if rule.envelope else sweep
-    threshold = float(sweep.thresholds[index])
+    statement = promise.statement
+    if sweep.claims is not None and sweep.loss in LOSS_WORDS:
+        words = LOSS_WORDS[sweep.loss]
+        statement = statement.replace("expected loss", f"expected {words}", 1)
+    threshold = float(sweep.thresholds[place])
     if not exists and sweep.exact and sweep.safer == "smaller":
         threshold = -np.inf  # safer than the lowest score seen, for scores to come
-    curve = _curve(swept, index, conservative=kind == "alpha")
-    named = promise.statement if sweep.kept is None else in_words(promise.statement, sweep.loss)
+    sums = sweep.envelope if rule.envelope else sweep.sums
+    risks = sweep.risks(conservative=rule.kind == "alpha", sums=sums)
+    curve = _curve(sweep, risks, place)
+    existence = 0.0
+    if safest is not None and rule.kind == "alpha":
+        existence = safest.excess_where_passing(level)
     found = Selection(
         method=rule.method,
-        rule=kind,
+        rule=rule.kind,
         threshold=threshold,
         exists=exists,
-        risk=float(swept.risks(conservative=kind == "alpha", where=index)),
-        alpha=float(level),
+        risk=float(risks[place]),
+        alpha=level,
         bound=sweep.bound,
         promise=promise.value,
-        statement=named,
+        statement=statement,
         loss=sweep.loss,
         safer=sweep.safer,
         n_items=sweep.n_items,
-        effective_sample_size=sweep.effective_sample_size,
         n_candidates=len(sweep.thresholds),
+        effective_sample_size=sweep.effective_sample_size,
         monotone=sweep.monotone,
         n_nonmonotone=sweep.n_nonmonotone,
         stability_term=promise.stability_term,
@@ -341,56 +309,78 @@ def describe(
         safe_error=math.nan if safest is None else safest.standard_error,
         stability=None if measured is None or math.isnan(measured.epsilon) else measured,
         shown=sweep.shown,
-        kept=None if sweep.kept is None else sweep.kept.at(index, threshold),
+        kept=None if sweep.claims is None else _kept(sweep.claims, threshold),
         curve_thresholds=curve[0],
         curve_risks=curve[1],
         curve_kept=curve[2],
         **stop.recorded,
     )
-    return replace(found, warnings=(*rule.warnings(sweep), *_warnings(rule, sweep, found)))
+    return replace(found, warnings=tuple(_warnings(rule, sweep, found)))
+
+
+def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
+    """What a threshold keeps of the claims, or of items with one score each."""
+    scores, by_claim = claims.scores, isinstance(claims, Claims)
+    offsets = claims.offsets if isinstance(claims, Claims) else np.arange(len(scores) + 1)
+    sizes = np.diff(offsets)
+    highest = np.maximum.reduceat(scores, offsets[:-1][sizes > 0]) if len(scores) else scores
+    return KeptShare(
+        "claims" if by_claim else "items",
+        total=len(scores),
+        kept=int((scores >= threshold).sum()),
+        items=len(highest),
+        emptied=int((highest < threshold).sum()),
+        squared_sizes=int(np.square(sizes).sum()),
+        lowest=float(scores.min()) if len(scores) else None,
+        highest=float(scores.max()) if len(scores) else None,
+    )
 
 
 def _warnings(rule: Rule, sweep: Sweep, found: Selection) -> list[str]:
     """What changes a decision."""
     if not found.exists:
-        reason = rule.too_few(sweep, found.alpha)
-        failing = f"the safest, {sweep.thresholds[0]:g}, already fails"
-        return [f"no threshold passes: {reason or failing}"]
+        reason = f"the safest, {sweep.thresholds[0]:g}, already fails"
+        if rule.too_few(sweep, found.alpha):
+            count = counted(found.n_items, "item")
+            reason = f"{count} are too few to show anything, even with no loss at all"
+            if sweep.among_selected:
+                reason = "too few items are selected at the safest of the thresholds"
+        return [f"no threshold passes: {reason}"]
     listed = []
     if found.threshold == np.inf and found.safer == "larger":
         listed.append("only a threshold above all scores passes: nothing is kept")
     elif found.keeps_nothing:
         listed.append(f"the threshold keeps next to nothing: {found.kept}")
+    safe = f"{found.safe_loss:.4g} ± {found.safe_error:.2g}"
     if found.chain is not None and found.safe_loss + 2 * found.safe_error > found.chain.level:
         listed.append(
             f"the promise needs a safest threshold that costs at most {found.chain.level:.4g}, and "
-            f"it costs {found.safe_loss:.4g} ± {found.safe_error:.2g}: begin with a safer one, or "
-            "name a larger promise"
+            f"it costs {safe}: begin with a safer one, or name a larger promise"
         )
-    if found.chain is None and found.existence_term > LARGE_TERM * found.promise:
+    elif found.chain is None and found.existence_term > LARGE_TERM * found.promise:
         listed.append(
-            f"the safest threshold's own mean loss, {found.safe_loss:.4g} ± "
-            f"{found.safe_error:.2g}, is close to the tolerated {found.alpha:g}: on other data "
-            "nothing might pass"
+            f"the safest threshold's own mean loss, {safe}, is close to the tolerated "
+            f"{found.alpha:g}: on other data nothing might pass"
         )
-    if found.stability is not None and not sweep.monotone:
-        if sweep.n_items < MIN_ITEMS_FOR_STABILITY:
-            listed.append(
-                f"the stability of the threshold is estimated from {sweep.n_items} items only, so "
-                "the promise may be too small: use promise= or monotonized_crc, or more items"
-            )
+    few = found.n_items < MIN_ITEMS_FOR_STABILITY
+    if few and found.stability is not None and not found.monotone:
+        listed.append(
+            f"the stability of the threshold is estimated from {found.n_items} items only, so the "
+            "promise may be too small: use promise= or monotonized_crc, or more items"
+        )
     return listed
 
 
-def _curve(sweep: Sweep, index: int, *, conservative: bool) -> tuple[Floats, Floats, Floats]:
+def _curve(sweep: Sweep, risks: Floats, place: int) -> tuple[Floats, Floats, Floats]:
     """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
     count = len(sweep.thresholds)
     picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
-    picked[np.argmin(np.abs(picked - index))] = index
+    picked[np.argmin(np.abs(picked - place))] = place
     kept = np.empty(0)
-    if sweep.kept is not None and len(sweep.kept.scores):
-        kept = sweep.kept.counts[picked] / len(sweep.kept.scores)
-    columns = sweep.thresholds[picked], sweep.risks(conservative=conservative, where=picked), kept
+    if sweep.claims is not None and len(sweep.claims.scores):
+        scores = np.sort(sweep.claims.scores)
+        kept = 1 - np.searchsorted(scores, sweep.thresholds[picked]) / len(scores)
     order = slice(None, None, -1) if sweep.safer == "larger" else slice(None)
-    thresholds, risks, kept = (validate.frozen(column[order]) for column in columns)
-    return thresholds, risks, kept
+    columns = sweep.thresholds[picked], risks[picked], kept
+    thresholds, curve, kept = (validate.frozen(column[order]) for column in columns)
+    return thresholds, curve, kept

@@ -117,7 +117,7 @@ def first_violations(sweep: Sweep, limit: float, b: float) -> Integers:
 
     Only candidates where S is within one bound of the limit can be that.
     """
-    sums, pieces, count = sweep.sums, sweep.pieces, len(sweep.sums)
+    sums, pieces = sweep.sums, sweep.pieces
     begin, stop = _first(sums > limit - b), _first(sums > limit - b + sweep.bound)
     found = np.full(sweep.n_items, stop)
     inside = np.flatnonzero((pieces.start < stop) & (pieces.end > begin))
@@ -125,7 +125,7 @@ def first_violations(sweep: Sweep, limit: float, b: float) -> Integers:
     past = begin + first_past(sums[begin:stop], limit - b + pieces.level[inside], start)
     hit = past < np.minimum(pieces.end[inside], stop)
     np.minimum.at(found, pieces.owner[inside[hit]], past[hit])
-    return np.minimum(found, count)
+    return found
 
 
 def _first(condition: np.ndarray) -> int:
@@ -180,13 +180,13 @@ def safest_mean(sweep: Sweep) -> SafeMean | None:
     """The mean loss of the safest threshold; None where the promise does not depend on it."""
     if sweep.among_selected or sweep.harmless:
         return None
-    assert isinstance(sweep.total, float)
     if not sweep.weighted:
         items = np.arange(sweep.n_items)
         return safe_mean(sweep.pieces.at(items, np.zeros_like(items)), sweep.bound)
+    total = float(sweep.total[0])
     return bounded_safe_mean(
-        float(sweep.sums[0]) / sweep.total,
+        float(sweep.sums[0] / total),
         sweep.bound,
         effective_rows=sweep.effective_sample_size,
-        test_share=sweep.test_weight / (sweep.total + sweep.test_weight),
+        test_share=sweep.test_weight / (total + sweep.test_weight),
     )
