@@ -258,7 +258,7 @@ class MethodComparison:
         }
 
     def __str__(self) -> str:
-        rows = [("method", "threshold", "promise", "kept", "of true", "")]
+        rows: list[tuple[str, ...]] = [("method", "threshold", "promise", "kept", "of true", "")]
         rows += [self._row(name, found) for name, found in self.selections.items()]
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         lines = [

@@ -15,9 +15,9 @@ from tether._core.ties import TIE_TOLERANCE
 from tether._core.types import Floats
 
 MOST_ADAPTIVE_ITEMS = 2000
-"""With more items, one stake is fixed for all of them, so that all thresholds take one pass."""
-FIXED_STAKE = math.sqrt(2)
-"""That stake, as a multiple of the one for losses of 0 and 1 whose mean is alpha."""
+"""With more items the stakes are the same for all of them, so that all thresholds take one pass."""
+FIXED_STAKES = (1.0, 3.0)
+"""They are these multiples of the one for losses of 0 and 1 with mean alpha; wealth is averaged."""
 
 
 def binomial(sums: ArrayLike, count: ArrayLike, alpha: float) -> Floats:
@@ -51,10 +51,10 @@ def hoeffding_bentkus(sums: ArrayLike, count: ArrayLike, alpha: float) -> Floats
     return np.asarray(np.minimum(both, 1.0))
 
 
-def fixed_stake(alpha: float, level: float, count: int) -> float:
-    """The stake of all items, where they are too many for one of their own."""
-    stake = FIXED_STAKE * math.sqrt(2 * math.log(1 / level) / (count * alpha * (1 - alpha)))
-    return min(stake, 0.99 / (1 - alpha))
+def fixed_stakes(alpha: float, level: float, count: int) -> list[float]:
+    """The stakes of all items, where they are too many for stakes of their own."""
+    unit = math.sqrt(2 * math.log(1 / level) / (count * alpha * (1 - alpha)))
+    return [min(unit * each, 0.99 / (1 - alpha)) for each in FIXED_STAKES]
 
 
 def betting(losses: Floats, alpha: float, level: float, count: ArrayLike) -> Floats:

@@ -37,6 +37,8 @@ from tether.thresholds.sweep import Sweep
 
 SHARE_STEPS = 1024
 """Shares are rounded down to multiples of 1 / 1024, so that a saved chain has few thresholds."""
+LOWEST_LOG = -750.0
+"""Stands for the log of 0, so that sums of differences stay finite; its exponential is 0."""
 FIRST_BATCH, LARGEST_CELLS = 64, 1 << 21
 """Candidates tested at once along a fixed sequence, and items × candidates in memory at most."""
 ON_AVERAGE = "on average over calibration sets like this one,"
@@ -155,7 +157,8 @@ class Chain(Rule):
                 return [Stop(-1, {})] * len(sweeps)
             designs.append(design(sweep.n_items, promise, sweep.bound))
             factors = log_factor(sweep.pieces.level, 1.0, 1.0, *designs[-1], sweep.bound)
-            shares = np.minimum(shares, soft_chain(sweep.pieces.sums(factors)))
+            logs = sweep.pieces.sums(np.maximum(factors, LOWEST_LOG))
+            shares = np.minimum(shares, soft_chain(logs))
         shares = np.floor(shares * SHARE_STEPS) / SHARE_STEPS
         shares[0] = 1.0  # the safest threshold is served where nothing else is
         uniform, last = self._uniform(sweeps, alphas), shares > np.append(shares[1:], 0.0)
@@ -296,9 +299,10 @@ class _PValues:
         if self.order is not None:
             losses = pieces.table(where)[self.order] / sweep.bound
             return p_values.betting(losses, alpha, error, total)
-        stake = p_values.fixed_stake(alpha, error, sweep.n_items)
-        growth = np.log1p(-stake * (pieces.level / sweep.bound - alpha))
-        return np.asarray(np.exp(-pieces.sums(np.nan_to_num(growth))[where]))
+        scaled = np.where(np.isnan(pieces.level), alpha, pieces.level / sweep.bound)
+        stakes = p_values.fixed_stakes(alpha, error, sweep.n_items)
+        wealth = [np.exp(pieces.sums(np.log1p(-t * (scaled - alpha)))[where]) for t in stakes]
+        return np.asarray(1 / np.mean(wealth, axis=0))
 
 
 def _with_terms(

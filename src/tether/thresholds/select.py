@@ -241,7 +241,7 @@ def _common(sweeps: Sequence[Sweep], stops: Sequence[Stop]) -> list[int]:
     chosen = [sweep.thresholds[stop.place] for sweep, stop in zip(sweeps, stops, strict=True)]
     if sweeps[0].safer == "larger":
         most = max(chosen)
-        return [len(s.thresholds) - np.searchsorted(s.thresholds[::-1], most) - 1 for s in sweeps]
+        return [int(np.searchsorted(-each.thresholds, -most, side="right")) - 1 for each in sweeps]
     return [int(np.searchsorted(each.thresholds, min(chosen))) for each in sweeps]
 
 

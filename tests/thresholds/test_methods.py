@@ -1,0 +1,216 @@
+"""The methods against their definitions in exact fractions, and against Figure 2 of the paper."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tether
+from tests.scale import scaled
+from tests.thresholds import brute_force as exact
+
+METHODS = {"gcrc": exact.gcrc, "crc": exact.crc, "monotonized_crc": exact.crc}
+RULES = st.sampled_from(list(METHODS))
+
+
+@given(exact.ITEMS, exact.ALPHAS, st.sampled_from(list(exact.LOSSES)), RULES, st.booleans())
+@settings(max_examples=scaled(300), deadline=None)
+def test_every_distinct_score_is_a_candidate_and_sums_are_exact(items, alpha, loss, name, weighted):
+    thresholds = exact.candidates(items, loss)
+    rows = exact.table(items, loss, thresholds)
+    rows = exact.monotonized(rows) if name == "monotonized_crc" else rows
+    weights = [1 + i % 3 for i in range(len(items))] if weighted else None
+    more = {"weights": weights, "test": 3} if weighted else {}
+    place = METHODS[name](rows, alpha, **more)
+    passed = {"weights": weights, "test_weight": 3} if weighted else {}
+    claims = tether.Claims(*exact.flat(items))
+    found = getattr(tether, name)(claims, alpha=float(alpha), loss=loss, **passed)
+    assert found.exists == (place >= 0)
+    safest = -math.inf if loss == "miss" else math.inf
+    assert found.threshold == (thresholds[place] if place >= 0 else safest)
+    risk = exact.conservative(rows, max(place, 0), **more)
+    assert found.risk == pytest.approx(float(risk), abs=1e-12)
+    assert found.n_candidates == len(thresholds)
+
+
+@given(exact.ITEMS, exact.ALPHAS, st.sampled_from(list(exact.LOSSES)), RULES)
+@settings(max_examples=scaled(150), deadline=None)
+def test_thresholds_chosen_beforehand_are_those_of_the_same_matrix(items, alpha, loss, name):
+    grid = np.array([-0.5, -0.25, 0.1, 0.25, 0.6, math.inf])
+    claims, method = tether.Claims(*exact.flat(items)), getattr(tether, name)
+    direct = method(claims, grid, alpha=float(alpha), loss=loss)
+    order = 1 if loss == "miss" else -1
+    rows = exact.table(items, loss, grid[::order])
+    rows = exact.monotonized(rows) if name == "monotonized_crc" else rows
+    place = METHODS[name](rows, alpha)
+    assert direct.threshold == grid[::order][max(place, 0)]
+    if loss != "miss":
+        matrix = np.array(exact.table(items, loss, grid), dtype=float)
+        assert method(matrix, grid, alpha=float(alpha)).threshold == direct.threshold
+
+
+@given(exact.ITEMS, exact.ALPHAS, st.sampled_from(["fdr", "any_false"]))
+@settings(max_examples=scaled(120), deadline=None)
+def test_the_stability_term_is_the_gap_by_its_definition(items, alpha, loss):
+    found = tether.gcrc(tether.Claims(*exact.flat(items)), alpha=float(alpha), loss=loss)
+    if found.exists and not found.monotone:
+        wanted = float(exact.gap(items, loss, alpha))
+        assert found.stability.gap == pytest.approx(wanted, abs=1e-9)
+        assert found.stability_term == found.stability.gap
+
+
+def test_a_known_lipschitz_constant_takes_the_moves_of_the_threshold():
+    rng = np.random.default_rng(3)
+    losses = np.clip(
+        rng.random((40, 1)) * np.linspace(1, 0, 30) + rng.normal(0, 0.02, (40, 30)), 0, 1
+    )
+    found = tether.gcrc(losses, alpha=0.3, lipschitz=2.0)
+    moves = []
+    for i in range(40):
+        others = np.delete(losses, i, axis=0)
+        again = [
+            tether.gcrc(np.vstack([others, np.full((1, 30), b)]), alpha=0.3).threshold
+            for b in (0.0, 1.0)
+        ]
+        moves.append(max(abs(each - found.threshold) for each in again))
+    assert found.stability.epsilon == pytest.approx(sum(moves) / 41)
+    assert found.stability.largest == pytest.approx(max(moves))
+    assert found.promise == pytest.approx(min(0.3 + 2 * found.stability.epsilon, 1), abs=1e-3)
+
+
+def test_ties_of_round_numbers_pass():
+    losses = np.full((10, 2), 0.23)  # (10 · 0.23 + 1) / 11 = 0.3
+    assert tether.gcrc(losses, alpha=0.3).exists
+    assert not tether.gcrc(losses, alpha=0.2999).exists
+
+
+@pytest.mark.parametrize(
+    ("method", "figures"),
+    [
+        ("crc", (0.247, 0.374, 0.477, 0.568, 0.649, 0.724, 0.791, 0.852, 0.908)),
+        ("gcrc", (0.030, 0.070, 0.125, 0.189, 0.262, 0.343, 0.433, 0.533, 0.645)),
+    ],
+)
+def test_figure_2_of_the_paper_by_exact_sums(method, figures):
+    """Coins at each threshold are independent, so which thresholds pass decides the risk.
+
+    A threshold passes where its n coins sum to little enough. Each pattern of passing ones is
+    represented by one loss matrix; the probability of each choice follows from the coins alone.
+    """
+    from scipy.stats import binom
+
+    items, grid = 10, np.linspace(0, 1, 100)
+    for k, figure in enumerate(figures, start=1):
+        alpha = k / 10
+        risk = np.clip(np.cos(np.arange(100)) / 50 + 0.6 * (1 + alpha) * (1 - grid), 0, 1)
+        risk[-1] = ((items + 1) * alpha - 1) / items
+        room = math.floor((items + 1) * alpha - 1 + 1e-9)
+        passes = binom.cdf(room, items, risk)
+        passes[-1] = 1.0
+        expected, left = 0.0, 1.0
+        order = range(100) if method == "crc" else range(99, -1, -1)
+        for j in order:  # CRC takes the boldest that passes, gCRC the one before the first failure
+            if method == "crc":
+                expected, left = expected + left * passes[j] * risk[j], left * (1 - passes[j])
+            else:
+                stops = 1 - passes[j - 1] if j else 1.0
+                left *= passes[j]
+                expected += left * stops * risk[j]
+        assert expected == pytest.approx(figure, abs=6e-4)
+        losses = np.zeros((items, 100))
+        losses[: room + 1, :40] = 1  # one coin too many at the bold ones: they fail
+        losses[:, -1] = risk[-1]
+        losses[: room + 1, 60] = 1  # and one failure in between
+        found = getattr(tether, method)(losses, grid, alpha=alpha)
+        assert found.threshold == grid[40 if method == "crc" else 61]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=4, max_size=40), exact.ALPHAS)
+@settings(max_examples=scaled(100), deadline=None)
+def test_rates_of_labels_by_their_definitions(rows, alpha):
+    scores, labels = np.array([s for s, _ in rows]), np.array([y for _, y in rows])
+    for loss, kind in (("false_positive", False), ("false_negative", True)):
+        if not (labels == kind).any():
+            continue
+        found = tether.crc(tether.ScoredLabels(scores, labels), alpha=float(alpha), loss=loss)
+        own, count = scores[labels == kind], int((labels == kind).sum())
+        passing = []
+        for t in [*np.unique(scores), math.inf]:
+            wrong = (own >= t).sum() if loss == "false_positive" else (own < t).sum()
+            if Fraction(int(wrong) + 1, count + 1) <= alpha:
+                passing.append(t)
+        assert found.exists == bool(passing)
+        if passing:
+            bold = min(passing) if loss == "false_positive" else max(passing)
+            assert found.threshold == bold
+    with pytest.raises(ValueError, match="false_discovery"):
+        tether.gcrc(tether.ScoredLabels(scores, labels), alpha=0.1, loss="false_discovery")
+
+
+def test_several_losses_share_the_safest_of_their_thresholds():
+    rng = np.random.default_rng(0)
+    scores = rng.random(3000)
+    claims = tether.Claims(scores, rng.random(3000) < scores, np.arange(0, 3001, 5))
+    both = tether.gcrc(claims, alpha=[0.1, 0.4], loss=["fdr", "any_false"])
+    alone = [
+        tether.gcrc(claims, alpha=alpha, loss=loss).threshold
+        for loss, alpha in (("fdr", 0.1), ("any_false", 0.4))
+    ]
+    assert both.threshold == max(alone)
+    assert [part.loss for part in both.by_loss] == ["fdr", "any_false"]
+    with pytest.raises(ValueError, match="opposite ends"):
+        tether.gcrc(claims, alpha=0.1, loss=["fdr", "miss"])
+
+
+def test_a_function_of_the_user_is_swept_as_the_loss_that_it_computes():
+    rng = np.random.default_rng(1)
+    scores = rng.random(400).round(2)
+    claims = tether.Claims(scores, rng.random(400) < scores, np.arange(0, 401, 4))
+
+    def share(supported, kept):
+        return (kept & ~supported).sum() / max(kept.sum(), 1)
+
+    own, named = tether.gcrc(claims, alpha=0.2, loss=share), tether.gcrc(claims, alpha=0.2)
+    assert (own.threshold, own.risk) == (named.threshold, named.risk)
+    with pytest.raises(ValueError, match="loss 'tall'"):
+        tether.gcrc(claims, alpha=0.2, loss=_named("tall", lambda supported, kept: 2.0))
+    with pytest.raises(ValueError, match="'fdr'"):
+        tether.gcrc(claims, alpha=0.2, loss=_named("fdr", share))
+
+
+def _named(name, function):
+    def renamed(supported, kept):
+        return function(supported, kept)
+
+    renamed.__name__ = name
+    return renamed
+
+
+def test_false_among_shown_is_about_all_claims_that_are_shown():
+    loss = tether.FalseAmongShown(0.2, most_claims=4)
+    for n_true, n_false in itertools.product(range(4), range(2)):
+        supported = np.array([True] * n_true + [False] * n_false, dtype=bool)
+        shown = np.ones(len(supported), dtype=bool)
+        wanted = 0.2 + (n_false - 0.2 * (n_true + n_false)) / 4
+        assert loss(supported, shown) == pytest.approx(wanted)
+    rng = np.random.default_rng(2)
+    scores = rng.random(4000)
+    claims = tether.Claims(scores, rng.random(4000) < 0.5 + scores / 2, np.arange(0, 4001, 4))
+    grid = np.linspace(0.2, 0.8, 31)
+    found = tether.ltt(claims, grid, alpha=0.2, loss=loss)
+    kept = scores >= found.threshold
+    assert found.useful
+    assert 0.1 < (~claims.supported[kept]).mean() < 0.2
+    assert tether.gcrc(claims, grid, promise=0.2, loss=loss).useful
+    scarce = tether.gcrc(claims.take(np.arange(60)), grid, alpha=0.2, loss=loss)
+    assert scarce.promise > 0.2  # alpha and its terms: nothing is said of the share
+    assert not scarce.useful
+    for bad in ({"alpha": 0.3, "thresholds": grid}, {"alpha": 0.2}):
+        with pytest.raises(ValueError, match=r"share|thresholds"):
+            tether.ltt(claims, loss=loss, **bad)
+    with pytest.raises(ValueError, match="most_claims"):
+        tether.ltt(claims, grid, alpha=0.2, loss=tether.FalseAmongShown(0.2, 3))

@@ -1,0 +1,212 @@
+"""Claims, groups, the record of a result, and filtering by it."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas
+import polars
+import pytest
+
+import tether
+from tether import AssumptionWarning, PromiseWarning
+from tether.thresholds.methods import METHODS
+
+RNG = np.random.default_rng(6)
+SIZES = RNG.integers(0, 6, 400)
+SCORES = RNG.random(SIZES.sum())
+CLAIMS = tether.Claims(SCORES, RNG.random(len(SCORES)) < SCORES, np.append(0, np.cumsum(SIZES)))
+GROUPS = np.where(RNG.random(400) < 0.7, "large", "middle")
+GROUPS[np.flatnonzero(SIZES)[:3]] = "tiny"
+FRAME = {
+    "score": SCORES,
+    "supported": CLAIMS.supported,
+    "item": np.array([f"q{i:03d}" for i in CLAIMS.owner]),
+    "group": GROUPS[CLAIMS.owner],
+}
+
+
+@pytest.mark.parametrize("make", [dict, pandas.DataFrame, polars.DataFrame])
+def test_a_table_in_any_order_is_the_same_claims(make):
+    order = RNG.permutation(len(SCORES))
+    frame = make({name: np.asarray(column)[order] for name, column in FRAME.items()})
+    claims = tether.Claims.from_frame(frame, groups="group")
+    shown = np.flatnonzero(SIZES)
+    assert claims.n_items == len(shown)
+    assert claims.groups == {f"q{i:03d}": GROUPS[i] for i in shown}
+    same = tether.gcrc(CLAIMS.take(shown), alpha=0.2)
+    found = tether.gcrc(claims, alpha=0.2, groups={name: "all" for name in claims.groups})
+    assert found.for_group("all").threshold == same.threshold
+    with pytest.raises(ValueError, match="groups must be a mapping"):
+        tether.gcrc(claims, alpha=0.2, groups=GROUPS[shown])
+    with pytest.raises(ValueError, match="there is no column 'x'"):
+        tether.Claims.from_frame(frame, scores="x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "name"),
+    [
+        (([0.1, np.nan], [1, 0], [0, 2]), ValueError, "scores"),
+        (([0.1, 0.2], [1, 2], [0, 2]), ValueError, "supported"),
+        (([0.1, 0.2], ["yes", "no"], [0, 2]), TypeError, "supported"),
+        (([0.1, 0.2], [1, 0, 1], [0, 2]), ValueError, "supported"),
+        (([0.1, 0.2], [1, 0], [0, 1]), ValueError, "offsets"),
+        (([0.1, 0.2], [1, 0], [0.0, 2.0]), ValueError, "offsets"),
+        (([0.1, 0.2], [1, 0], [0, 1, 2], ["a", "a"]), ValueError, "items"),
+    ],
+)
+def test_bad_claims(arguments, error, name):
+    with pytest.raises(error, match=name):
+        tether.Claims(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"alpha": 1.5}, "alpha"),
+        ({"alpha": 0.1, "bound": 0.5}, "bound"),
+        ({"alpha": 0.1, "loss": "other"}, "loss"),
+        ({"alpha": [0.1, 0.2]}, "alpha"),
+        ({"alpha": 0.1, "thresholds": [0.5, 0.4]}, "thresholds"),
+        ({"alpha": 0.1, "thresholds": 0.5}, "thresholds"),
+        ({"alpha": 0.1, "weights": -np.ones(400)}, "weights"),
+        ({"alpha": 0.1, "weights": np.ones(3)}, "weights"),
+        ({"alpha": 0.1, "test_weight": 2.0}, "test_weight"),
+        ({"alpha": 0.1, "groups": ["a"]}, "groups"),
+        ({"alpha": 0.1, "seed": 3}, "seed"),
+    ],
+)
+def test_bad_arguments(options, name):
+    with pytest.raises(ValueError, match=name):
+        tether.gcrc(CLAIMS, **options)
+
+
+def test_tables_that_look_wrong_are_told_of():
+    frame = {name: np.concatenate([column, column]) for name, column in FRAME.items()}
+    with pytest.warns(AssumptionWarning, match="at least twice"):
+        tether.Claims.from_frame(frame)
+    with pytest.warns(AssumptionWarning, match="inverted"):
+        tether.gcrc(tether.Claims(-SCORES, CLAIMS.supported, CLAIMS.offsets), alpha=0.2)
+    with pytest.warns(AssumptionWarning, match="are these the labels"):
+        tether.gcrc(tether.Claims(SCORES, np.zeros(len(SCORES)), CLAIMS.offsets), alpha=0.2)
+    single = tether.Claims.from_frame({**FRAME, "item": np.arange(len(SCORES))})
+    with pytest.warns(AssumptionWarning, match="exactly one claim"):
+        tether.gcrc(single, alpha=0.2)
+    with pytest.warns(AssumptionWarning, match="groups=claims.groups"):
+        tether.gcrc(tether.Claims.from_frame(FRAME, groups="group"), alpha=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tether.gcrc(tether.Claims.from_frame(FRAME), alpha=0.2)
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_each_group_on_its_own(method):
+    found = METHODS[method](CLAIMS, alpha=0.2, groups=GROUPS)
+    for name in ("large", "middle"):
+        alone = METHODS[method](CLAIMS.take(np.flatnonzero(name == GROUPS)), alpha=0.2)
+        assert found.for_group(name).threshold == alone.threshold
+        assert found.for_group(name).statement == alone.statement
+    pools = method not in ("chain", "ltt")
+    assert found.pooled_groups == (("tiny",) if pools else ())
+    assert not found.for_group("tiny").exists
+    assert found.threshold == max(part.threshold for part in found.groups.values())
+    assert not found.useful
+    assert found.serves == (method != "crc")
+    with pytest.raises(ValueError, match="'small' was not calibrated"):
+        found.for_group("small")
+
+
+def test_the_pool_is_decided_by_groups_of_up_to_the_least_size():
+    losses = np.zeros((24, 3))
+    losses[:9, 0] = [1, 1, 0, 0, 0, 0, 0, 0, 0]  # of the group of nine, which is not small
+    groups = np.repeat([0, 1, 2], [9, 8, 7])
+    found = tether.crc(losses, alpha=0.1, groups=groups)
+    assert list(found.groups) == ["0", "(pooled)"]
+    assert found.pooled_groups == ("1", "2")
+    assert found.groups["(pooled)"].n_items == 24
+    assert found.for_group(1).threshold == tether.crc(losses, alpha=0.1).threshold
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_a_saved_selection_is_the_same_and_a_changed_file_is_refused(method, tmp_path):
+    found = METHODS[method](CLAIMS, alpha=0.2, groups=GROUPS, loss=["fdr", "any_false"])
+    found.save(tmp_path / "found.json")
+    loaded = tether.Selection.load(tmp_path / "found.json")
+    assert str(loaded) == str(found)
+    assert json.dumps(loaded.to_dict(), default=str) == json.dumps(found.to_dict(), default=str)
+    text = (tmp_path / "found.json").read_text().replace('"alpha": 0.2', '"alpha": 0.1')
+    (tmp_path / "other.json").write_text(text)
+    with pytest.raises(ValueError, match="changed"):
+        tether.Selection.load(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_it_prints_what_a_user_decides_with(method):
+    found = METHODS[method](CLAIMS, alpha=0.2)
+    text = str(found)
+    assert len(text.splitlines()) <= 16
+    assert str(found.kept)[:20] in " ".join(text.split())
+    condition = "with probability at least 0.9" if method == "ltt" else "on average over"
+    assert (condition in " ".join(text.split())) == (method != "crc")
+    assert len(found.to_frame()["risk"]) == min(found.n_candidates, 1001)
+
+
+def test_next_to_nothing_kept_is_not_useful():
+    scores = np.append(np.full(4999, 0.5), 0.9)
+    claims = tether.Claims(scores, np.append(np.arange(4999) % 2, 1), np.arange(5001))
+    found = tether.gcrc(claims, alpha=0.1)
+    assert found.exists
+    assert found.threshold == 0.9
+    assert not found.useful
+    assert "next to nothing" in found.warnings[0]
+
+
+def test_filtering_keeps_what_reaches_the_threshold():
+    found = tether.gcrc(CLAIMS, alpha=0.2)
+    assert (tether.filter_claims(found, SCORES) == (found.threshold <= SCORES)).all()
+    assert tether.filter_claims(found, []).size == 0
+    grouped = tether.gcrc(CLAIMS, alpha=0.2, groups=GROUPS)
+    names = GROUPS[CLAIMS.owner]
+    with pytest.warns(PromiseWarning, match="no useful promise"):
+        kept = tether.filter_claims(grouped, SCORES, groups=names)
+    assert not kept[names == "tiny"].any()
+    own = names == "large"
+    assert (kept[own] == (grouped.for_group("large").threshold <= SCORES[own])).all()
+    with pytest.raises(ValueError, match="groups"):
+        tether.filter_claims(grouped, SCORES)
+    with pytest.raises(ValueError, match="groups"):
+        tether.filter_claims(found, SCORES, groups=names)
+    with pytest.raises(TypeError, match="selection"):
+        tether.filter_claims(0.5, SCORES)
+
+
+def test_a_refused_selection_filters_nothing_through():
+    refused = tether.crc(CLAIMS, alpha=0.2)
+    with pytest.warns(PromiseWarning, match="no useful promise"):
+        assert not tether.filter_claims(refused, SCORES).any()
+    missing = tether.gcrc(CLAIMS.take(range(3)), alpha=0.05, loss="miss")
+    with pytest.warns(PromiseWarning, match="everything"):
+        assert tether.filter_claims(missing, SCORES).all()
+
+
+@pytest.mark.parametrize("items", [None, CLAIMS.owner])
+def test_other_scores_than_those_of_the_calibration_are_told_of(items):
+    """Naming the items hides no warning."""
+    found = tether.gcrc(CLAIMS, alpha=0.2)
+    for other in (100 * SCORES, np.append(SCORES[1:], 3.0), SCORES - 0.8):
+        with pytest.raises(ValueError, match="another scale"):
+            tether.filter_claims(found, other, items=items)
+    with pytest.warns(AssumptionWarning, match="more than chance explains"):
+        tether.filter_claims(found, SCORES**4, items=items)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tether.filter_claims(found, SCORES, items=items)
+
+
+def test_an_item_with_too_many_claims_is_refused():
+    loss, grid = tether.FalseAmongShown(0.4, 6), np.linspace(0, 0.8, 9)
+    found = tether.ltt(CLAIMS, grid, alpha=0.4, loss=loss)
+    assert found.useful
+    tether.filter_claims(found, SCORES, items=CLAIMS.owner)
+    with pytest.raises(ValueError, match="most_claims = 6"):
+        tether.filter_claims(found, np.full(7, 0.5), items=np.zeros(7, dtype=int))

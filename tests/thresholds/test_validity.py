@@ -1,0 +1,98 @@
+"""Promises in expectation, measured where they are hardest; each with a variant that must fail."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tether
+from tests.scale import scaled
+from tether._core.safe_excess import SafeMean
+
+ALPHA = 0.12
+GRID = np.linspace(0, 1, 41)  # bolder thresholds add up to 0.4 to the risk of the safest
+
+
+def served_and_stated(n_items, repeats, method):
+    rng = np.random.default_rng(n_items)
+    risks = ALPHA + 0.4 * (1 - GRID)  # the safest threshold, the last, costs exactly alpha
+    served, stated = [], []
+    for _ in range(repeats):
+        losses = (rng.random((n_items, 1)) < risks).astype(float)
+        found = method(losses, GRID, alpha=ALPHA)
+        served.append(risks[np.searchsorted(GRID, found.threshold)])
+        if found.exists:  # otherwise nothing is stated
+            stated.append(found.promise)
+    return np.array(served), np.array(stated)
+
+
+@pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc])
+@pytest.mark.parametrize(("n_items", "formula"), [(30, 0.143), (150, 0.131)])
+def test_data_on_which_nothing_passes_are_paid_for(n_items, formula, method):
+    served, stated = served_and_stated(n_items, scaled(400), method)
+    error = 3 * served.std() / math.sqrt(len(served))
+    assert served.mean() > ALPHA + error / 3  # alpha alone is not what is served
+    assert served.mean() <= stated.mean() + error
+    assert served.mean() <= formula + error  # α + E[(m − α)₊]
+    assert stated.mean() <= ALPHA + 2.4 * (formula - ALPHA)
+
+
+def test_without_the_existence_term_the_same_measurement_fails(monkeypatch):
+    monkeypatch.setattr(SafeMean, "excess_where_passing", SafeMean.excess)
+    served, stated = served_and_stated(150, 1500, tether.gcrc)
+    assert served.mean() > stated.mean() + 3 * served.std() / math.sqrt(len(served))
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_pool_keeps_its_promise_and_the_small_groups_alone_do_not(right):
+    """Harmful groups of 16 items on average are small where they have eight or fewer."""
+    rng, grid = np.random.default_rng(0), np.linspace(0, 1, 21)
+    share = np.repeat([16.0, 3.0], [100, 40]) / 1720
+    harmful = np.arange(140) < 100
+    lost = pooled_share = 0.0
+    for _ in range(scaled(60)):
+        groups = rng.choice(140, size=1720, p=share)
+        losses = ((rng.random((1720, 1)) < 1 - grid) & harmful[groups][:, None]).astype(float)
+        if right:
+            found = tether.monotonized_crc(losses, grid, alpha=0.1, groups=groups)
+            pooled = np.array([int(name) for name in found.pooled_groups])
+            threshold = found.for_group(pooled[0]).threshold
+        else:
+            pooled = np.flatnonzero(np.bincount(groups, minlength=140) < 9)
+            inside = np.isin(groups, pooled)
+            threshold = tether.monotonized_crc(losses[inside], grid, alpha=0.1).threshold
+        lost += share[pooled] @ ((1 - threshold) * harmful[pooled])
+        pooled_share += share[pooled].sum()
+    assert (lost / pooled_share < 0.11) == right
+    assert lost / pooled_share > 0.08
+
+
+def test_a_shift_is_undone_by_its_weights_and_not_without_a_bound_on_them():
+    """Items of two kinds, of which the harmful one is three times as frequent later."""
+    rng, alpha, served = np.random.default_rng(9), 0.2, {"weighted": [], "plain": []}
+    grid = np.linspace(0, 1, 21)
+    for _ in range(scaled(300)):
+        bad = rng.random(150) < 0.15
+        risk = np.where(bad, 0.8, 0.1)[:, None] * (1 - grid)
+        losses = (rng.random((150, 21)) < risk).astype(float)
+        later = (0.45 * 0.8 + 0.55 * 0.1) * (1 - grid)
+        weights = np.where(bad, 3.0, 0.55 / 0.85)
+        for name, more in (("weighted", {"weights": weights, "test_weight": 3.0}), ("plain", {})):
+            found = tether.gcrc(losses, grid, alpha=alpha, **more)
+            served[name].append(later[np.searchsorted(grid, found.threshold)])
+    for name, holds in (("weighted", True), ("plain", False)):
+        risks = np.array(served[name])
+        assert (risks.mean() <= alpha + 3 * risks.std() / math.sqrt(len(risks))) == holds
+    seen = tether.gcrc(losses, grid, alpha=alpha, weights=weights)
+    assert seen.exists
+    assert seen.promise == seen.bound  # the largest weight seen bounds nothing
+    assert "test_weight" in seen.statement
+
+
+def test_crc_promises_nothing_for_a_loss_that_merely_looks_monotone():
+    claims = tether.Claims([0.9, 0.8] * 50, [1, 0] * 50, np.arange(0, 101, 2))  # none falls
+    found = tether.crc(claims, alpha=0.2)
+    assert (found.n_nonmonotone, found.monotone, found.useful) == (0, False, False)
+    assert "none" in found.statement
+    single = tether.Claims(np.arange(50) / 50, np.arange(50) > 10, np.arange(51))
+    assert tether.crc(single, alpha=0.2).useful  # one claim per item: nothing to fall
