@@ -44,6 +44,8 @@ SHARPNESS = 0.4
 """The stake is in proportion to this power of the number of losses that are tolerated."""
 FACTORS_PER_LOG = 8
 """How many factors are multiplied before a logarithm is taken."""
+TINY = 1e-150
+"""Stands for 0 where it divides."""
 SMALLEST_SHARE = 1e-6
 """Smaller shares are 0: less is always valid."""
 FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")
@@ -84,14 +86,15 @@ def factors(
         np.asarray(each, np.float64) for each in (loss, weight, limit, stake)
     )
     allowed = (stake * margin <= 1 + 1e-12) & (level >= 0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        above = np.maximum(limit - 1, 0.0)
-        spare = np.maximum(1 / stake - margin, 0.0)
-        slope = np.where(above * margin > spare, spare / above, margin)  # B − a − c
-        found = np.asarray((bound - loss - slope) * weight)
-        found *= stake
-        found += 1 + stake * (slope - margin)
-        return np.where(allowed, np.maximum(found, 0.0), 0.0)
+    stake = np.where(allowed, stake, 1 / margin)
+    spare = np.maximum(1 / stake - margin, TINY)
+    slope = np.minimum(spare / np.maximum(limit - 1, TINY**2), margin)  # B − a − c
+    found = np.asarray((bound - loss - slope) * weight)
+    found += slope - margin
+    found *= stake
+    found += 1.0
+    np.maximum(found, 0.0, out=found)
+    return found if allowed.all() else np.where(allowed, found, 0.0)
 
 
 def log_factor(

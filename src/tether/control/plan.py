@@ -491,7 +491,7 @@ def _from_figures(
     harmful, wanted = safe_risk / bound, optimized_risk / bound
     share, ratio, loss = [], [], []
     for own, goal, size in ((1 - harmful, 1 - wanted, 0.0), (harmful, wanted, bound)):
-        mean = math.log(max(goal, 1e-12) / own) if own > 0 else 0.0
+        mean = math.log(max(goal, 1e-12) / own) if own > 1e-12 else 0.0
         share.append(own * density)
         ratio.append(
             spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES))

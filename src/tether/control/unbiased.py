@@ -27,7 +27,7 @@ import numpy as np
 from tether._core.rows import BLOCK, Block, Rows
 from tether._core.types import Floats, Integers
 from tether.control.chain import Bet
-from tether.control.engine import COARSE, LAST, Problem, log_of
+from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.kernels import (
     BudgetedKernel,
     ClipKernel,
@@ -35,7 +35,7 @@ from tether.control.kernels import (
     MixKernel,
     OwnKernel,
     PathKernel,
-    along,
+    TableKernel,
     clip_bins,
     clip_sums,
     scores,
@@ -45,12 +45,12 @@ FINE_UP_TO = 4.0
 """Candidates are a fixed step apart up to this |log β|, and coarse points of the grid beyond."""
 LIMITED_UP_TO = 8.0
 """Limits that grow with β count as infinite past this log β."""
-NEGLIGIBLE_LOG = 37.0
-"""Below e to minus this, a share of a mixture is lost in rounding."""
-LARGEST_LOG_WEIGHT = 60.0
-"""Larger log-weights count as this much, and larger limits as infinite; both lower a capital."""
+MIXED_UP_TO = 8.0
+"""The candidates of mix reach up to this |log β|, and the optimized policy."""
+LARGEST_WEIGHT = 1e26
+"""Larger weights count as this much, and larger limits as infinite; both lower a capital."""
 LIMIT_TOLERANCE = 1e-6
-"""By how much a log-weight may exceed its stated limit by rounding."""
+"""By how much a weight may exceed its stated limit by rounding, relatively."""
 MANY_ROWS = 20_000
 """From so many rows on, those with nothing but a ratio and losses are made weighted points."""
 LOSS_NODES = 17
@@ -112,20 +112,31 @@ class Weights:
     def weigh(self, block: Block) -> tuple[Floats, Floats]:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
         own, problem = _against_acting(block), self.problem
-        log_w, _, _, place = problem.kernel.weigh(own, self.t, problem)
-        log_w = log_w[place] - self.log_high[:, None]
-        log_limit = self._log_limit(own) + _log_base_limit(block) - self.log_high[:, None]
+        ratio, base = scores(own)
+        log_base_limit = _log_base_limit(block)
+        if isinstance(problem.kernel, MixKernel):  # linear in the ratio
+            share = np.exp(-np.logaddexp(0.0, -self.t))[:, None]
+            most: Floats | float = np.log(problem.max_ratio)
+            if "log_safe_all" in own:
+                most = scores(own, "_all")[0].max(axis=1)
+            weight = _bounded_exp(base) * (1 - share + share * _bounded_exp(ratio))
+            limit = np.exp(log_base_limit) * (1 - share + share * np.exp(most))
+        else:
+            log_w, _, _, place = problem.kernel.weigh(own, self.t, problem)
+            log_w = log_w[place]
+            log_limit = self._log_limit(own, log_w - base, ratio) + log_base_limit
+            weight = _bounded_exp(log_w - self.log_high[:, None])
+            limit = np.exp(log_limit - self.log_high[:, None])
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
-            log_limit = np.minimum(log_limit, np.log(problem.test_weight))  # a bound on all weights
-        if (log_w > log_limit + LIMIT_TOLERANCE).any():
+            limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
+        if (weight > limit * (1 + LIMIT_TOLERANCE)).any():
             raise ValueError(
                 "a row weighs more than is possible by what was stated: max_ratio, log_base_limit "
                 "or test_weight is too small"
             )
-        limit = np.where(log_limit > LARGEST_LOG_WEIGHT, np.inf, log_limit)
-        return np.exp(np.minimum(log_w, LARGEST_LOG_WEIGHT)), np.exp(limit)
+        return weight, np.where(limit > LARGEST_WEIGHT, np.inf, limit)
 
-    def _log_limit(self, own: Block) -> Floats:
+    def _log_limit(self, own: Block, log_w: Floats, ratio: Floats) -> Floats:
         """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
         kernel, at = self.problem.kernel, self.t[:, None]
         if isinstance(kernel, ClipKernel):
@@ -133,11 +144,13 @@ class Weights:
         if isinstance(kernel, BudgetedKernel):
             tries = np.log(kernel.budget) + np.maximum(at, 0.0)
             return np.where(at > LIMITED_UP_TO, np.inf, np.logaddexp(tries, 0.0))
-        if "log_safe_all" in own:
-            return self._table_limit(own)
-        if isinstance(kernel, MixKernel):
-            return np.asarray(along(0.0, np.log(self.problem.max_ratio), at))
-        return np.full(at.shape, np.inf)
+        if "log_safe_all" not in own:
+            return np.full(at.shape, np.inf)
+        if isinstance(kernel, TableKernel) and kernel.budget is None and ratio.min() > -np.inf:
+            heaviest = np.minimum(scores(own, "_all")[0].max(axis=1) - at, 0.0)
+            heaviest -= np.minimum(ratio - at, 0.0)  # ψ is the same for all actions
+            return np.asarray(heaviest + log_w)
+        return self._table_limit(own)
 
     def _table_limit(self, own: Block) -> Floats:
         """The weight of the heaviest action of each row's table against the safe policy."""
@@ -153,6 +166,11 @@ class Weights:
             log_w, _, _, place = kernel.weigh(block, self.t, self.problem)
             found = np.maximum(found, log_w[place])
         return np.asarray(found)
+
+
+def _bounded_exp(logs: Floats) -> Floats:
+    """The exponential; larger weights count as the largest, which only lowers a capital."""
+    return np.asarray(np.minimum(np.exp(np.minimum(logs, LARGEST_LOG)), LARGEST_WEIGHT))
 
 
 def _against_acting(block: Block) -> Block:
@@ -227,11 +245,11 @@ def _check(problem: Problem, asked: str) -> None:
 def candidates(kernel: Kernel, step: float, low: float, high: float) -> Floats:
     """The fixed sequence, but for betas with the same weights and limits as the first or last.
 
-    These lie below all ratios and 1, or above all ratios and limits. Mix with a negligible share is
-    the same up to rounding.
+    These lie below all ratios and 1, or above all ratios and limits. For mix it is another fixed
+    sequence, from 0.03 % of the optimized policy on.
     """
     if isinstance(kernel, MixKernel):
-        low, high = -max(high, 0.0) - NEGLIGIBLE_LOG, NEGLIGIBLE_LOG - min(low, 0.0)
+        low, high = -MIXED_UP_TO, MIXED_UP_TO
     else:
         low, high = min(low, 0.0), max(high, LIMITED_UP_TO)
     every = fixed_sequence(step)
