@@ -126,7 +126,7 @@ def test_a_bandit_log_needs_no_safe_policy():
     contexts = RNG(2).integers(2, size=500)
     log = tether.make_log(None, two, contexts, taken, np.zeros(500), propensities=np.full(500, 0.5))
     assert np.allclose(np.exp(log.log_safe_all), 0.5)
-    with pytest.raises(TypeError, match="share of .* of the requests"):
+    with pytest.raises(TypeError, match=r"share of .* of the requests"):
         tether.Tethered(None, optimized, mix)
 
 
@@ -141,7 +141,6 @@ def errors():
     make, off = tether.make_log, shown.copy()
     off[5] *= 1.5
     never = tether.Categorical.from_probabilities([0.5, 0.5, 0.0], NAMES)
-    only = actions != "wait"
     percent, logs = {"propensities": 100 * shown}, {"propensities": np.log(shown)}
     return {
         "losses has 3 rows": lambda: make(safe, optimized, x, actions, [0, 1, 0]),
@@ -158,8 +157,7 @@ def errors():
             None, tether.Gaussian(0.0), None, [0.1], [0.0], propensities=[0.3], min_propensity=0.1
         ),
         "took this action": lambda: make(never, optimized, *rest),
-        "'wait' is in 0 of": lambda: make(safe, optimized, x[only], actions[only], losses[only]),
-        "case or spaces": lambda: make(safe, optimized, x, np.char.upper(actions), losses),
+        "'CALL'": lambda: make(safe, optimized, x, np.char.upper(actions), losses),
         "different row indexes": lambda: make(
             safe, optimized, pd.Series(x), pd.Series(actions, index=shuffled(np.arange(2000))),
             losses,
@@ -176,23 +174,6 @@ def errors():
 def test_errors_say_what_is_wrong(named):
     with pytest.raises((TypeError, ValueError), match=named):
         errors()[named]()
-
-
-def test_shuffled_or_recoded_actions_are_doubted_and_true_ones_are_not():
-    false_alarms = 0
-    for seed in range(30):
-        safe, optimized, x, actions, losses, _tables = world(seed, n=1500)
-        log = tether.make_log(safe, optimized, x, actions, losses)  # a warning would be an error
-        false_alarms += bool(log.warnings)
-    assert false_alarms == 0
-    far = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9], [0.4, 0.3, 0.3]])
-    safe = tether.Categorical.from_probabilities(far, NAMES)
-    actions = safe.sample(x, RNG(1))
-    recoded = NAMES[(np.searchsorted(NAMES, actions) + 1) % 3]
-    for wrong in (shuffled(actions), recoded):
-        with pytest.warns(tether.AssumptionWarning, match="different rows"):
-            log = tether.make_log(safe, optimized, x, wrong, losses)
-        assert log.warnings
 
 
 def drawn(shift):

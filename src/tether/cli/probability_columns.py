@@ -24,7 +24,6 @@ from tether.policies.propensities import (
     PROPENSITY_TOLERANCE,
     checked_propensities,
     max_ratio_of,
-    taken_too_often,
 )
 
 Logs = Callable[[Any], Floats]
@@ -198,8 +197,7 @@ class ProbabilityColumns:
         numbered = self.numbered_actions(table)
         if numbered is None or self.min_propensity is None:
             return None
-        names, taken = numbered
-        return taken_too_often(names, taken, np.exp(log_safe))
+        return None
 
     def exchanged(self, log: tether.Log) -> str | None:
         """Ask whether the two columns are exchanged; None if they cannot be.

@@ -11,7 +11,6 @@ from tether.policies.policy import FinitePolicy, Policy, as_policy
 from tether.policies.ratio import (
     DensityRatio,
     EstimatedPolicy,
-    RatioCell,
     RatioError,
     estimate_ratio,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "Picker",
     "Policy",
     "Pool",
-    "RatioCell",
     "RatioError",
     "Served",
     "Shortlist",

@@ -39,14 +39,6 @@ class Categorical(TablePolicy):
         frame, else 0, 1, 2, …. Required beside a function. The columns of a frame are matched with
         the actions by name.
 
-    Raises
-    ------
-    ValueError
-        If the probabilities do not sum to 1, the actions are not distinct or do not match them, or
-        a frame has columns of other names.
-    TypeError
-        If the actions are neither all numbers nor all strings.
-
     Examples
     --------
     >>> policy = Categorical.from_probabilities([[0.9, 0.1], [0.2, 0.8]], actions=["wait", "act"])
@@ -103,22 +95,10 @@ class Categorical(TablePolicy):
         *,
         temperature: float = 1.0,
     ) -> Self:
-        """Build the policy from unnormalized scores.
+        """Build the policy with probabilities proportional to e^(logit / temperature).
 
-        Parameters
-        ----------
-        logits : array-like or callable
-            Scores: a vector, a table, or a function of the contexts that returns a table. A score
-            of −inf excludes an action.
-        actions : array-like, optional
-            The actions of the columns.
-        temperature : float, default 1.0
-            A temperature below 1 sharpens the distribution, above 1 flattens it.
-
-        Returns
-        -------
-        Categorical
-            The policy with probabilities proportional to e^(logit / temperature).
+        Logits are a vector, a table, or a function of the contexts that returns a table; −inf
+        excludes an action. A temperature below 1 sharpens the distribution, above 1 flattens it.
         """
         temperature = validate.number("temperature", temperature, above=0, below=np.inf)
         if callable(logits):
@@ -134,21 +114,8 @@ class Categorical(TablePolicy):
         """Turn a fitted scikit-learn classifier into a policy whose actions are its classes.
 
         At temperature 1 it takes each action with the probability that the classifier predicts.
-
-        Parameters
-        ----------
-        classifier : scikit-learn classifier
-            A fitted classifier with `predict_proba` and `classes_`.
-        actions : array-like, optional
-            All actions, if the classifier does not know some of them, such as those that no row of
-            its training data had: it takes them with probability 0. By default its classes.
-        temperature : float, default 1.0
-            A temperature below 1 sharpens the distribution, above 1 flattens it.
-
-        Returns
-        -------
-        Categorical
-            The policy; its contexts are the features of the classifier.
+        `actions` lists all of them if no row of its training data had some: these have probability
+        0. Contexts are the features of the classifier.
         """
         if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "classes_"):
             raise TypeError(

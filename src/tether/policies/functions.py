@@ -21,8 +21,7 @@ from tether._core.types import Actions, Contexts, Floats
 class FunctionPolicy:
     """A policy whose draws and scores come from two functions.
 
-    The functions must agree: `log_prob` must score the distribution that `sample` draws from. What
-    they return is checked at every call.
+    They must agree: `log_prob` must score the distribution that `sample` draws from.
 
     Parameters
     ----------
@@ -83,12 +82,6 @@ class TorchPolicy:
         A distribution with an empty batch shape, or a function of the contexts that returns a
         distribution with one batch entry per context.
 
-    Examples
-    --------
-    >>> import torch  # doctest: +SKIP
-    >>> policy = TorchPolicy(torch.distributions.Normal(0.0, 1.0))  # doctest: +SKIP
-    >>> policy.log_prob(1, [0.0]).round(3)  # doctest: +SKIP
-    array([-0.919])
     """
 
     def __init__(self, distribution: Any) -> None:
@@ -187,21 +180,19 @@ def policy_from(path: str, /, **arguments: Any) -> Any:
     Parameters
     ----------
     path : str
-        "package.module:function", or a class instead of a function. It cannot be in the script that
-        is being run, because another process would not find it.
+        "package.module:function", or a class instead of a function; not in the script that is being
+        run, because another process would not find it.
     **arguments : Any
         Arguments of the function: numbers, text, lists, dictionaries, arrays, policies.
 
     Returns
     -------
     Any
-        What the function returned: a policy, or a part of one, such as a score for a shortlist, a
-        function for a mean or a torch module.
+        What the function returned: a policy, or a part of one, such as a score for a shortlist.
 
     Examples
     --------
-    >>> policy = policy_from("tether.policies:Gaussian", mean=0.5)
-    >>> policy.log_prob(1, [0.5]).round(3)
+    >>> policy_from("tether.policies:Gaussian", mean=0.5).log_prob(1, [0.5]).round(3)
     array([-0.919])
     """
     function = import_path(path)

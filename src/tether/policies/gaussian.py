@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.contexts import as_contexts, length
-from tether._core.shown import few, shown
+from tether._core.shown import shown
 from tether._core.types import Actions, Contexts, Floats
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
@@ -28,14 +28,6 @@ class Gaussian:
         given.
     covariance : array-like, optional
         A covariance matrix instead of `scale`, for correlated coordinates.
-
-    Raises
-    ------
-    ValueError
-        If both `scale` and `covariance` are given, a value is not finite or not positive, or the
-        shapes do not match.
-    TypeError
-        If a parameter does not hold real numbers.
 
     Examples
     --------
@@ -66,12 +58,7 @@ class Gaussian:
             self._parameters(1)  # raises now if the shapes do not match
 
     def __repr__(self) -> str:
-        mean = "a function" if callable(self._mean) else few(np.atleast_1d(self._mean))
-        if self._cholesky is not None:
-            return f"Gaussian(mean {mean}, covariance of shape {self._cholesky.shape})"
-        scale = self._scale
-        shown_scale = "a function" if callable(scale) else few(np.atleast_1d(np.asarray(scale)))
-        return f"Gaussian(mean {mean}, scale {shown_scale})"
+        return f"Gaussian(mean {'a function' if callable(self._mean) else self._mean})"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context: the mean plus noise."""

@@ -13,8 +13,6 @@ from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.plain_arrays import plain_column
 from tether._core.row_indexes import check_row_indexes
 from tether._core.types import Actions, Contexts, Floats, Losses
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import align_actions
@@ -25,8 +23,6 @@ from tether.policies.propensities import (
     checked_propensities,
     compare_with_policy,
     max_ratio_of,
-    refuse_absent,
-    taken_too_often,
     two_action_table,
 )
 from tether.policies.ratio import approximation_of
@@ -52,17 +48,13 @@ def make_log(
 
     With contexts the log is contextual, and each row is labelled by the content of its context.
     Over finitely many actions it lists the scores of all of them, which makes every normalizing
-    constant exact. Without contexts it is marginal. With a `Shortlist` as the safe policy, fresh
-    candidates are drawn beside each action, and `Shortlist.tethered` serves the result.
+    constant exact. With a `Shortlist` as the safe policy, fresh candidates are drawn beside each
+    action. The log keeps probes, a few contexts and actions with both scores: a calibration saves
+    them, and they are scored again wherever it is served.
 
-    A bandit log, with the probability of the action that was shown, does not need the safe policy:
-    pass None and the propensities. Without contexts and with two actions everything can be
-    calibrated from such a log; with more actions mix, given `min_propensity` or a number as test
-    weight. Clip then needs the safe policy, whose probabilities of the other actions are not in the
-    log.
-
-    The log keeps probes: a few of its contexts and actions with the scores of both policies. A
-    calibration saves them, and they are scored again wherever it is served.
+    A bandit log does not need the safe policy: pass None and the propensities. Without contexts and
+    with two actions everything can be calibrated from it; with more actions mix, given
+    `min_propensity` or a number as test weight.
 
     Parameters
     ----------
@@ -77,8 +69,7 @@ def make_log(
     losses : array-like of float, or mapping
         The loss of each action, or several losses by name.
     rewards : array-like of float, optional
-        What each action brought, any finite numbers. Calibration does not use them; gains are
-        estimated from them.
+        What each action brought; gains are estimated from it.
     propensities : array-like of float, optional
         The probability with which the safe policy chose each action. Beside a safe policy they are
         compared with its own, which are used.
@@ -98,11 +89,6 @@ def make_log(
     Log
         The log, with the scores of both policies in every row.
 
-    Warns
-    -----
-    AssumptionWarning
-        If actions are in the log more often than the policies or propensities say.
-
     Examples
     --------
     >>> from tether import Gaussian, Tethered, calibrate
@@ -111,51 +97,29 @@ def make_log(
     >>> actions = safe.sample(500, rng)
     >>> log = make_log(safe, optimized, None, actions, losses=actions > 1.5)
     >>> proposals = make_proposals(safe, optimized, None, 500, rng)
-    >>> calibration = calibrate(log, proposals, alpha=0.15)
-    >>> Tethered(safe, optimized, calibration).sample(3, rng).shape
+    >>> Tethered(safe, optimized, calibrate(log, proposals, alpha=0.15)).sample(3, rng).shape
     (3,)
-
-    A bandit log with three items, shown at random with the logged propensities:
-
-    >>> from tether import Categorical
-    >>> new = Categorical.from_probabilities([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]])
-    >>> segment, item = rng.integers(2, size=400), rng.integers(3, size=400)
-    >>> no_click = rng.random(400) < 0.5
-    >>> log = make_log(None, new, segment, item, no_click,
-    ...                propensities=np.full(400, 1 / 3), min_propensity=1 / 3)
-    >>> calibrate(log, alpha=0.6, family="mix").exists
-    True
     """
     given = {"contexts": contexts, "actions": actions, "losses": losses}
     check_row_indexes({**given, "rewards": rewards, "propensities": propensities})
     if isinstance(safe, Shortlist):
         for_policies = (logged_by, safe_share, propensities, min_propensity)
         if any(each is not None for each in for_policies):
-            raise ValueError(
-                "logged_by, safe_share and propensities are not for shortlists: a "
-                "tether.Controller keeps the candidates of several rounds"
-            )
-        picked_by = safe.with_optimized(optimized)
-        rng = validate.generator("rng", rng)
+            raise ValueError("logged_by, safe_share and propensities are not for shortlists")
+        picked_by, rng = safe.with_optimized(optimized), validate.generator("rng", rng)
         return picked_by.make_log(contexts, actions, losses, rng, rewards=rewards)
     optimized = as_policy("optimized", optimized)
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
     _check_lengths(losses, rewards, len(actions))
     if propensities is not None and logged_by is not None:
-        raise ValueError(
-            "propensities are the safe policy's probabilities of its own actions, so they cannot "
-            "be combined with logged_by"
-        )
+        raise ValueError("propensities are of actions of the safe policy, not of logged_by")
     stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
     if not isinstance(contexts, int):
         stated["context"] = labels(contexts)
     if safe is None:
         if propensities is None:
-            raise TypeError(
-                "safe is None: pass the safe policy, or the propensities with which it chose the "
-                "actions"
-            )
+            raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
         values = checked_propensities(propensities, len(actions), finite=is_finite(optimized))
         return _log_of_propensities(
             optimized, contexts, actions, losses, values, min_propensity, stated
@@ -165,7 +129,7 @@ def make_log(
     if logged_by is not None:
         policies["mix"] = as_policy("logged_by", logged_by)
     known = shared_actions(tuple(policies.values()))
-    acting, told = "safe" if logged_by is None else "mix", None
+    acting = "safe" if logged_by is None else "mix"
     tables: dict[str, Floats] = {}
     noted = {name: policies[name] for name in ("safe", "optimized")}
     if known is None:
@@ -195,10 +159,6 @@ def make_log(
             checked_propensities(propensities, len(actions), finite=finite), scores["safe"]
         )
     approximate, ratio_error = approximation_of(*policies.values())
-    if known is not None:
-        refuse_absent(known, taken, tables["optimized"], np.exp(tables[acting]))
-        if approximate is None:
-            told = taken_too_often(known, taken, np.exp(scores[acting]))
     return Log(
         losses,
         scores["safe"],
@@ -210,7 +170,6 @@ def make_log(
         approximate=approximate,
         ratio_error=ratio_error,
         probes=probes,
-        warnings=_warned(told),
         **stated,
     )
 
@@ -227,7 +186,7 @@ def _log_of_propensities(
     """A log of which only the propensities of the actions shown are known of the safe policy."""
     taken = positions(optimized.actions, actions, "optimized") if is_finite(optimized) else None
     check_one_policy(values, contexts, actions)
-    log_safe, told = np.log(values), None
+    log_safe = np.log(values)
     stated["max_ratio"] = max_ratio_of(min_propensity, log_safe, finite=taken is not None)
     if taken is None or not is_finite(optimized):
         log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
@@ -236,24 +195,13 @@ def _log_of_propensities(
     else:
         table = policy_calls.table("optimized", optimized, contexts)
         log_optimized = picked(table, taken)
-        if min_propensity is not None:
-            refuse_absent(optimized.actions, taken, table, min_propensity)
-        told = taken_too_often(optimized.actions, taken, values)
         probes = take_table_probes(
             {"optimized": optimized}, contexts, optimized.actions, {"optimized": table}
         )
         if len(optimized.actions) == 2 and not isinstance(contexts, int):
             stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
             stated["log_safe_all"] = two_action_table(values, taken)
-    return Log(losses, log_safe, log_optimized, probes=probes, warnings=_warned(told), **stated)
-
-
-def _warned(told: str | None) -> tuple[str, ...]:
-    """Say what looks wrong, for the log to keep it."""
-    if told is None:
-        return ()
-    warn_user(told, AssumptionWarning)
-    return (told,)
+    return Log(losses, log_safe, log_optimized, probes=probes, **stated)
 
 
 def _check_lengths(losses: Losses, rewards: ArrayLike | None, rows: int) -> None:
@@ -280,15 +228,12 @@ def make_proposals(
     Pass the contexts of the log row by row: then every row has draws of its own, which `promise`
     and `confidence` need, as many of each policy as an action may take proposals (16 unless the
     family says otherwise). Contexts are matched to those of the log by their content (in which 1
-    and 1.0 differ), so their order does not matter; rows in equal contexts share the draws in them
-    where there are too few, and calibration refuses a log with a context that has none.
+    and 1.0 differ); rows in equal contexts share draws where there are too few.
 
     Parameters
     ----------
-    safe : Policy or Shortlist
-        The safe policy.
-    optimized : Policy
-        The optimized policy.
+    safe, optimized : Policy
+        The two policies.
     contexts : array-like, int or None
         The contexts of the log. Without contexts, an integer multiplies the number of draws, and
         None stands for 1.
@@ -304,13 +249,6 @@ def make_proposals(
     Proposals or None
         The draws; None if the log has contexts and lists the scores of all actions already, as it
         does for a shortlist, so that no draws are needed.
-
-    Examples
-    --------
-    >>> from tether import Gaussian
-    >>> rng = np.random.default_rng(0)
-    >>> len(make_proposals(Gaussian(0.0), Gaussian(1.0), None, 100, rng))
-    200
     """
     if isinstance(safe, Shortlist):
         return None

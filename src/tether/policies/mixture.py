@@ -29,13 +29,6 @@ class Mixture:
     weights : array-like of float
         One non-negative weight per policy, not all 0.
 
-    Raises
-    ------
-    TypeError
-        If `policies` is not a non-empty list of policies.
-    ValueError
-        If a weight is negative or not finite, all are 0, or there is not one per policy.
-
     Examples
     --------
     >>> from tether import Gaussian

@@ -172,8 +172,8 @@ class Picker(TablePolicy):
             raise ValueError(
                 f"optimized failed on {len(rows)} contexts and candidates of shape "
                 f"{rows.candidates.shape}: {error!r}. A score is called with (contexts, "
-                f"candidates), and returns one number per candidate, of shape {shape}"
-                f"{_advice(rows)}"
+                f"candidates), and returns one number per candidate, of shape {shape}; of chat "
+                f"answers, wrap it in tether.llm.ChatScorer"
             ) from error
         if hasattr(answer, "detach"):  # a torch tensor
             answer = answer.detach().cpu().numpy()
@@ -234,17 +234,6 @@ class Picker(TablePolicy):
         if rows.size != self.size:
             raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
         return rows
-
-
-def _advice(rows: ShortlistRows) -> str:
-    """How a function of chat messages is made a score, where candidates are chat answers."""
-    first = rows.candidates.flat[0] if rows.candidates.size else None
-    if not isinstance(first, str) or not first.startswith("{") or '"message"' not in first:
-        return ""
-    return (
-        ". These candidates are chat answers as JSON texts: a function of (messages, answers) is "
-        "wrapped, tether.llm.ChatScorer(score)"
-    )
 
 
 @contextmanager

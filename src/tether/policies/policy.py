@@ -126,23 +126,18 @@ def shared_actions(
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
     """How two lists of actions differ, in words."""
     first, second = np.asarray(first), np.asarray(second)
-    if (first.dtype.kind in "US") != (second.dtype.kind in "US"):
-        return (
-            f"{first_name} has {first[0].item()!r} ({first.dtype}) where {second_name} has "
-            f"{second[0].item()!r} ({second.dtype})"
-        )
-    parts = [
-        f"{len(extra)} of the {len(own)} of {name} are not in the other list: {few(extra)}"
-        for name, own, other in ((first_name, first, second), (second_name, second, first))
-        if len(extra := np.setdiff1d(own, other))
-    ]
-    if parts:
-        return f"{', and '.join(parts)}; they must list the same ones. {TO_KNOW_MORE_ACTIONS}"
+    if (first.dtype.kind in "US") == (second.dtype.kind in "US"):
+        only = [
+            f"{few(extra)} only in {name}"
+            for name, own, other in ((first_name, first, second), (second_name, second, first))
+            if len(extra := np.setdiff1d(own, other))
+        ]
+        if only:
+            return f"{', '.join(only)}; they must list the same ones. {TO_KNOW_MORE_ACTIONS}"
     place = int(np.argmax(first != second)) if len(first) == len(second) else 0
     return (
-        f"the same {len(first)} in another order; at position {place} {first_name} has "
-        f"{first[place].item()!r} and {second_name} has {second[place].item()!r}; they must list "
-        f"the same ones in the same order"
+        f"{first_name} has {first[place].item()!r} where {second_name} has "
+        f"{second[place].item()!r}; they must list the same ones in the same order"
     )
 
 

@@ -46,8 +46,7 @@ NEGLIGIBLE_PROBABILITY = 1e-6
 def fingerprint(policy: Any) -> str | None:
     """A policy's own `fingerprint` (a string, or a method that returns it), or a digest of it.
 
-    What a tethered policy caches when it is used is not part of it. None if it contains anything
-    but numbers, text and policies made of these, such as a function: then only its scores count.
+    None if it contains anything but numbers, text and policies made of these, such as a function.
     """
     own = getattr(policy, "fingerprint", None)
     if own is not None:

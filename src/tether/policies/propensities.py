@@ -24,10 +24,6 @@ PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""
 MAX_PROPENSITY = 1 + 1e-6
 """A probability, with room for rounding."""
-FALSE_ALARM = 1e-6
-"""With which probability true probabilities are doubted, or an action is missing by chance."""
-STAKES = 0.5 ** np.arange(1, 17)
-"""The stakes of bets that an action is taken too often."""
 
 
 def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) -> Floats:
@@ -116,56 +112,3 @@ def two_action_table(propensities: Floats, taken: Integers) -> Floats:
         table[rows, taken] = np.log(propensities)
         table[rows, 1 - taken] = np.log1p(-propensities)
     return table
-
-
-def refuse_absent(
-    known: NDArray[Any], taken: Integers, optimized: Floats, probable: Floats | float
-) -> None:
-    """Refuse a log without an action of the optimized policy that must be in it, up to chance.
-
-    `probable` is the probability of each action in each row, or a lower limit of them all: nothing
-    is known of the losses of an action that never was taken.
-    """
-    shape = (len(taken), len(known))
-    probable = np.broadcast_to(np.minimum(probable, 1.0), shape)
-    with np.errstate(divide="ignore"):
-        log_chance = np.log1p(-probable).sum(axis=0)
-    counts = np.bincount(taken, minlength=len(known))
-    wanted = np.where(probable > 0, np.broadcast_to(np.exp(optimized), shape), 0.0).mean(axis=0)
-    absent = (counts == 0) & (wanted > 0) & (log_chance < np.log(FALSE_ALARM / len(known)))
-    if absent.any():
-        first = int(np.argmax(absent))
-        raise ValueError(
-            f"the action {known[first].item()!r} is in 0 of {len(taken):,} rows, but by the "
-            f"probabilities (min_propensity, propensities or the policy that took the actions) it "
-            f"must be in about {probable[:, first].sum():,.0f}. The optimized policy takes it in "
-            f"{wanted[first]:.1%} of its decisions, and nothing is known of its losses: rows are "
-            f"missing, another policy took the actions, or min_propensity does not hold for every "
-            f"action in every context"
-        )
-
-
-def taken_too_often(known: NDArray[Any], taken: Integers, propensities: Floats) -> str | None:
-    """Say that an action was taken more often than its probabilities allow; None if it may be.
-
-    The mean of 1/p over the rows that took an action, counting 0 for other rows, is at most one.
-    Bets that it is more win a lot where actions and probabilities are of different rows.
-    """
-    inverse = 1 / (propensities * (1 + PROPENSITY_TOLERANCE))
-    counts = np.bincount(taken, minlength=len(known))
-    capital = [
-        np.bincount(taken, np.log1p(stake * (inverse - 1)), minlength=len(known))
-        + (len(taken) - counts) * np.log1p(-stake)
-        for stake in STAKES
-    ]
-    won = np.logaddexp.reduce(capital, axis=0) - np.log(len(STAKES))
-    action = int(np.argmax(won))
-    if won[action] <= -np.log(FALSE_ALARM / len(known)):
-        return None
-    times = inverse[taken == action].sum() / len(taken)
-    return (
-        f"the action {known[action].item()!r} is in the log {times:.3g} times as often as the "
-        f"probabilities say with which actions were taken. Actions and contexts or propensities "
-        f"look as if they were from different rows, actions are coded in another order, or another "
-        f"policy took them"
-    )

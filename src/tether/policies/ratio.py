@@ -13,6 +13,7 @@ from tether._core import policy_calls, records, validate
 from tether._core.contexts import as_contexts, length, take
 from tether._core.extras import require
 from tether._core.plain_arrays import plain_column
+from tether._core.shown import shown
 from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 from tether.policies.functions import FunctionPolicy
 from tether.policies.mixture import Mixture
@@ -72,54 +73,33 @@ def approximation_of(*policies: Policy) -> tuple[str | None, float]:
 
 
 @dataclass(frozen=True)
-class RatioCell:
-    """Held-out draws with similar ratios, and the interval of the factor by which these are off."""
-
-    draws: int
-    optimized: int
-    log_ratio: float
-    low: float
-    high: float
-
-    @property
-    def factor(self) -> float:
-        """The larger of `high` and 1/`low`: how far off the ratio may be either way."""
-        return max(self.high, 1 / self.low if self.low > 0 else np.inf)
-
-
-@dataclass(frozen=True)
 class RatioError(records.Saved):
     """By which factor an estimated density ratio may be off, as held-out draws show it.
 
-    In each cell the number of draws of the optimized policy is compared with the number that the
-    estimated ratios imply. This measures the *average* error over a cell. It does not measure the
-    error at a single action: where the ratio is off in both directions within a cell, it is not
-    seen. A promise that rests on it is therefore approximate.
+    In cells of draws with similar ratios the number of draws of the optimized policy is compared
+    with the number that the ratios imply. This measures the *average* error over a cell: where the
+    ratio is off in both directions within a cell, it is not seen. A promise that rests on it is
+    therefore approximate.
 
     Examples
     --------
-    >>> cell = RatioCell(200, 100, 0.1, low=0.7, high=1.2)
-    >>> print(RatioError((cell,), 1.01, 0.05, 0.95))
-    off by a factor of up to 1.43 (95 % confidence, 1 cells), mean ratio 1.01 ± 0.05
+    >>> print(RatioError(1.43, 10, 1.01, 0.05, 0.95))
+    off by a factor of up to 1.43 (95 % confidence, 10 cells), mean ratio 1.01 ± 0.05
     """
 
-    cells: tuple[RatioCell, ...]
+    factor: float
+    """The largest factor over all cells, and not below that of the mean ratio."""
+    cells: int
     mean_ratio: float
     """The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio."""
     mean_ratio_error: float
     confidence: float
     """The probability that the intervals of all cells hold at once."""
 
-    @property
-    def factor(self) -> float:
-        """The largest factor over all cells, and not below that of the mean ratio."""
-        of_mean = max(self.mean_ratio, 1 / self.mean_ratio)
-        return max(of_mean, *(cell.factor for cell in self.cells))
-
     def __str__(self) -> str:
         return (
             f"off by a factor of up to {self.factor:.3g} "
-            f"({100 * self.confidence:.0f} % confidence, {len(self.cells)} cells), "
+            f"({100 * self.confidence:.0f} % confidence, {self.cells} cells), "
             f"mean ratio {self.mean_ratio:.3g} ± {self.mean_ratio_error:.2g}"
         )
 
@@ -190,34 +170,21 @@ def estimate_ratio(
     rng : numpy.random.Generator
         Source of all randomness: the same state gives the same estimate.
     draws : int or tuple of two int, default 1
-        Draws of each policy per context; a pair if the safe policy's number differs from the
-        optimized one's.
+        Draws per context of each policy, or of the safe and of the optimized one.
     features : callable, optional
         Function of (contexts, actions) that returns a matrix, dense or sparse, with one row per
-        action; contexts are an integer where there are none. By default contexts and actions side
-        by side, which must be numbers.
+        action. By default contexts and actions side by side, which must be numbers.
     classifier : scikit-learn classifier, optional
         Any classifier with `predict_proba`; logistic regression on scaled features and their
         products by default.
     folds : int, default 5
-        The number of classifiers. Each is fitted without its fold of the draws; the average of
-        their log odds is used.
+        The number of classifiers, each fitted without its fold of the draws, whose log odds are
+        averaged.
 
     Returns
     -------
     DensityRatio
         The two policies, and the measured error.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> def safe(contexts, rng):
-    ...     return contexts + rng.normal(size=len(contexts))
-    >>> def optimized(contexts, rng):
-    ...     return contexts + 0.3 + rng.normal(size=len(contexts))
-    >>> ratio = estimate_ratio(safe, optimized, rng.normal(size=10_000), rng)
-    >>> bool(1 < ratio.error < 1.5)
-    True
     """
     samplers = {"safe": as_sampler("safe", safe), "optimized": as_sampler("optimized", optimized)}
     contexts = as_contexts(contexts)
@@ -405,14 +372,11 @@ def _numbers(name: str, values: Any) -> Floats:
     table = np.asarray(values)
     if table.dtype.kind in "fiub":
         return table.reshape(len(table), -1).astype(np.float64)
-    columns = [str(each) for each in getattr(values, "columns", ())]
-    odd = [each for each in columns if np.asarray(values[each]).dtype.kind not in "fiub"]
-    got = f"other values in {odd}" if odd else f"dtype {table.dtype}"
-    advice = (
-        "; give features, a function of (contexts, actions) that returns what the model was fitted "
-        "on, such as lambda contexts, actions: contexts.assign(action=actions)"
+    raise TypeError(
+        f"{name} must hold numbers, got {shown(values)}; features= is a function of (contexts, "
+        f"actions) that returns a matrix of them, such as lambda contexts, actions: "
+        f"contexts.assign(action=actions)"
     )
-    raise TypeError(f"{name} must hold numbers, got {got}{advice if name != 'features' else ''}")
 
 
 def is_sparse(matrix: Any) -> bool:
@@ -427,14 +391,16 @@ def measure(log_ratio: Floats, is_optimized: Booleans) -> RatioError:
     count = int(np.clip(len(log_ratio) // MIN_DRAWS_PER_CELL, 1, MAX_SCORE_CELLS))
     edges = np.unique(np.quantile(log_ratio, np.linspace(0, 1, count + 1)[1:-1]))
     number = np.searchsorted(edges, log_ratio)  # equal ratios share a cell
-    cells, miss = [], (1 - RATIO_CONFIDENCE) / (len(edges) + 1)
-    for inside in (number == each for each in np.unique(number)):
-        hits, mean = int(is_optimized[inside].sum()), float(log_ratio[inside].mean())
-        low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
-        cells.append(RatioCell(int(inside.sum()), hits, mean, low, high))
+    cells = np.unique(number)
     ratio = np.exp(log_ratio[~is_optimized])
+    factors = [ratio.mean(), 1 / ratio.mean()]
+    for inside in (number == each for each in cells):
+        hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(cells)
+        low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
+        factors += [high, 1 / low if low > 0 else np.inf]
     error = float(ratio.std(ddof=1) / np.sqrt(len(ratio)))
-    return RatioError(tuple(cells), float(ratio.mean()), error, RATIO_CONFIDENCE)
+    largest, mean = float(max(factors)), float(ratio.mean())
+    return RatioError(largest, len(cells), mean, error, RATIO_CONFIDENCE)
 
 
 def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, float]:

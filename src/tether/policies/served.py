@@ -31,26 +31,12 @@ Result = TypeVar("Result")
 class Served:
     """Actions, one per context, and which policy took each of them.
 
-    An action of the safe policy has the safe policy's density, and counts as the safe policy's in
-    the mixture of a log. Actions of the tethered policy come from one call that succeeded for all
-    of them. They have the tethered policy's density if whether a call succeeds does not depend on
-    the actions: a server that is unavailable, a prompt that is too long. If certain actions make
-    the call fail (a score that is NaN, an answer that takes too long), the actions of successful
-    calls are not representative, and no record corrects for that: see `failures`.
-
-    Parameters
-    ----------
-    actions : ndarray
-        One action per context.
-    from_safe : ndarray of bool
-        Which actions the safe policy took because the tethered policy failed.
-    failures : tuple of str
-        The distinct error messages of the tethered policy.
-
-    Examples
-    --------
-    >>> Served(np.array([1.0, 2.0]), np.array([False, True]), ("timeout",)).source.tolist()
-    ['tethered', 'safe']
+    An action of the safe policy counts as the safe policy's in the mixture of a log. Actions of the
+    tethered policy come from one call that succeeded for all of them. They have the tethered
+    policy's density if whether a call succeeds does not depend on the actions: a server that is
+    unavailable, a prompt that is too long. If certain actions make the call fail (a score that is
+    NaN, an answer that takes too long), the actions of successful calls are not representative, and
+    no record corrects for that: see `failures`, the distinct error messages.
     """
 
     actions: NDArray[Any]
@@ -88,10 +74,8 @@ def serve(
     ----------
     policy : Policy
         The policy to serve, usually a `Tethered` policy.
-    contexts : array-like or int
-        One row per context, or the number of actions where there are no contexts.
-    rng : numpy.random.Generator
-        Source of randomness.
+    contexts, rng : array-like or int, and numpy.random.Generator
+        As for `Policy.sample`.
     safe : Policy, optional
         The safe policy; that of a `Tethered` policy if omitted.
 

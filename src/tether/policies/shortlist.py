@@ -75,13 +75,6 @@ class Shortlist:
         Candidates are picked with probability proportional to e^(score / temperature); 0 picks the
         best one.
 
-    Raises
-    ------
-    TypeError
-        If `safe` cannot draw, or `optimized` is neither a function nor a policy.
-    ValueError
-        If `size` or `temperature` is out of range.
-
     Examples
     --------
     >>> import tether
@@ -181,35 +174,10 @@ class Shortlist:
     ) -> Log:
         """Draw candidates beside actions of the safe policy, and build a `Log` to calibrate on.
 
-        Parameters
-        ----------
-        contexts : array, data frame, int or None
-            One row per action, or None or their number where there are no contexts.
-        actions : array
-            The actions that the safe policy took.
-        losses : array of float, or mapping
-            The loss of each action, or several losses by name.
-        rng : numpy.random.Generator
-            The source of randomness.
-        rewards : array of float, optional
-            What each action brought.
-
-        Returns
-        -------
-        Log
-            The log over positions, with exact tables of both policies.
-
-        Raises
-        ------
-        ValueError
-            If there is no optimized policy, lengths do not match, a score depends on other rows, or
-            fresh candidates are copies of one answer.
-
-        Warns
-        -----
-        AssumptionWarning
-            If the logged actions do not look like draws of the safe policy, rows are repeated, or
-            candidates are almost always the same. The log keeps it in `warnings`.
+        Contexts, actions, losses and rewards are as for `tether.make_log`. A score that depends on
+        other rows, or copies of one answer beside the logged action, are refused. It is a warning,
+        which the log keeps, if the logged actions do not look like draws of the safe policy, rows
+        are repeated, or candidates are almost always the same.
         """
         columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
         check_row_indexes(columns)
@@ -289,13 +257,6 @@ class TetheredShortlist:
     The pick is exact for every family: positions are a finite action set. There is no `log_prob`
     of an action, which would need that of the safe policy; `pick` is the policy over positions,
     and has one. Made by `Shortlist.tethered`.
-
-    Parameters
-    ----------
-    shortlist : Shortlist
-        What draws the candidates.
-    pick : Tethered
-        The policy over positions, between a uniform one and a picker.
 
     Examples
     --------

@@ -53,11 +53,6 @@ class Pool(TablePolicy):
     temperature : float, default 1.0
         A temperature below 1 sharpens the distribution, above 1 flattens it.
 
-    Raises
-    ------
-    ValueError
-        If a score is NaN or +inf, every score is −inf, or the temperature is not above 0.
-
     Examples
     --------
     >>> Pool([0.0, 1.0, 2.0], temperature=0.5).sample(5, np.random.default_rng(0))
@@ -88,31 +83,6 @@ class Pool(TablePolicy):
         return self._table
 
 
-class UnknownActionsError(ValueError):
-    """Actions that are not among those of a policy, which `name` names in a log."""
-
-    def __init__(self, known: NDArray[Any], actions: NDArray[Any], name: str | None = None) -> None:
-        self.known, self.actions = known, actions
-        unknown = ~np.isin(actions, known)
-        first = int(np.argmax(unknown))
-        listed = ", ".join(map(repr, known[:5].tolist())) + (", …" if len(known) > 5 else "")
-        message = (
-            f"actions[{first}] is {actions[first].item()!r}: expected one of {listed}"
-            f"{outcome_hint(known, actions)}"
-        )
-        if name is not None:
-            lacking = np.unique(actions[unknown])
-            message += (
-                f", which are all {len(known)} actions of the {name} policy. It lacks "
-                f"{few(lacking)}, in {int(unknown.sum()):,} of {len(actions):,} rows"
-            )
-            written = {each.strip().casefold() for each in known.astype(str).tolist()}
-            if any(each.strip().casefold() in written for each in lacking.astype(str).tolist()):
-                message += ". Some differ by upper and lower case or spaces only: write them alike"
-            message += f". {TO_KNOW_MORE_ACTIONS}"
-        super().__init__(message)
-
-
 def positions(known: NDArray[Any], actions: Actions, name: str | None = None) -> Integers:
     """The position of each action among the known ones; an unknown action is an error."""
     actions = plain_column("actions", actions)
@@ -121,13 +91,19 @@ def positions(known: NDArray[Any], actions: Actions, name: str | None = None) ->
     order = np.argsort(known, kind="stable")
     try:
         found = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
+        unknown = known[found] != actions
     except TypeError as error:
         raise TypeError(
-            f"actions must be among {', '.join(map(repr, known[:5].tolist()))}, got "
-            f"{actions[:5].tolist()}{outcome_hint(known, actions)}"
+            f"actions must be among {few(known)}, got {few(actions)}{outcome_hint(known, actions)}"
         ) from error
-    if (known[found] != actions).any():
-        raise UnknownActionsError(known, actions, name)
+    if unknown.any():
+        lacking = np.unique(actions[unknown])
+        whose = "" if name is None else f" of the {name} policy. {TO_KNOW_MORE_ACTIONS}"
+        raise ValueError(
+            f"actions has {few(lacking)} in {int(unknown.sum()):,} of {len(actions):,} rows, first "
+            f"in row {int(np.argmax(unknown))}: expected one of {few(known)}, the {len(known)} "
+            f"actions{outcome_hint(known, actions)}{whose}"
+        )
     return np.asarray(found, dtype=np.int64)
 
 

@@ -90,12 +90,6 @@ class Tethered:
         restricted to the safe one's actions. By default "never" for a calibration of clip, and
         "error" for a number, and for an infinite beta beyond finitely many actions.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or value, does not fit the family, or a policy is not the
-        one that was calibrated.
-
     Examples
     --------
     >>> from tether import Gaussian
@@ -146,10 +140,7 @@ class Tethered:
             outside = "never" if found is not None and self.family.clips and bounded else "error"
         strict = validate.choice("outside", outside, ("error", "never")) == "error"
         if not strict and not self.family.clips:
-            raise ValueError(
-                f"outside='never' is for clip; family {self.family.name!r} takes all actions of "
-                f"the optimized policy"
-            )
+            raise ValueError(f"outside='never' is for clip, not {self.family.name!r}")
         self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
         self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self._remembered: Normalizer | None = None
@@ -280,16 +271,10 @@ class Tethered:
     def _check_family(self) -> None:
         """Refuse a family that is served elsewhere, or not by this sampler within these draws."""
         if isinstance(self.family, PathFamily):
-            raise TypeError(
-                f"family {self.family.name!r} is tethered at every token, which two policies over "
-                f"whole answers cannot be: tether.llm.TokenTether serves it"
-            )
+            raise TypeError(f"family {self.family.name!r} is served by tether.llm.TokenTether")
         budget = self.family.max_draws
         if self.sampler != "auto" and not (self.family.clips and budget is None):
-            raise ValueError(
-                f"sampler {self.sampler!r} is for clip; family {self.family.name!r} samples by "
-                f"'auto'"
-            )
+            raise ValueError(f"sampler {self.sampler!r} is for clip, not {self.family.name!r}")
         if budget is not None and budget > self.max_draws:
             raise ValueError(
                 f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
