@@ -95,7 +95,7 @@ def test_normalizers_in_contexts_come_close_to_those_by_hand():
 @pytest.mark.parametrize("world", WORLDS[:3], ids=lambda world: world.name)
 def test_against_the_last_policy(world):
     rng = np.random.default_rng(3)
-    run = controller(world, against="last", alpha=0.3)
+    run = controller(world, against="last", alpha=0.35)
     rounds = [one_round(run, world, number, 300, rng)[0] for number in range(1, 5)]
     tethered = [each for each in rounds if each._deployed is not None]
     assert len(tethered) >= 2
@@ -118,7 +118,7 @@ def test_against_the_last_policy(world):
         1000, np.random.default_rng([0, 5, 7919]), logged_by=mixture,
     )  # fmt: skip
     wrong = found.calibration.binding.ratio_error
-    expected = tether.calibrate(log, proposals, alpha=0.3, ratio_error=wrong)
+    expected = tether.calibrate(log, proposals, alpha=0.35, ratio_error=wrong)
     assert found.calibration.log_beta == pytest.approx(expected.log_beta, abs=FINE_STEP)
 
 

@@ -20,23 +20,21 @@ def rounds_of(run, world, rng, count=4, rows=400):
 @pytest.mark.parametrize("kind", ["tables", "marginal", "in contexts"])
 def test_a_promise_is_a_soft_chain_whose_draw_is_recorded(kind, tmp_path):
     """The same run has the same draws, in every process; another seed has others."""
-    world, stores, served = World(kind), {}, {}
+    world, served = World(kind), {}
     for name, seed in (("one", 0), ("same", 0), ("other", 7)):
-        store = stores[name] = tmp_path / f"{name}.db"
-        with start(world, store, promise=0.25, seed=seed) as run:
-            made = rounds_of(run, world, np.random.default_rng(0), count=3)
-        served[name] = [each.calibration.chain.uniform for each in made[1:]]
+        with start(world, tmp_path / f"{name}.db", promise=0.25, seed=seed) as run:
+            rounds_of(run, world, np.random.default_rng(0), count=3)
+        assert verify_store(tmp_path / f"{name}.db").ok
+        history = read_history(tmp_path / f"{name}.db")
+        assert history.target == "promise"
+        served[name] = []
+        for found in (record.calibration for record in history.rounds[1:]):
+            assert found.rule == "promise"
+            assert found.promise == (0.25 if found.exists else 1.0)
+            assert found.log_beta == found.chain.log_beta
+            served[name].append(found.chain.uniform)
+        assert any(record.beta > 0 for record in history.rounds)
     assert served["one"] == served["same"] != served["other"]
-    again = read_history(stores["one"])
-    assert again.target == "promise"
-    for record, each in zip(again.rounds[1:], made[1:], strict=True):
-        found = record.calibration
-        assert found.rule == "promise"
-        assert found.promise == 0.25
-        assert found.log_beta == found.chain.log_beta
-        assert each.calibration.chain.levels == found.chain.levels
-    assert any(record.beta > 0 for record in again.rounds)
-    assert verify_store(stores["one"]).ok
 
 
 def test_a_promise_below_the_safe_risk_serves_hardly_anything():
@@ -89,8 +87,8 @@ def test_a_certificate_allows_for_the_error_of_the_acting_density(monkeypatch):
 def test_a_promise_of_no_use_is_said_to_be_so():
     world, rng = World("marginal"), np.random.default_rng(4)
     run = start(world, alpha=0.03, calibration_share=1)
-    taken = run.begin().act(60, rng)
-    run.observe(taken.ids, np.zeros(60))
+    taken = run.begin().act(36, rng)
+    run.observe(taken.ids, np.zeros(36))
     found = run.begin(world.optimized(2))
     assert found.calibration.exists
     assert not found.calibration.useful

@@ -95,7 +95,7 @@ def test_a_calibration_on_other_losses_is_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize("rule", ["alpha", "promise"])
 def test_a_forged_beta_or_promise_is_found_also_with_a_new_chain(rule, tmp_path):
     path = tmp_path / "run.db"
-    make_run(path, World("tables"), rounds=3, **{"alpha": None, rule: 0.3})
+    make_run(path, World("tables"), rounds=3, **{"alpha": None, rule: 0.15})
 
     def forge(change):
         with closing(sqlite3.connect(path)) as connection:

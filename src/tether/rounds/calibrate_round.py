@@ -112,12 +112,12 @@ def calibrate_round(
         number,
         mixed=log.log_mix is not None,
     )
+    if proposals is not None:
+        check_support(proposals.log_safe, proposals.log_optimized)
+    else:
+        check_support(round_log.log_reference, calibration_rows.candidate_scores)
     calibration = find_beta(settings, family, log, proposals, number)
     all_actions = calibration_rows.all_actions
-    if calibration.exists and proposals is not None:
-        check_support(proposals.log_safe, proposals.log_optimized)
-    elif calibration.exists:
-        check_support(round_log.log_reference, calibration_rows.candidate_scores)
 
     def normalize(policy: Tethered) -> Normalizer | None:
         if calibration_rows.contextual:

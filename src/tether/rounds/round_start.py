@@ -18,7 +18,6 @@ from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.rounds.errors import RoundTakenError
 from tether.rounds.kept import Kept
-from tether.rounds.limits import listed_limits
 from tether.rounds.policy_registry import SAFE, DeployedPolicy, PolicyRegistry, fingerprint
 from tether.rounds.score_columns import DRAWS, ScoreColumns
 from tether.rounds.settings import Settings
@@ -164,8 +163,7 @@ def _why_none(settings: Settings) -> str:
     if settings.confidence is not None:
         return "no beta is certified: the safe policy serves"
     if settings.target == "promise":
-        asked = listed_limits(settings.limits)
-        return f"no beta has a promise of at most {asked}: the safe policy serves"
+        return "the recorded draw leaves the round to the safe policy"
     return "no beta passes: the safe policy serves"
 
 
