@@ -42,8 +42,8 @@ LAST = 1000.0
 """Log betas and log ratios are at most this; the grid's ends mean −inf and +inf."""
 PARTS = 32
 """Fine steps in a gap between coarse points."""
-NEAR = 16
-"""How many gaps on each side of beta are searched finely when a row is left out."""
+NEAR, FEW = 16, 1000
+"""How many gaps on each side of beta are searched finely when a row is left out, of more rows."""
 ROUNDING = 1e-12
 """By how much, relatively, sums may differ because a row was taken off again."""
 LARGEST_LOG = 700.0
@@ -284,7 +284,8 @@ def search(problem: Problem) -> Search:
         return Search(problem, every, (coarse,), np.empty(0, np.int64))
     own = np.clip(np.where(fails.any(axis=1), fails.argmax(axis=1), len(t)) - 1, 0, len(t) - 2)
     could_fail, could_pass = (np.any(each, axis=0) for each in coarse.doubts(problem.constraints))
-    around = np.arange(max(own.min() - NEAR, 0), min(own.min() + NEAR + 1, len(t) - 1))
+    near = NEAR if len(problem.rows) > FEW else len(t)
+    around = np.arange(max(own.min() - near, 0), min(own.min() + near + 1, len(t) - 1))
     gaps = np.union1d(own, around[could_fail[around + 1] & could_pass[around]])
     fine = problem.levels(fine_points(gaps, t).ravel())
     return Search(problem, every, (coarse, fine), gaps)

@@ -48,7 +48,7 @@ Weighed = tuple[Floats, Floats, Floats, Any]
 def scores(block: Block, suffix: str = "") -> tuple[Floats, Floats]:
     """Log ratio (optimized over safe) and log base (safe over mixture); −inf where safe is."""
     safe, mix = block["log_safe" + suffix], block.get("log_mix" + suffix)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         ratio = block["log_optimized" + suffix] - safe
         base = np.zeros(safe.shape) if mix is None else safe - mix
     if safe.min() == -np.inf:
@@ -600,7 +600,7 @@ def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
     finite = [each[each > -np.inf] for each in (log_kept, log_limit)]
     if max(np.abs(each).max(initial=0.0) for each in finite) < LARGEST_LOG / 2:
         return np.maximum(1.0 - np.exp(log_kept) * np.exp(-log_limit), 0.0)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         gap = np.minimum(log_kept - log_limit, 0.0)
     return np.asarray(-np.expm1(np.where(np.isnan(gap), 0.0, gap)))
 
@@ -627,7 +627,7 @@ class PathKernel(Kernel):
         table = [block[name] for name in ("log_safe", "log_path", "log_optimized")]
         place = np.searchsorted(self.every, t, side="right")
         log_mix = block.get("log_mix", block["log_safe"])
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             log_w = np.column_stack(table).T[place] - log_mix
         log_w = np.where(np.isnan(log_w), -np.inf, log_w)
         if log_w.max() == np.inf:
@@ -667,7 +667,7 @@ class OwnKernel(Kernel):
         if not self.tables or self.family.normalized or abs(log_beta) == LAST:
             return 0.0
         safe, optimized = block["log_safe_all"], block["log_optimized_all"]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             kernel = self.family.log_kernel(safe, optimized, float(log_beta))
         logs = np.where(safe > -np.inf, kernel, -np.inf)
         return np.asarray(np.logaddexp.reduce(logs, axis=1))
@@ -693,19 +693,20 @@ class OwnKernel(Kernel):
     ) -> Floats:
         safe, optimized = block["log_safe" + suffix], block["log_optimized" + suffix]
         log_mix = block.get("log_mix" + suffix, safe)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             found = self.log_density(safe, optimized, log_beta, log_psi) - log_mix
         return np.where(safe > -np.inf, found, -np.inf)
 
     def _limit(self, log_beta: float, log_psi: Floats | float) -> Floats:
         """The log of the weight of an infinite ratio against the safe policy."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return self.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight of an infinite ratio, or of the largest that the log states."""
         ratio = np.full(1, np.log(problem.max_ratio))
-        found = [self.log_density(np.zeros(1), ratio, each, 0.0)[0] for each in t]
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = [self.log_density(np.zeros(1), ratio, each, 0.0)[0] for each in t]
         return np.array(found)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
@@ -719,7 +720,7 @@ class OwnKernel(Kernel):
             mass = block.get("log_mix", safe) if logs is None else log_mass(block, logs)
             found = []
             for each in t:
-                with np.errstate(invalid="ignore"):
+                with np.errstate(invalid="ignore", over="ignore"):
                     log_w = self.log_density(safe, optimized, each, 0.0) - mass
                 found.append(np.logaddexp.reduce(np.where(safe > -np.inf, log_w, -np.inf)))
             return {"psi": np.array(found)}

@@ -1,0 +1,191 @@
+"""The engine against the definition, evaluated directly at every point of the grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.control.worlds import KINDS, World, make_world
+from tests.scale import scaled
+from tether.control.calibrate import _constraints, calibrate
+from tether.control.engine import COARSE, PARTS, fine_points, search
+from tether.control.families import find_family
+from tether.control.log import Log
+from tether.control.pose import pose
+from tether.control.proposals import Proposals
+
+pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+
+CASES = {
+    "seed": st.integers(0, 10**6),
+    "kind": st.sampled_from(KINDS),
+    "mixture": st.booleans(),
+    "losses": st.integers(1, 2),
+    "wide": st.sampled_from([0.3, 1.0, 6.0]),
+}
+
+
+def by_definition(world: World, keep=slice(None)):
+    """The last coarse point before the first that fails, then the last fine one in that gap."""
+    grid = np.append(world.more["t"], np.inf) if world.kind == "path" else COARSE
+    near = (grid > -60) & (grid < 60)  # past all ratios nothing changes
+    grid = np.concatenate((grid[:1], grid[near], grid[-1:])) if world.kind != "path" else grid
+    last: dict[str, int] = {}
+    for place, log_beta in enumerate(grid):
+        passes = world.passes(log_beta, keep)
+        last |= {name: place - 1 for name in passes if not passes[name] and name not in last}
+        if len(last) == len(passes):
+            break
+    found = {}
+    for name in world.losses:
+        found[name] = (
+            np.inf if name not in last else -np.inf if last[name] < 0 else grid[last[name]]
+        )
+        if np.isfinite(found[name]) and world.kind != "path":
+            gap = int(np.searchsorted(COARSE, found[name]))
+            for point in fine_points(np.array([gap]))[0][1:]:
+                if not world.passes(point, keep)[name]:
+                    break
+                found[name] = point
+    return found
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(**CASES)
+def test_beta_is_that_of_the_definition(seed, kind, mixture, losses, wide):
+    if kind == "own":
+        wide = min(wide, 1.0)
+    world = make_world(seed, kind, mixture=mixture, losses=losses, wide=wide)
+    found = world.calibrate()
+    expected = by_definition(world)
+    assert {name: each.log_beta for name, each in found.losses.items()} == expected
+    assert found.log_beta == min(expected.values())
+
+
+@settings(max_examples=scaled(25), deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["clip", "tables", "draws"]),
+    mixture=st.booleans(),
+)
+def test_the_analytic_test_weight_is_that_of_an_infinite_ratio(seed, kind, mixture):
+    world = make_world(seed, kind, mixture=mixture, test_weight="analytic")
+    found = world.calibrate()
+    assert {name: each.log_beta for name, each in found.losses.items()} == by_definition(world)
+
+
+@settings(max_examples=scaled(25), deadline=None)
+@given(**CASES)
+def test_what_is_measured_is_what_the_weights_say(seed, kind, mixture, losses, wide):
+    world = make_world(seed, kind, mixture=mixture, losses=losses, wide=min(wide, 1.0))
+    world.ratio_error = 1.2
+    found = world.calibrate()
+    log_beta = found.log_beta
+    if kind == "path" and not found.exists:
+        log_beta = world.more["t"][0]
+    log_beta = float(np.clip(log_beta, -1000, 1000)) if kind != "path" else log_beta
+    weights, test = world.weights(log_beta), world.test(log_beta)
+    measured = found.measured
+    assert measured.effective_sample_size == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+    largest = max(weights.max(), test) / (weights.sum() + test)
+    assert measured.max_weight == pytest.approx(largest, rel=1e-2 if kind == "mix" else 1e-9)
+    for name, each in found.losses.items():
+        loss = world.losses[name]
+        factor = np.where(loss > each.alpha, 1.2, 1 / 1.2)
+        above = (factor * weights * loss).sum() + 1.2 * each.bound * test
+        risk = above / ((factor * weights).sum() + 1.2 * test)
+        assert each.risk == pytest.approx(risk, rel=1e-2 if kind == "mix" else 1e-9)
+
+
+@settings(max_examples=scaled(25), deadline=None)
+@given(**CASES)
+def test_blocks_of_any_size_give_the_same_result(seed, kind, mixture, losses, wide):
+    world = make_world(seed, kind, mixture=mixture, losses=losses, wide=wide)
+    log, whole = world.log(), world.calibrate()
+    constraints = _constraints(log, "alpha", world.alphas, world.bounds, None)
+    problem = pose(
+        log, world.proposals(), find_family(world.family), "empirical", 0.01, constraints
+    )
+    problem.kernel.size = 3
+    assert search(problem).largest() == {n: each.log_beta for n, each in whole.losses.items()}
+
+
+@pytest.mark.parametrize("kind", ["clip", "mix", "tables"])
+def test_ratios_of_hundreds_of_nats(kind):
+    for seed in range(20):
+        world = make_world(seed, kind, wide=90.0 if kind == "tables" else 150.0)
+        grid = {each: world.passes(each)["harm"] for each in (-1000.0, 1000.0)}
+        found = world.calibrate()
+        if kind != "mix":  # whose first and last betas are not the ends of its ratios
+            assert found.exists == grid[-1000.0]
+        if np.isfinite(found.log_beta):
+            assert world.passes(found.log_beta)["harm"]
+            beyond = found.log_beta + np.diff(COARSE).max()
+            grid = fine_points(np.arange(len(COARSE) - 1)).ravel()
+            later = grid[(grid > found.log_beta) & (grid <= beyond)]
+            assert not all(world.passes(each)["harm"] for each in later)
+
+
+def test_every_point_of_the_grid_is_a_multiple_of_a_128th():
+    points = fine_points(np.arange(len(COARSE) - 1)) * 4 * PARTS
+    assert (points == np.rint(points)).all()
+    assert COARSE[0] == -1000
+    assert COARSE[-1] == 1000
+    assert np.diff(COARSE)[np.abs(COARSE[:-1]) < 20].max() == 0.25
+
+
+def test_a_tie_passes():
+    # (10·0.23 + 1)/11 is 0.30000000000000004 in floating point, and meets an alpha of 0.3
+    log = Log([0.23] * 10, [0.0] * 10, [0.0] * 10)
+    assert calibrate(log, alpha=0.3).exists
+    assert calibrate(log, alpha=0.3).losses["loss"].risk == 0.3
+    assert not calibrate(log, alpha=0.3 - 1e-7).exists
+
+
+def test_the_first_failing_beta_ends_the_search_although_later_ones_pass():
+    # Harm at a middling ratio: clip takes it first, and the harmless large ratio only later.
+    ratio = np.log(np.r_[[0.5] * 60, [4.0] * 12, [400.0] * 4])
+    loss = np.r_[np.zeros(60), np.ones(12), np.zeros(4)]
+    log, draws = Log(loss, np.zeros(76), ratio), Proposals(np.zeros(4), np.full(4, np.log(400.0)))
+    found = calibrate(log, draws, alpha=0.25)
+    curve = found.losses["loss"]
+    assert found.beta < 4
+    later = curve.risks[curve.log_betas > np.log(300)]
+    assert curve.risks.max() > 0.25 > later.max()
+
+
+def test_the_largest_beta_is_infinite_where_the_optimized_policy_passes():
+    log = Log(np.zeros(50), np.zeros(50), np.linspace(-1, 1, 50))
+    assert calibrate(log, Proposals([0.0], [1.0]), alpha=0.1).beta == np.inf
+
+
+def test_the_gaussian_world_of_the_paper():
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(20):
+        actions, draws = rng.normal(size=20_000), rng.normal(1, 0.8, size=2_000)
+
+        def scores(x):
+            return -(x**2) / 2, -(((x - 1) / 0.8) ** 2) / 2 - np.log(0.8)
+
+        log = Log(actions > 1.5, *scores(actions))
+        found.append(calibrate(log, Proposals(*scores(draws)), alpha=0.1).beta)
+    assert np.mean(found) == pytest.approx(0.6251, abs=0.01)
+
+
+def test_several_losses_are_solved_one_by_one_and_the_smallest_beta_is_served():
+    world = make_world(3, "clip", rows=200, losses=2)
+    found = world.calibrate()
+    for name, each in found.losses.items():
+        alone = calibrate(
+            Log(world.losses[name], world.columns["log_safe"], world.columns["log_optimized"]),
+            world.proposals(),
+            alpha=world.alphas[name],
+            bound=world.bounds[name],
+        )
+        assert each.log_beta == alone.log_beta
+    assert (
+        found.binding.log_beta == found.log_beta == min(x.log_beta for x in found.losses.values())
+    )
