@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from tests.control.test_proved import TableWorld, gauss, gauss_risks
 from tether.control.calibrate import calibrate
-from tether.control.confidence import STEP, _walk, certify, spread_bets
+from tether.control.confidence import _walk, certify, spread_bets
 from tether.control.engine import Constraint
 from tether.control.families import find_family
 from tether.control.log import Log
@@ -27,7 +27,7 @@ def posed(log, proposals=None, family="clip", alpha=0.1, **more):
 
 def by_all_bettors(problem, confidence):
     """The last beta before the first that is not certified, with every bettor at every beta."""
-    weights = unbiased_weights(problem, STEP, "confidence")
+    weights = unbiased_weights(problem, "confidence")
     bettors = spread_bets(len(problem.rows), problem.constraints[0], 1 - confidence)
     logs = weights.log_capitals([bettors.bet()])[0] + bettors.shares()
     passed = np.logaddexp.reduce(logs, axis=1) >= -np.log(1 - confidence)
@@ -156,7 +156,7 @@ def test_the_bound_on_the_risk_is_the_smallest_level_that_is_certified():
     bound = made.risk_bounds["loss"]
     assert bound < 0.12
     k = int(np.searchsorted(made.sequence, min(made.log_betas["loss"], 1000.0)))
-    weights = unbiased_weights(problem, STEP, "confidence").pick(np.array([k]))
+    weights = unbiased_weights(problem, "confidence").pick(np.array([k]))
     bettors = spread_bets(500, problem.constraints[0], 1 - 0.9)
 
     def total(level):

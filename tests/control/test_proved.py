@@ -99,7 +99,7 @@ def test_shares_are_those_of_the_definition_with_tables(family):
     level, stake = design(len(log), PROMISE)
     assert (found.chain.levels["loss"], found.chain.stakes["loss"]) == (level, stake)
     named = family if isinstance(family, str) else "twist"
-    sequence = fixed_sequence(1 / 8)
+    sequence = fixed_sequence()
     logs = []
     for log_beta in np.clip(sequence, -400, 400):
         weight, limit = direct_weights(named, log, log_beta)
@@ -114,7 +114,7 @@ def test_shares_are_those_of_the_definition_with_tables(family):
 
 
 def test_the_sequence_is_fixed_and_lies_on_the_grid():
-    sequence = fixed_sequence(1 / 8)
+    sequence = fixed_sequence()
     assert np.all(np.diff(sequence) > 0)
     assert set(COARSE) <= set(sequence)
     assert sequence[0] == -1000
@@ -144,7 +144,6 @@ def test_budgeted_clip_with_own_draws_is_that_of_the_definition():
             DEFAULT_BLEND,
             (Constraint("loss", PROMISE),),
         ),
-        1 / 8,
         "promise",
     )
     k = int(np.searchsorted(weights.t, -0.5))
@@ -205,7 +204,7 @@ def test_without_contexts_the_shares_are_those_of_the_band():
     found = calibrate(log, proposals, promise=PROMISE)
     error = 1e-3 * PROMISE
     level, stake = design(len(log), PROMISE - error)
-    each_error = error / (4 * len(fixed_sequence(1 / 8)))
+    each_error = error / (4 * len(fixed_sequence()))
     ratio = np.exp(log.log_optimized - log.log_safe)
     draws = np.exp(proposals.log_optimized - proposals.log_safe)
     logs = []
@@ -238,7 +237,7 @@ def test_many_rows_as_weighted_points_lose_next_to_nothing():
     )
     for each, family in ((log, "clip"), (graded, "clip"), (log, "mix")):
         problem = pose(each, proposals, find_family(family), None, 0.0, (Constraint("loss", 0.07),))
-        points = unbiased_weights(problem, 1 / 8, "promise", 1e-4)
+        points = unbiased_weights(problem, "promise", 1e-4)
         assert points.cells
         rows = replace(points, cells={})
         few, _ = find_chain(points, 0.5, rows=len(each), error=1e-4)
@@ -257,7 +256,7 @@ def test_cutting_and_order_change_nothing_and_the_draw_is_uniform_over_logs():
         def blocks(self, size=0):
             return super().blocks(37)
 
-    weights = unbiased_weights(problem, 1 / 8, "promise")
+    weights = unbiased_weights(problem, "promise")
     backwards = {name: each[::-1] for name, each in problem.rows.columns.items()}
     cut = replace(weights, problem=replace(problem, rows=Cut(backwards)))
     one, two = (find_chain(each, 0.5, rows=300)[0] for each in (weights, cut))
@@ -329,7 +328,7 @@ def test_rare_harm_with_two_expected_rows_keeps_the_promise(rows):
         name: np.tile(np.log(each), (rows, 1))
         for name, each in (("log_safe_all", safe), ("log_optimized_all", optimized))
     }
-    log_betas, risks = fixed_sequence(1 / 8), []
+    log_betas, risks = fixed_sequence(), []
     kernel = np.minimum(optimized, np.exp(np.clip(log_betas, -600, 600))[:, None] * safe)
     by_beta = kernel @ harm / kernel.sum(axis=1)
     for _ in range(6):
@@ -360,7 +359,7 @@ def rare_clip(scaled):
         action = np.arange(rows) < count
         log = Log(action * 1.0, np.log(safe)[action * 1], np.log(optimized)[action * 1])
         problem = pose(log, proposals, find_family("clip"), None, 0.0, (Constraint("loss", 0.1),))
-        weights = unbiased_weights(problem, 1 / 8, "promise", 1e-4)
+        weights = unbiased_weights(problem, "promise", 1e-4)
         if not scaled:
             weights = replace(weights, log_low=weights.log_high)
         chain, _ = find_chain(weights, 0.5, rows=rows, error=1e-4)
@@ -438,7 +437,7 @@ def test_rows_of_rounds_are_weighed_against_the_policy_that_acted():
     log_beta = chain.log_betas[len(chain.log_betas) // 2]
     density = log_softmax(np.minimum(tables[1], tables[0] + log_beta))
     problem = pose(log, None, find_family("clip"), None, 0.0, (Constraint("loss", PROMISE),))
-    weights = unbiased_weights(problem, 1 / 8, "promise")
+    weights = unbiased_weights(problem, "promise")
     k = int(np.searchsorted(weights.t, log_beta))
     got, limit = weights.weigh(problem.rows.columns)
     assert got[k] == pytest.approx(np.exp(density - logged_all)[row, own])

@@ -29,8 +29,6 @@ from tether.control.chain import Bet
 from tether.control.engine import Constraint, Problem
 from tether.control.unbiased import Weights, unbiased_weights
 
-STEP = 1 / 16
-"""The step between betas near 1, in log beta."""
 STAKE_STEP, STAKE_STEPS = 0.5, 8
 """The distance between neighbouring stakes in logs, and how many lie on either side."""
 STAKE_SPREAD = 0.8
@@ -67,7 +65,7 @@ def certify(problem: Problem, confidence: float) -> Certificate:
     losses of these rows.
     """
     error = 1 - number("confidence", confidence, above=0, below=1)
-    weights = unbiased_weights(problem, STEP, "confidence")
+    weights = unbiased_weights(problem, "confidence")
     needed = -float(np.log(error))
     bettors = [spread_bets(len(problem.rows), each, error) for each in problem.constraints]
     reached = _walk(weights, bettors, needed)

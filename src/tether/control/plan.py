@@ -20,7 +20,7 @@ from tether._core.description import Described, Description
 from tether._core.rows import Block, Rows
 from tether._core.types import Floats
 from tether.control.chain import design, factors, find_chain
-from tether.control.confidence import STEP, spread_bets
+from tether.control.confidence import spread_bets
 from tether.control.engine import LAST, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
 from tether.control.kernels import ClipKernel, MixKernel, PathKernel
@@ -458,7 +458,7 @@ class _Points:
             t = np.asarray(kernel.coarse)
         else:
             finite = self.ratio[self.ratio > -np.inf]
-            t = candidates(kernel, STEP, float(finite.min()), float(finite.max()))
+            t = candidates(kernel, float(finite.min()), float(finite.max()))
         unit = self._log_unit(t)
         points = replace(problem, rows=Rows({**self.block, "count": rows * self.share}))
         return Weights(points, t, unit, unit)

@@ -22,8 +22,6 @@ from tether.control.log import Log
 from tether.control.measure import measure
 from tether.control.unbiased import Weights, unbiased_weights
 
-CHAIN_STEP = 1 / 8
-"""The step between the candidates of the soft chain near 1, in log beta."""
 BAND_ERROR = 1e-3
 """The share of a promise that an unknown normalizing constant may cost."""
 LOOSE_BAND = 0.3
@@ -48,7 +46,7 @@ def by_promise(
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
     known = _known_risks(safe_risk, problem.constraints)
-    weights = unbiased_weights(problem, CHAIN_STEP, "promise", error)
+    weights = unbiased_weights(problem, "promise", error)
     chain, own = find_chain(
         weights,
         draw_uniform(problem.rows, validate.integer_at_least("seed", seed, 0)),

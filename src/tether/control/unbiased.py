@@ -41,8 +41,6 @@ from tether.control.kernels import (
     scores,
 )
 
-FINE_UP_TO = 4.0
-"""Candidates are a fixed step apart up to this |log β|, and coarse points of the grid beyond."""
 LIMITED_UP_TO = 8.0
 """Limits that grow with β count as infinite past this log β."""
 MIXED_UP_TO = 8.0
@@ -59,9 +57,13 @@ ENTRIES = 1 << 17
 """How many weights a block has at most."""
 
 
-def fixed_sequence(step: float) -> Floats:
-    """The increasing log betas that are tried, the same for all logs: grid points up to ±1,000."""
-    return np.union1d(COARSE, np.arange(-FINE_UP_TO, FINE_UP_TO + step / 2, step))
+def fixed_sequence() -> Floats:
+    """The increasing log betas that are tried, the same for all logs: grid points up to ±1,000.
+
+    Sixteenths up to 2, eighths up to 4, and coarse points of the grid beyond.
+    """
+    sixteenths, eighths = np.arange(-32, 33) / 16, np.arange(-32, 33) / 8
+    return np.union1d(COARSE, np.union1d(sixteenths, eighths))
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def _log_base_limit(block: Block) -> Floats | float:
 # ---- the weights of a problem ------------------------------------------------------------------
 
 
-def unbiased_weights(problem: Problem, step: float, asked: str, error: float = 0.0) -> Weights:
+def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weights:
     """The weights of a problem at the candidates of a fixed sequence.
 
     An unknown normalizing constant gets a band from proposals, outside of which it lies with
@@ -205,21 +207,21 @@ def unbiased_weights(problem: Problem, step: float, asked: str, error: float = 0
     _check(problem, asked)
     kernel = problem.kernel
     if isinstance(kernel, (PathKernel, OwnKernel)):
-        t = np.asarray(kernel.coarse) if isinstance(kernel, PathKernel) else fixed_sequence(step)
+        t = np.asarray(kernel.coarse) if isinstance(kernel, PathKernel) else fixed_sequence()
         return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)))
     ends = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
     low, high = min(each[0] for each in ends), max(each[1] for each in ends)
-    t, cells = candidates(kernel, step, low, high), {}
+    t, cells = candidates(kernel, low, high), {}
     plain = isinstance(kernel, ClipKernel) or (
         isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names
     )
     if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
-        cells = _cells(problem, np.unique([low, *fixed_sequence(step), high]).clip(low, high))
+        cells = _cells(problem, np.unique([low, *fixed_sequence(), high]).clip(low, high))
     if not isinstance(kernel, ClipKernel):
         return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)), cells)
     log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
     if problem.draws is not None and error > 0:
-        each_error = error / (4 * len(fixed_sequence(step)))  # two bounds from each policy's draws
+        each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
         log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
         log_high = np.minimum(found, log_high)
     return Weights(problem, t, log_high, log_low, cells)
@@ -242,7 +244,7 @@ def _check(problem: Problem, asked: str) -> None:
         )
 
 
-def candidates(kernel: Kernel, step: float, low: float, high: float) -> Floats:
+def candidates(kernel: Kernel, low: float, high: float) -> Floats:
     """The fixed sequence, but for betas with the same weights and limits as the first or last.
 
     These lie below all ratios and 1, or above all ratios and limits. For mix it is another fixed
@@ -252,7 +254,7 @@ def candidates(kernel: Kernel, step: float, low: float, high: float) -> Floats:
         low, high = -MIXED_UP_TO, MIXED_UP_TO
     else:
         low, high = min(low, 0.0), max(high, LIMITED_UP_TO)
-    every = fixed_sequence(step)
+    every = fixed_sequence()
     first = max(int(np.searchsorted(every, low, side="right")) - 1, 0)
     last = min(int(np.searchsorted(every, high)), len(every) - 1)
     return np.append(every[first:last], LAST)
