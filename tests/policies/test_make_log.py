@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 
 import tether
 from tether.policies.ratio import RatioError, factor_interval
@@ -216,12 +217,18 @@ def test_estimates_depend_on_the_generator_alone_and_show_when_they_are_wrong():
         drawn(0.0), drawn(1.0), np.zeros(4_000), RNG(0), classifier=DummyClassifier()
     )
     assert np.allclose(constant.log_ratio(*points), 0, atol=0.01)
+    assert constant.error > 2  # all ratios are 1: a tree sees where that is wrong
+    linear = tether.estimate_ratio(
+        lambda n, rng: rng.normal(size=n), lambda n, rng: rng.normal(size=n) / 3, 8_000, RNG(0),
+        classifier=LogisticRegression(),
+    )  # fmt: skip
+    assert linear.error > 2
     assert blind.log_ratio(None, [0.0])[0] < 0
     sparse = tether.estimate_ratio(
         drawn(0.0), drawn(1.0), np.zeros(2_000), RNG(0), features=lambda x, a: csr_array(a[:, None])
     )
     assert np.allclose(sparse.log_ratio(*points), points[1] - 0.5, atol=0.3)
-    for options, match in (({"folds": 1}, "folds"), ({"draws": (1, 2, 3)}, "draws")):
+    for options, match in (({"draws": 0}, "draws"), ({"draws": (1, 2, 3)}, "draws")):
         with pytest.raises(ValueError, match=match):
             tether.estimate_ratio(drawn(0.0), drawn(1.0), np.zeros(400), RNG(0), **options)
     with pytest.raises(ValueError, match="at least 100"):

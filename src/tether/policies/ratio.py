@@ -30,6 +30,8 @@ RATIO_CONFIDENCE = 0.95
 """The probability, over the held-out draws, that the intervals of all cells hold at once."""
 MAX_SCORE_CELLS, MIN_DRAWS_PER_CELL = 10, 50
 """Into how many cells the estimated ratio is cut, and how many draws each of them has at least."""
+MAX_REGIONS, MIN_DRAWS_OF_REGION = 8, 100
+"""Into how many regions the features are cut, and how many draws each of them has at least."""
 MAX_LOG_FACTOR = 60.0
 """A factor whose logarithm is past this counts as infinite."""
 
@@ -76,15 +78,10 @@ def approximation_of(*policies: Policy) -> tuple[str | None, float]:
 class RatioError(records.Saved):
     """By which factor an estimated density ratio may be off, as held-out draws show it.
 
-    In cells of draws with similar ratios the number of draws of the optimized policy is compared
-    with the number that the ratios imply. This measures the *average* error over a cell: where the
-    ratio is off in both directions within a cell, it is not seen. A promise that rests on it is
-    therefore approximate.
-
-    Examples
-    --------
-    >>> print(RatioError(1.43, 10, 1.01, 0.05, 0.95))
-    off by a factor of up to 1.43 (95 % confidence, 10 cells), mean ratio 1.01 ± 0.05
+    In cells of draws, with similar ratios or in a region where the estimate looks off, the number
+    of draws of the optimized policy is compared with the number that the ratios imply. This
+    measures the *average* error over a cell: where the ratio is off in both directions within a
+    cell, it is not seen. A promise that rests on it is therefore approximate.
     """
 
     factor: float
@@ -148,7 +145,6 @@ def estimate_ratio(
     draws: int | tuple[int, int] = 1,
     features: Features | None = None,
     classifier: Any = None,
-    folds: int = 5,
 ) -> DensityRatio:
     """Estimate the density ratio of two policies that can be drawn from but tell no probabilities.
 
@@ -176,10 +172,8 @@ def estimate_ratio(
         action. By default contexts and actions side by side, which must be numbers.
     classifier : scikit-learn classifier, optional
         Any classifier with `predict_proba`; logistic regression on scaled features and their
-        products by default.
-    folds : int, default 5
-        The number of classifiers, each fitted without its fold of the draws, whose log odds are
-        averaged.
+        products by default. One that is too sure of itself, such as a forest, is better wrapped in
+        scikit-learn's `CalibratedClassifierCV`.
 
     Returns
     -------
@@ -189,7 +183,7 @@ def estimate_ratio(
     samplers = {"safe": as_sampler("safe", safe), "optimized": as_sampler("optimized", optimized)}
     contexts = as_contexts(contexts)
     validate.generator("rng", rng)
-    folds = validate.integer_at_least("folds", folds, 2)
+    require("tether.estimate_ratio", "sklearn")
     counts = draws if isinstance(draws, (tuple, list)) else (draws, draws)
     if len(counts) != 2:
         raise ValueError(f"draws must be an integer or a pair of integers, got {draws!r}")
@@ -207,13 +201,24 @@ def estimate_ratio(
             for (name, sampler), row in zip(samplers.items(), rows, strict=True)
         ]
     )
-    is_optimized = np.repeat([False, True], [len(row) for row in rows])
-    part = _random_parts(contexts, rows, 2 * folds, rng)
-    fitting, held_out = part < folds, part >= folds
-    matrix = feature_matrix(features, drawn_in, actions)
-    scorer = cross_fit(classifier, matrix[fitting], is_optimized[fitting], part[fitting], rng)
-    measured = measure(scorer.log_ratio(matrix[held_out]), is_optimized[held_out])
     sizes = [len(row) for row in rows]
+    is_optimized = np.repeat([False, True], sizes)
+    if isinstance(contexts, int):
+        fitting = np.concatenate([rng.permutation(size) % 2 == 0 for size in sizes])
+    else:  # all draws in a context together
+        fitting = (rng.permutation(length(contexts)) % 2 == 0)[np.concatenate(rows)]
+    matrix = feature_matrix(features, drawn_in, actions)
+    unfitted = default_classifier(matrix) if classifier is None else classifier
+    model = seeded_clone(unfitted, rng).fit(matrix[fitting], is_optimized[fitting].astype(np.int64))
+    optimized_draws = int(is_optimized[fitting].sum())
+    log_ratio = EstimatedLogRatio(
+        model, features, int(fitting.sum()) - optimized_draws, optimized_draws
+    )
+    found = log_ratio(drawn_in, actions)
+    visible = _visible_columns(features, matrix, drawn_in, actions)
+    tree = _fit_regions(visible[fitting], found[fitting], is_optimized[fitting], rng)
+    regions = tree.apply(visible[~fitting])
+    measured = measure(found[~fitting], is_optimized[~fitting], regions)
     approximate = (
         f"approximate: the policies told no probabilities, and their density ratio was estimated "
         f"by a classifier from {sizes[0]:,} draws of the safe and {sizes[1]:,} of the optimized "
@@ -226,22 +231,13 @@ def estimate_ratio(
         EstimatedPolicy(
             "optimized",
             samplers["optimized"].sample,
-            EstimatedLogRatio(scorer, features),
+            log_ratio,
             approximate,
             measured.factor,
         ),
         measured,
         *sizes,
     )
-
-
-def _random_parts(
-    contexts: Any, rows: list[Integers], count: int, rng: np.random.Generator
-) -> Integers:
-    """A part for each draw, at random; all draws of a row of contexts are in the same part."""
-    if isinstance(contexts, int):
-        return np.concatenate([rng.permutation(len(row)) % count for row in rows])
-    return np.asarray(rng.permutation(length(contexts)) % count)[np.concatenate(rows)]
 
 
 @dataclass(frozen=True)
@@ -255,77 +251,28 @@ class ZeroLogRatio:
 
 @dataclass(frozen=True)
 class EstimatedLogRatio:
-    """The estimated log ratio of actions in their contexts."""
+    """The log odds of a classifier that tells draws of the two policies apart, as a log ratio.
 
-    scorer: RatioClassifier
+    They are the log ratio plus the log of the two numbers of draws that it was fitted on. It is
+    clipped at the log of these numbers: a larger ratio rests on no draw of the other policy.
+    """
+
+    model: Any
     features: Features | None
+    safe_draws: int
+    optimized_draws: int
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """One log ratio per action."""
-        return self.scorer.log_ratio(feature_matrix(self.features, contexts, actions))
-
-
-@dataclass(frozen=True)
-class RatioClassifier:
-    """The average log odds of the classifiers of all folds, recalibrated and clipped.
-
-    The average is one fixed function of context and action, changes its sign if the two policies
-    are exchanged, and is never more extreme than the classifiers are.
-    """
-
-    models: tuple[Any, ...]
-    shift: float
-    slope: float
-    lowest: float
-    highest: float
-
-    def log_ratio(self, matrix: Any) -> Floats:
-        """Log of optimized over safe density, one per row of features."""
-        log_odds = np.mean([log_odds_of(model, matrix) for model in self.models], axis=0)
-        log_ratio = self.shift + self.slope * log_odds
-        return np.asarray(np.clip(log_ratio, self.lowest, self.highest))
-
-
-def cross_fit(
-    classifier: Any,
-    matrix: Any,
-    is_optimized: Booleans,
-    fold: Integers,
-    rng: np.random.Generator,
-) -> RatioClassifier:
-    """Fit one classifier per fold on the other folds.
-
-    Log odds are the log ratio plus the log of the two numbers of draws. Shift and slope that fit
-    best on draws that a classifier did not see remove that constant, the weights of classes, and
-    too much or too little confidence of the classifier. Log ratios are clipped at the log of the
-    number of draws: a larger ratio rests on none of the draws of the other policy.
-    """
-    require("tether.estimate_ratio", "sklearn")
-    from sklearn.linear_model import LogisticRegression
-
-    classifier = default_classifier(matrix) if classifier is None else classifier
-    log_odds, models = np.empty(len(fold)), []
-    for number in range(int(fold.max()) + 1):
-        model, held_out = seeded_clone(classifier, rng), fold == number
-        model.fit(matrix[~held_out], is_optimized[~held_out].astype(np.int64))
-        log_odds[held_out] = log_odds_of(model, matrix[held_out])
-        models.append(model)
-    again = LogisticRegression(C=1e6).fit(log_odds[:, None], is_optimized)
-    optimized = int(is_optimized.sum())
-    log_draws = np.log([optimized, len(is_optimized) - optimized])
-    shift = float(again.intercept_[0] - (log_draws[0] - log_draws[1]))
-    slope = max(float(again.coef_[0, 0]), 0.0)
-    return RatioClassifier(tuple(models), shift, slope, -float(log_draws[0]), float(log_draws[1]))
-
-
-def log_odds_of(model: Any, matrix: Any) -> Floats:
-    """Log odds of "the optimized policy drew this"; finite also at probabilities of 0 and 1."""
-    column = int(np.flatnonzero(np.asarray(model.classes_) == 1)[0])
-    probability = np.asarray(model.predict_proba(matrix), dtype=np.float64)[:, column]
-    if not (probability.min() >= 0 and probability.max() <= 1):  # NaN fails this too
-        raise ValueError("classifier returned a probability that is not between 0 and 1")
-    probability = np.clip(probability, 1e-12, 1 - 1e-12)
-    return np.asarray(np.log(probability) - np.log1p(-probability))
+        matrix = feature_matrix(self.features, contexts, actions)
+        column = int(np.flatnonzero(np.asarray(self.model.classes_) == 1)[0])
+        probability = np.asarray(self.model.predict_proba(matrix), dtype=np.float64)[:, column]
+        if not (probability.min() >= 0 and probability.max() <= 1):  # NaN fails this too
+            raise ValueError("classifier returned a probability that is not between 0 and 1")
+        low, high = -np.log(self.optimized_draws), np.log(self.safe_draws)
+        with np.errstate(divide="ignore"):
+            log_odds = np.log(probability) - np.log1p(-probability)
+        return np.asarray(np.clip(log_odds + low + high, low, high))
 
 
 def seeded_clone(classifier: Any, rng: np.random.Generator) -> Any:
@@ -384,17 +331,50 @@ def is_sparse(matrix: Any) -> bool:
     return hasattr(matrix, "tocsr")
 
 
-def measure(log_ratio: Floats, is_optimized: Booleans) -> RatioError:
-    """Compare estimated ratios with held-out draws, in cells of similar ratio."""
+def _visible_columns(
+    features: Features | None, matrix: Any, contexts: Any, actions: NDArray[Any]
+) -> Any:
+    """The features and, if they are numbers, the contexts and actions that they were made of."""
+    if features is None or is_sparse(matrix):
+        return matrix
+    try:
+        return np.hstack([matrix, feature_matrix(None, contexts, actions)])
+    except (TypeError, ValueError):  # text, or rows of different lengths
+        return matrix
+
+
+def _fit_regions(
+    matrix: Any, log_ratio: Floats, is_optimized: Booleans, rng: np.random.Generator
+) -> Any:
+    """A small tree that predicts the error of the log odds: where the ratio is off the most.
+
+    It sees what a classifier that is too simple does not.
+    """
+    from scipy.special import expit
+    from sklearn.tree import DecisionTreeRegressor
+
+    optimized = int(is_optimized.sum())
+    expected = expit(log_ratio + np.log(optimized) - np.log(len(is_optimized) - optimized))
+    variance = np.maximum(expected * (1 - expected), 1e-3)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=MAX_REGIONS,
+        min_samples_leaf=max(MIN_DRAWS_OF_REGION, len(log_ratio) // 20),
+        random_state=int(rng.integers(2**31 - 1)),
+    )
+    return tree.fit(matrix, (is_optimized - expected) / variance, sample_weight=variance)
+
+
+def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> RatioError:
+    """Compare estimated ratios with held-out draws, in cells of similar ratio and in regions."""
     optimized = int(is_optimized.sum())
     log_prior = float(np.log(optimized) - np.log(len(is_optimized) - optimized))
     count = int(np.clip(len(log_ratio) // MIN_DRAWS_PER_CELL, 1, MAX_SCORE_CELLS))
     edges = np.unique(np.quantile(log_ratio, np.linspace(0, 1, count + 1)[1:-1]))
     number = np.searchsorted(edges, log_ratio)  # equal ratios share a cell
-    cells = np.unique(number)
+    cells = [each == value for each in (number, regions) for value in np.unique(each)]
     ratio = np.exp(log_ratio[~is_optimized])
     factors = [ratio.mean(), 1 / ratio.mean()]
-    for inside in (number == each for each in cells):
+    for inside in cells:
         hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(cells)
         low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
         factors += [high, 1 / low if low > 0 else np.inf]

@@ -24,7 +24,6 @@ from tether.policies.ratio import (
     DensityRatio,
     EstimatedLogRatio,
     EstimatedPolicy,
-    RatioClassifier,
     RatioError,
     ZeroLogRatio,
 )
@@ -131,16 +130,12 @@ def _estimated(
     return EstimatedPolicy(str(name), sample, log_prob, approximate, error)
 
 
-def _classifier_of(models: Any, **numbers: Any) -> RatioClassifier:
-    if not isinstance(models, tuple) or not models:
-        raise ValueError("models must be a tuple of at least one classifier")
-    return RatioClassifier(models, **{name: real(name, value) for name, value in numbers.items()})
-
-
-def _estimated_log_ratio(scorer: Any, features: Any) -> EstimatedLogRatio:
+def _estimated_log_ratio(model: Any, features: Any, **draws: Any) -> EstimatedLogRatio:
     if features is not None:
         callable_value("features", features)
-    return EstimatedLogRatio(instance("scorer", scorer, RatioClassifier), features)
+    callable_value("predict_proba", getattr(model, "predict_proba", None))
+    numbers = {name: count(name, value) for name, value in draws.items()}
+    return EstimatedLogRatio(model, features, **numbers)
 
 
 def _density_ratio(safe: Any, optimized: Any, measured: Any, **draws: Any) -> DensityRatio:
@@ -206,11 +201,9 @@ POLICY_KINDS = (
     ),
     of_type("zero_log_ratio", ZeroLogRatio),
     of_type(
-        "estimated_log_ratio", EstimatedLogRatio, "scorer", "features", build=_estimated_log_ratio
-    ),
-    of_type(
-        *("ratio_classifier", RatioClassifier, "models", "shift", "slope", "lowest", "highest"),
-        build=_classifier_of,
+        *("estimated_log_ratio", EstimatedLogRatio, "model", "features"),
+        *("safe_draws", "optimized_draws"),
+        build=_estimated_log_ratio,
     ),
     of_type(
         *("density_ratio", DensityRatio, "safe", "optimized", "measured"),
