@@ -305,8 +305,9 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
         name = f"risk of {each.name}" if several else "risk"
         limits = several and each is found.binding and found.log_beta < np.inf
         safe = f"the safe policy's is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
-        asked = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for"
-        facts.append((name, f"{asked}; {safe}{'; limits beta' if limits else ''}"))
+        if found.chain is None:  # the soft chain does not look at the risk of what was drawn
+            safe = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for; {safe}"
+        facts.append((name, f"{safe}{'; limits beta' if limits else ''}"))
         if every and each.terms is not None and found.exists:
             facts.append(("made of", in_words(each.terms)))
     worth = f"{found.rows:,} rows, worth {measured.effective_sample_size:,.1f} at this beta"
