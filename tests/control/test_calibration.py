@@ -1,0 +1,184 @@
+"""The result: complete, frozen, saved as it is, and said in words with its condition."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import tether
+from tests.control.worlds import KINDS, make_world
+from tether.control.calibrate import calibrate, family_and_beta
+from tether.control.calibration import Calibration
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+
+pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+
+
+def gaussian(rows=400, seed=0, alpha=0.15, **more):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=rows), rng.normal(1, 1, size=rows)
+    log = Log(x > 1.5, -(x**2) / 2, -((x - 1) ** 2) / 2)
+    return calibrate(log, Proposals(-(y**2) / 2, -((y - 1) ** 2) / 2), alpha=alpha, **more)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_saved_and_loaded(kind, tmp_path):
+    found = make_world(4, kind, rows=30, losses=2).calibrate()
+    found.save(tmp_path / "found.json")
+    loaded = Calibration.load(tmp_path / "found.json")
+    assert json.dumps(loaded.to_dict()) == json.dumps(found.to_dict())
+    assert (loaded.useful, loaded.statement, str(loaded)) == (
+        found.useful,
+        found.statement,
+        str(found),
+    )
+    np.testing.assert_array_equal(loaded.losses["harm"].log_betas, found.losses["harm"].log_betas)
+    assert loaded.details() == found.details()
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    path = tmp_path / "found.json"
+    gaussian().save(path)
+    path.write_text(path.read_text().replace('"rule": "alpha"', '"rule": "promise"'))
+    with pytest.raises(ValueError, match="changed"):
+        Calibration.load(path)
+
+
+def test_public_names_are_few_and_the_result_is_frozen():
+    found = gaussian()
+    assert len([name for name in dir(found) if not name.startswith("_")]) <= 25
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.log_beta = 3.0
+
+
+def test_the_statement_always_has_its_condition():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(-2, 0.2, (2, 600))
+    log = Log(np.zeros(600), *scores)
+    assert "on average over logs like this one" in calibrate(log, alpha=0.1).statement
+    assert "0.95" in calibrate(log, alpha=0.1, confidence=0.95).statement
+    nothing = calibrate(Log(np.ones(60), *scores[:, :60]), alpha=0.1)
+    assert nothing.statement.startswith("none")
+    assert nothing.promise == 1.0
+    assert nothing.beta == 0
+    assert not nothing.useful
+
+
+def test_printing_takes_about_ten_lines():
+    found = gaussian(rows=2000)
+    assert not found.warnings
+    assert len(str(found).splitlines()) <= 10
+    assert len(found.details().splitlines()) > len(str(found).splitlines())
+
+
+@pytest.mark.parametrize("first", ["harm", "delay"])
+def test_the_loss_that_limits_beta_is_named(first):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=500)
+    losses = {"harm": (x > 1.0).astype(float), "delay": (x > 2.5).astype(float)}
+    losses = {first: losses[first], **losses}
+    log = Log(losses, -(x**2) / 2, -((x - 1) ** 2) / 2)
+    found = calibrate(log, alpha={"harm": 0.25, "delay": 0.25})
+    assert found.binding.name == "harm"
+    line = next(line for line in str(found).splitlines() if "risk of harm" in line)
+    text = " ".join(str(found).split())
+    assert line
+    assert "limits beta" in text.split("risk of harm")[1].split("risk of delay")[0]
+    assert text.count("limits beta") == 1
+
+
+def test_warnings_name_the_loss_where_there_are_several():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=300)
+    losses = {"harm": np.arange(300) < 57, "delay": np.zeros(300)}
+    found = calibrate(
+        Log(losses, -(x**2) / 2, -((x - 0.5) ** 2) / 2), alpha={"harm": 0.2, "delay": 0.2}
+    )
+    said = [each for each in found.warnings if "mean loss" in each or "promise" in each]
+    assert said
+    assert all("'harm'" in each for each in said)
+
+
+def test_a_term_that_changes_no_decision_is_no_warning():
+    found = gaussian(rows=3000, alpha=0.2)
+    terms = found.losses["loss"].terms
+    assert 0 < terms.stability + terms.unforeseen < 0.05 * terms.total
+    assert found.warnings == ()
+    few = gaussian(rows=30, alpha=0.3)
+    assert few.losses["loss"].terms.unforeseen > 0.05 * few.promise or few.warnings
+
+
+def test_a_vanishing_share_of_traffic_is_not_useful():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    log = Log(x > 0.3, -(x**2) / 2, -((x - 3) ** 2) / 2)
+    found = calibrate(log, alpha=0.3827 + 0.02, family="mix", test_weight=1e6)
+    if found.exists:
+        assert found.measured.changed < 1e-3
+        assert not found.useful
+
+
+def test_a_promise_near_the_bound_is_not_useful():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(-2, 0.3, (2, 8))
+    found = calibrate(Log(np.zeros(8), *scores), Proposals([-2.0], [-2.0]), alpha=0.3)
+    assert found.exists
+    assert found.promise > 0.6
+    assert not found.useful
+    assert "no useful promise" in found.statement
+
+
+def test_a_log_that_lacks_what_the_policy_does_is_not_useful():
+    rng = np.random.default_rng(0)
+    safe, optimized = np.log([0.5, 0.5]), np.log([0.1, 0.9])
+    actions = np.zeros(3000, dtype=int)  # the second action never occurs, as is claimed
+    tables = np.tile(safe, (3000, 1)), np.tile(optimized, (3000, 1))
+    log = Log(
+        rng.random(3000) < 0.01,
+        safe[actions],
+        optimized[actions],
+        log_safe_all=tables[0],
+        log_optimized_all=tables[1],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = calibrate(log, alpha=0.2)
+    assert found.exists
+    assert not found.useful
+
+
+def test_the_curve_has_the_risk_at_every_beta():
+    world = make_world(0, "tables", rows=40)
+    found = world.calibrate()
+    curve = found.losses["harm"]
+    assert (np.diff(curve.log_betas) > 0).all()
+    for k in range(0, len(curve.log_betas), 97):
+        weights, test = (f(curve.log_betas[k]) for f in (world.weights, world.test))
+        risk = (weights @ world.losses["harm"] + test) / (weights.sum() + test)
+        assert curve.risks[k] == pytest.approx(risk)
+    frame = found.to_frame()
+    assert set(frame) == {"loss", "log_beta", "beta", "risk"}
+    assert len(frame["risk"]) == len(curve.risks)
+
+
+def test_the_family_and_beta_of_what_is_served():
+    found = gaussian()
+    assert family_and_beta(found, None)[1] == found.log_beta
+    assert family_and_beta(0, None)[1] == -np.inf
+    assert family_and_beta(10**400, "mix")[1] == pytest.approx(400 * np.log(10))
+    with pytest.raises(ValueError, match="family"):
+        family_and_beta(found, "mix")
+    with pytest.raises((TypeError, ValueError), match="beta"):
+        family_and_beta("0.5", None)
+    with pytest.raises(ValueError, match="beta"):
+        family_and_beta(-1.0, None)
+
+
+def test_it_is_what_the_package_exports():
+    assert tether.calibrate is calibrate
+    assert tether.Calibration is Calibration

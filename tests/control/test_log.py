@@ -1,0 +1,238 @@
+"""Logs, proposals and paths: what they take, what they refuse, and what they give back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tether._core.rows import Rows
+from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
+from tether.control.log import Acting, Log, PolicyPath
+from tether.control.proposals import Proposals
+
+N = 30
+LOSS, SAFE, OPTIMIZED = np.zeros(N), np.linspace(-3, -1, N), np.linspace(-1, -3, N)
+TABLE = np.log(np.tile([0.25, 0.75], (N, 1)))
+TAKEN = TABLE[:, 0]
+
+
+def make(**changed):
+    return Log(**{"loss": LOSS, "log_safe": SAFE, "log_optimized": OPTIMIZED, **changed})
+
+
+def listed(**changed):
+    tables = {"log_safe_all": TABLE, "log_optimized_all": TABLE}
+    return make(**{"log_safe": TAKEN, "log_optimized": TAKEN, **tables, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"loss": LOSS - 1}, "loss"),
+        ({"loss": np.full(N, np.nan)}, "loss"),
+        ({"loss": LOSS[:-1]}, "loss"),
+        ({"loss": {}}, "loss"),
+        ({"loss": {1: LOSS}}, "loss"),
+        ({"loss": {"harm": LOSS[1:]}}, "harm"),
+        ({"log_safe": np.full(N, -np.inf)}, "log_safe"),
+        ({"log_safe": np.full(N, np.inf)}, "log_safe"),
+        ({"log_optimized": OPTIMIZED[1:]}, "log_optimized"),
+        ({"log_optimized": np.linspace(0.1, 0.9, N)}, "log_optimized"),
+        ({"log_safe": np.linspace(0.1, 0.9, N)}, "log_safe"),
+        ({"context": np.full(N, np.nan)}, "context"),
+        ({"context": range(N - 1)}, "context"),
+        ({"log_mix": SAFE[1:]}, "log_mix"),
+        ({"safe_share": 0.5}, "safe_share"),
+        ({"log_mix": SAFE - 2, "safe_share": 0.5}, "safe_share"),
+        ({"log_mix": SAFE, "safe_share": 1.5}, "safe_share"),
+        ({"max_ratio": 0.5}, "max_ratio"),
+        ({"max_ratio": 1.5}, "max_ratio"),
+        ({"reward": np.full(N, np.nan)}, "reward"),
+        ({"acting": "safe"}, "acting"),
+        ({"acting": Acting(SAFE[1:])}, "log_logged"),
+        ({"acting": Acting(SAFE, log_base_limit=np.full(N, -1.0))}, "log_base_limit"),
+        ({"acting": Acting(SAFE, TABLE)}, "log_logged_all"),
+        ({"log_safe_all": TABLE}, "log_optimized_all"),
+        ({"log_mix_all": TABLE}, "log_mix_all"),
+    ],
+)
+def test_a_log_refuses(changed, named):
+    with pytest.raises((TypeError, ValueError), match=named):
+        make(**changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"log_optimized_all": TABLE[:, :1]}, "log_optimized_all"),
+        ({"log_optimized_all": TABLE - 1}, "log_optimized_all"),
+        ({"log_optimized_all": np.exp(TABLE)}, "logarithm"),
+        ({"log_mix": TAKEN}, "log_mix_all"),
+        ({"log_mix_all": TABLE}, "log_mix"),
+        ({"log_safe": TAKEN + 0.01}, "log_safe"),
+    ],
+)
+def test_tables_that_contradict_each_other_or_the_rows_are_refused(changed, named):
+    with pytest.raises(ValueError, match=named):
+        listed(**changed)
+
+
+def test_rows_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    shuffled = pandas.Series(SAFE, index=np.random.default_rng(0).permutation(N))
+    with pytest.raises(ValueError, match="log_safe"):
+        make(log_safe=shuffled, log_optimized=pandas.Series(OPTIMIZED))
+
+
+def test_what_a_log_says_of_itself():
+    log = make(context=range(N), reward=SAFE, approximate="by a factor of two")
+    assert (len(log), log.contextual, log.has_tables, log.has_mixture) == (N, True, False, False)
+    assert log.loss_names == ("loss",)
+    assert log.safe_share == 1.0
+    assert not make().contextual
+    assert listed().contextual
+    assert make(log_mix=SAFE).safe_share is None
+    assert f"{N} rows" in repr(log)
+    assert "by a factor of two" in str(log)
+    np.testing.assert_array_equal(log.loss["loss"], LOSS)
+    assert not log.log_safe.flags.writeable
+
+
+def test_a_frame_and_back():
+    log = listed(
+        loss={"harm": LOSS, "delay": LOSS + 1},
+        context=np.arange(N),
+        reward=SAFE,
+        max_ratio=2.0,
+        log_mix=TAKEN,
+        log_mix_all=TABLE,
+    )
+    again = Log.from_frame(
+        log.to_frame(), loss=["harm", "delay"], context="context", reward="reward"
+    )
+    for name, column in log.rows.columns.items():
+        np.testing.assert_array_equal(again.rows.columns[name], column)
+    np.testing.assert_array_equal(again.context, log.context)
+    assert again.max_ratio == 2.0
+
+
+def test_contexts_of_a_frame_must_be_stated():
+    frame = {"loss": LOSS, "log_safe": SAFE, "log_optimized": OPTIMIZED, "age": np.arange(N)}
+    with pytest.raises(TypeError, match="context"):
+        Log.from_frame(frame)
+    assert Log.from_frame(frame, context="age").contextual
+    assert not Log.from_frame(frame, context=None).contextual
+    with pytest.raises(ValueError, match="context"):
+        Log.from_frame(frame, context="log_safe")
+    with pytest.raises(TypeError, match="context"):
+        Proposals.from_frame(frame)
+
+
+def test_rows_that_lie_elsewhere_have_no_arrays():
+    class Elsewhere(Rows):
+        @property
+        def columns(self):
+            raise TypeError("these rows lie in files")
+
+    log = Log.of_rows(Elsewhere(make().rows.columns), contextual=False)
+    assert len(log) == N
+    assert log.loss_names == ("loss",)
+    with pytest.raises(TypeError, match="files"):
+        log.log_safe  # noqa: B018
+    assert str(log)
+    with pytest.raises(ValueError, match="safe_share"):
+        Log.of_rows(log.rows, contextual=False, safe_share=0.5)
+    with pytest.raises(ValueError, match="max_ratio"):
+        Log.of_rows(log.rows, contextual=False, max_ratio=0.5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"source": "both"}, "source"),
+        ({"source": ["safe"] * (N - 1)}, "source"),
+        ({"source": ["safe"] * (N - 1) + ["other"]}, "source"),
+        ({"log_safe": np.full(N, -np.inf), "source": "safe"}, "log_safe"),
+        ({"log_optimized": np.full(N, -np.inf)}, "log_optimized"),
+        ({"log_optimized": np.linspace(0.1, 0.9, N)}, "log_optimized"),
+        ({"context": range(3)}, "context"),
+        ({"log_mix": SAFE[1:]}, "log_mix"),
+        ({"policy_path": PolicyPath("token_clip", [0.0], np.zeros((N, 1)))}, "drawn_at"),
+    ],
+)
+def test_proposals_refuse(changed, named):
+    columns = {"log_safe": SAFE, "log_optimized": OPTIMIZED, **changed}
+    with pytest.raises((TypeError, ValueError), match=named):
+        Proposals(**columns)
+
+
+def test_proposals_know_who_drew():
+    draws = Proposals(SAFE, OPTIMIZED, source=["safe"] * 10 + ["optimized"] * (N - 10))
+    assert draws.from_safe.sum() == 10
+    assert len(Proposals.of_rows(draws.rows)) == N
+    assert "10 safe and 20 optimized" in repr(draws)
+    frame = {"log_safe": SAFE, "log_optimized": OPTIMIZED, "by": ["safe"] * N}
+    assert Proposals.from_frame(frame, context=None, source="by").from_safe.all()
+    assert Proposals.from_frame(frame, context=None, source="safe").from_safe.all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("token_mix", [1.0, 0.0], np.zeros((3, 2))), "log_beta"),
+        (("token_mix", [np.inf], np.zeros((3, 1))), "log_beta"),
+        (("token_mix", [0.0], np.zeros((3, 2))), "log_density"),
+        (("token_mix", [0.0], np.full((3, 1), np.nan)), "log_density"),
+        (("clip", [0.0], np.zeros((3, 1))), "family"),
+    ],
+)
+def test_a_path_refuses(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        PolicyPath(*arguments)
+    with pytest.raises(ValueError, match="policy_path"):
+        make(policy_path=PolicyPath("token_mix", [0.0], np.zeros((3, 1))))
+
+
+# ---- families ----------------------------------------------------------------------------------
+
+
+def test_families_by_name():
+    assert find_family("clip") == Clip()
+    assert find_family("budgeted_clip(4)") == BudgetedClip(4)
+    assert find_family(Mix()) == Mix()
+    assert find_family("token_clip(0.01)").name == "token_clip(0.01)"
+    for bad in (0, True, 1.5):
+        with pytest.raises((TypeError, ValueError), match="max_draws"):
+            BudgetedClip(bad)
+
+
+@pytest.mark.parametrize("family", [Clip(), Mix(), BudgetedClip(3)])
+def test_densities_sum_to_one_and_end_at_the_two_policies(family):
+    rng = np.random.default_rng(0)
+    safe, optimized = np.log(rng.dirichlet(np.ones(5), 2))
+    for log_beta in (-np.inf, -3.0, -0.5, 0.0, 0.7, 4.0, np.inf):
+        psi = 0.0
+        if family.clips and np.isfinite(log_beta):
+            psi = np.logaddexp.reduce(family.log_kernel(safe, optimized, log_beta))
+        density = family.log_density(safe, optimized, log_beta, psi)
+        assert np.exp(density).sum() == pytest.approx(1.0)
+    for log_beta, policy in ((-np.inf, safe), (np.inf, optimized)):
+        np.testing.assert_allclose(family.log_density(safe, optimized, log_beta, 0.0), policy)
+
+
+class Own(Family):
+    """A family with settings that cannot be."""
+
+    name = "own"
+
+    def log_kernel(self, log_safe, log_optimized, log_beta):
+        return log_safe
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"name": "clip"}, {"name": ""}, {"smoothness": -1.0}, {"clips": True}, {"max_draws": 3}],
+)
+def test_a_family_that_cannot_be_is_refused(changed):
+    with pytest.raises((TypeError, ValueError), match="family"):
+        find_family(type("Bad", (Own,), changed)())

@@ -1,0 +1,108 @@
+"""The terms of a promise by alpha: what each is, and that together they cover what is served."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.control.worlds import make_world
+from tether._core.safe_excess import safe_mean
+from tether.control.calibrate import calibrate
+from tether.control.log import Log
+from tether.control.promise import PromiseTerms, unforeseen_term
+from tether.control.proposals import Proposals
+
+pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+
+
+def test_the_total_is_the_sum_and_at_most_the_bound():
+    terms = PromiseTerms(0.1, stability=0.02, safe_excess=0.003, unforeseen=0.001, bound=1.0)
+    assert terms.total == pytest.approx(0.124)
+    assert PromiseTerms(0.1, 3.0, 0.0, 0.0, bound=1.0).total == 1.0
+
+
+@pytest.mark.parametrize("mixture", [False, True])
+def test_the_safe_excess_is_that_of_the_weighted_losses(mixture):
+    for seed in range(10):
+        world = make_world(seed, "clip", rows=60, mixture=mixture)
+        found = world.calibrate()
+        log_weights = world._base(world.columns)
+        safe = safe_mean(world.losses["harm"], 1.0, log_weights=log_weights)
+        loss = found.losses["harm"]
+        assert loss.safe_mean == pytest.approx(safe.mean)
+        assert loss.safe_error == pytest.approx(safe.standard_error)
+        expected = safe.excess_where_passing(loss.alpha)
+        assert loss.terms.safe_excess == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+def test_what_no_draw_foresees():
+    rng = np.random.default_rng(0)
+    log = Log(np.zeros(200), *rng.normal(-2, 0.2, (2, 200)))
+    for draws in (1, 10, 1000):
+        found = calibrate(log, Proposals(*rng.normal(-2, 0.2, (2, draws))), alpha=0.1)
+        share = 1 / (draws + 1)
+        expected = 0.9 * (share - (1 - share) / 200) + share / 200
+        stated = found.losses["loss"].terms.unforeseen
+        assert stated == pytest.approx(np.clip(expected, 0.0, 0.9 * share))
+    assert calibrate(log, alpha=0.1).losses["loss"].terms.unforeseen == 0  # analytic
+    assert unforeseen_term(1.0, 10, 0.1, 1.0) == pytest.approx(0.9)
+
+
+def test_with_a_mixture_the_unforeseen_term_grows_by_one_over_psi():
+    rng = np.random.default_rng(0)
+    safe, optimized = rng.normal(-2, 0.5, (2, 400))
+    loss = optimized - safe > 0.4
+    mixed = {"log_mix": np.logaddexp(safe, optimized) - math.log(2), "safe_share": 0.5}
+    drawn = rng.normal(-2, 0.5, (2, 300))
+    draws = Proposals(*drawn, log_mix=np.logaddexp(*drawn) - math.log(2))
+    found = calibrate(Log(loss, safe, optimized, **mixed), draws, alpha=0.2)
+    assert np.isfinite(found.log_beta)
+    share = 1 / 301 / min(found.beta, 1.0)
+    share = min(share, max(found.beta, 1.0) / 1) / found.measured.acceptance  # no safe draws
+    expected = unforeseen_term(min(share, 1.0), 400, 0.2, 1.0)
+    assert found.losses["loss"].terms.unforeseen == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("in_contexts", [False, True])
+def test_along_a_path_the_level_with_the_fewest_draws_decides(in_contexts):
+    world = make_world(0, "path", rows=50)
+    if in_contexts:
+        world.columns["context"] = np.arange(50)
+        world.draws["context"] = np.arange(40)
+    found = world.calibrate()
+    assert found.exists
+    alpha = world.alphas["harm"]
+    expected = (1 - alpha) / 11
+    if in_contexts:
+        weights = world.weights(found.log_beta) * (world.losses["harm"] - alpha)
+        harm = max(weights.max(), 0.0)
+        t = 1 + math.sqrt((1 - alpha) * 51 / (10 * alpha))
+        expected = (1 - alpha) / 10 * t / (t - 1) + (t * alpha + harm) / 51
+    assert found.losses["harm"].terms.unforeseen == pytest.approx(expected)
+
+
+def test_a_promise_covers_what_is_served_with_few_rows_and_a_safe_policy_at_alpha():
+    """Exact risks of clip over four actions: over logs, what is served is at most what is stated."""
+    rng = np.random.default_rng(0)
+    safe, optimized = np.array([0.5, 0.3, 0.1, 0.1]), np.array([0.2, 0.3, 0.2, 0.3])
+    losses = np.array([0.0, 0.1, 0.4, 0.8])
+    alpha, served, stated = float(safe @ losses) + 0.02, [], []
+    for _ in range(400):
+        actions = rng.choice(4, 25, p=safe)
+        drawn = rng.choice(4, 60, p=optimized)
+        log = Log(losses[actions], np.log(safe[actions]), np.log(optimized[actions]))
+        found = calibrate(
+            log, Proposals(np.log(safe[drawn]), np.log(optimized[drawn])), alpha=alpha
+        )
+        policy = safe
+        if found.exists:
+            policy = np.minimum(optimized, min(found.beta, 1e9) * safe)
+            policy = policy / policy.sum()
+            stated.append(found.promise)
+        served.append(policy @ losses)
+    error = np.std(served) / math.sqrt(len(served))
+    assert len(stated) > 100
+    assert np.mean(served) <= np.mean(stated) + 3 * error
+    assert np.mean(served) > alpha - 0.03  # so the terms are needed
