@@ -151,7 +151,7 @@ def test_zeros_of_the_optimized_policy_are_blended():
 @pytest.mark.parametrize("blended", [False, True])
 @pytest.mark.parametrize("from_safe", [0, 40])
 def test_psi_is_unbiased_whoever_made_the_draws(from_safe, blended):
-    """ψ(β) over finite actions, from draws of both policies and of a blend that nobody drew from."""
+    """ψ(β) over finite actions, from draws of both policies, and of a blend nobody drew from."""
     rng = np.random.default_rng(0)
     safe = np.array([0.4, 0.3, 0.2, 0.1])
     optimized = np.array([0.0, 0.2, 0.3, 0.5] if blended else [0.1, 0.1, 0.3, 0.5])

@@ -84,7 +84,7 @@ def test_along_a_path_the_level_with_the_fewest_draws_decides(in_contexts):
 
 
 def test_a_promise_covers_what_is_served_with_few_rows_and_a_safe_policy_at_alpha():
-    """Exact risks of clip over four actions: over logs, what is served is at most what is stated."""
+    """Exact risks of clip over four actions: what is served is at most what is stated."""
     rng = np.random.default_rng(0)
     safe, optimized = np.array([0.5, 0.3, 0.1, 0.1]), np.array([0.2, 0.3, 0.2, 0.3])
     losses = np.array([0.0, 0.1, 0.4, 0.8])

@@ -4,13 +4,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tether
-from tests.control.test_log_overview import make_log
+from tether.report.log_plot import by_ratio
+
+
+def make_log():
+    rng = np.random.default_rng(0)
+    optimized = rng.normal(-3, 0.5, 200)
+    optimized[:7] = -np.inf
+    return tether.Log(rng.random(200), rng.normal(-3, 0.5, 200), optimized)
 
 
 def test_means_are_drawn_in_the_middle_of_their_group():
     log = make_log()
     above, below = log.plot().axes
-    table = log.by_ratio()
+    table = by_ratio(log)
     taken = np.isfinite(table["lowest_log_ratio"])
     middle = (table["lowest_log_ratio"] + table["highest_log_ratio"])[taken] / 2
     np.testing.assert_allclose(below.lines[0].get_xdata(), middle)

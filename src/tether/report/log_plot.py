@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether.control.log_overview import LogOverview
+from tether._core.columns import Columns
+from tether.control.log import Log
 from tether.report.beta_axis import beta_ticks
 from tether.report.number_format import format_count, format_percent
 from tether.report.plot_frame import (
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RATIO_BARS = 40
+RATIO_BARS, RATIO_BINS = 40, 10
 
 
-def plot_log(log: LogOverview, axes: Axes | None = None) -> Figure:
+def plot_log(log: Log, axes: Axes | None = None) -> Figure:
     """Plot the distribution of the ratios, and below it the mean loss of rows with similar ratios.
 
     In `axes` of the user, only the mean loss is drawn. Rows that the optimized policy never takes
@@ -45,15 +46,15 @@ def plot_log(log: LogOverview, axes: Axes | None = None) -> Figure:
     return figure
 
 
-def _draw_ratios(log: LogOverview, axes: Axes) -> None:
+def _draw_ratios(log: Log, axes: Axes) -> None:
     ratios = log.log_ratio[np.isfinite(log.log_ratio)]
     if len(ratios):
         axes.hist(ratios, bins=RATIO_BARS, color=PASSING_COLOR, alpha=0.6)
     finish_axes(axes, "", "rows")
 
 
-def _draw_losses(log: LogOverview, axes: Axes) -> None:
-    table = log.by_ratio()
+def _draw_losses(log: Log, axes: Axes) -> None:
+    table = by_ratio(log)
     taken = np.isfinite(table["lowest_log_ratio"])
     low, high = table["lowest_log_ratio"][taken], table["highest_log_ratio"][taken]
     names = [name for name in table if f"{name}_error" in table]
@@ -85,10 +86,39 @@ def _draw_losses(log: LogOverview, axes: Axes) -> None:
         axes.legend(frameon=False)
 
 
-def _title(log: LogOverview) -> str:
+def _title(log: Log) -> str:
     count = len(log.log_ratio)
     never = int(np.isneginf(log.log_ratio).sum())
     title = f"{format_count(count, 'row')}, worth {log.overlap:,.0f} for the optimized policy"
     if never:
         title += f"\n{format_percent(never / count)} of them it never takes"
     return title
+
+
+def by_ratio(log: Log, bins: int = RATIO_BINS) -> Columns:
+    """The mean loss of rows with similar ratios, in groups of about equal size.
+
+    Equal ratios stay together. Rows that the optimized policy never takes are the first group.
+    """
+    ratio = log.log_ratio
+    never, rest = np.flatnonzero(np.isneginf(ratio)), np.flatnonzero(ratio > -np.inf)
+    groups = [never] if len(never) else []
+    if len(rest):
+        order = rest[np.argsort(ratio[rest], kind="stable")]
+        starts = ratio[order][np.arange(1, bins) * len(order) // bins]
+        starts = np.unique(np.searchsorted(ratio[order], starts, side="left"))
+        groups += [part for part in np.split(order, starts) if len(part)]
+    table = Columns(
+        lowest_log_ratio=np.array([ratio[rows].min() for rows in groups]),
+        highest_log_ratio=np.array([ratio[rows].max() for rows in groups]),
+        rows=np.array([len(rows) for rows in groups]),
+    )
+    for name, losses in log.loss.items():
+        table[name] = np.array([losses[rows].mean() for rows in groups])
+        table[f"{name}_error"] = np.array(
+            [
+                losses[rows].std(ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.nan
+                for rows in groups
+            ]
+        )
+    return table
