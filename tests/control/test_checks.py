@@ -57,7 +57,7 @@ def test_bets_are_those_of_the_definition_in_any_blocks(logs, size):
     rows = Rows({"log_safe": np.zeros(len(ratio)), "log_optimized": np.log(ratio)})
     rows.blocks = lambda _=0, blocks=rows.blocks: blocks(size)
     capital = np.mean([np.prod(1 + s * (ratio / 1.01 - 1)) for s in checks.STAKES])
-    found = checks._exceeds(rows, ratio.sum(), 1.01, checks._optimized_ratio)
+    found = checks._exceeds(rows, len(ratio), ratio.sum(), 1.01, checks._optimized_ratio)
     assert found == (capital > 1e6)
 
 

@@ -121,10 +121,9 @@ def hash_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
     """A number for each row that all its values determine; columns of numbers or of tables."""
     total: Any = np.uint64(0)
     for column in columns:
-        values = np.ascontiguousarray(column, dtype=np.float64) + 0.0  # −0 and 0 are the same
-        bits = values.view(np.uint64).reshape(len(values), -1)
-        mixed = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + ODD)
-        total = (total ^ mixed ^ (mixed >> np.uint64(29))) * ODD
+        values = column.astype(np.float64) + 0.0  # −0 and 0 are the same
+        for bits in values.view(np.uint64).reshape(len(values), -1).T:
+            total = (total ^ bits ^ (bits >> np.uint64(29))) * ODD
     return np.asarray(total ^ (total >> np.uint64(32)))
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.rows import Block, Rows, hash_rows
+from tether._core.rows import ODD, Block, Rows, hash_rows
 from tether._core.types import Floats, Integers
 
 FALSE_ALARM = 1e-6
@@ -51,8 +51,8 @@ DROP = 12.0
 """A loss that falls by such a factor on the log asks whether the log was used for training."""
 MIN_LOSSES = 5.0
 """How many losing rows must be expected of the optimized policy for that to be no chance."""
-SAMPLED = 1 << 17
-"""About how many rows are compared with each other, where there are more."""
+SUMMED, SAMPLED = 1 << 18, 1 << 16
+"""About how many rows are summed, and are compared with each other, where there are more."""
 COPIES = 0.02
 """The share of rows that may be copies without a word, where no two rows should be equal."""
 MAX_COPIES = 8
@@ -110,7 +110,7 @@ def check_rows(
             context if context.dtype.kind in "iub" else np.unique(context, return_inverse=True)[1]
         )
         rows = Rows({**rows.columns, "context": codes.astype(np.float64)})
-    found = rows.reduce(partial(_sums, SAMPLED / len(rows)), HOW)
+    found = rows.reduce(partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SUMMED), HOW)
     findings = list(_scores(found))
     if not findings:
         findings += _ratios(rows, found, ROOM * ratio_error)
@@ -118,7 +118,7 @@ def check_rows(
             findings += _tables(rows, found, ROOM * ratio_error)
         findings += _losses(rows, found)
     known = not contextual or "log_safe_all" in rows.names or context is not None
-    findings += _copies(found, known)
+    findings += _copies(found["hashes"], len(rows), known)
     if draws is not None and len(draws) == len(rows) and _fingerprint(draws) == _fingerprint(rows):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
@@ -130,19 +130,21 @@ def check_rows(
 # ---- one pass ----------------------------------------------------------------------------------
 
 
-def _sums(share: float, block: Block) -> dict[str, Any]:
+def _sums(share: float, step: int, block: Block) -> dict[str, Any]:
+    hashes = _hashes(block, share)
+    block = {name: column[::step] for name, column in block.items()}
     safe, optimized, acting = block["log_safe"], block["log_optimized"], _acting(block)
     ratio, base = _over(optimized, acting), _over(safe, acting)
     gap = np.abs(optimized - safe).max()
     losses = np.array([block[name] for name in block if name.startswith("loss/")])
     found: dict[str, Any] = {
         "rows": len(safe),
-        "ratio": np.array([ratio.sum(), ratio @ ratio, base.sum()]),
+        "ratio": np.array([ratio.sum(), np.square(ratio).sum(), base.sum()]),
         "ends": np.array([safe.max(), -safe.min(), optimized.max(), -optimized.min(), gap]),
-        "losses": np.array([losses @ ratio, losses @ base]),
+        "losses": np.array([(losses * ratio).sum(axis=1), (losses * base).sum(axis=1)]),
         "most_loss": losses.max(axis=1),
         "largest": ratio.max(),
-        "hashes": _hashes(block, share),
+        "hashes": hashes,
     }
     if (table := _acting_table(block)) is not None:
         possible = np.exp(block["log_optimized_all"]).sum(where=table > -np.inf)
@@ -196,17 +198,19 @@ def _as_logits(table: Floats) -> Floats:
 
 
 def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
-    """Hashes of rows, of their scores and of their contexts; a share, chosen by context.
+    """Hashes of rows, of their scores and of their contexts, for a share of the contexts.
 
     Without contexts the scores stand for them; equal tables are the same context.
     """
-    scores = ("log_safe", "log_optimized")
+    scores = ["log_safe", "log_optimized"]
     keys = [name for name in ("context", "log_safe_all") if name in block][:1] or scores
-    key = hash_rows(block[name] for name in keys)
-    chosen = key < np.uint64(share * 2.0**64) if share < 1 else slice(None)
-    every = (name for name, column in block.items() if column.dtype.kind in "fb")
-    hashed = (hash_rows(block[name][chosen] for name in names) for names in (every, scores))
-    return np.array([*hashed, key[chosen]])
+    if share < 1:
+        key = block[keys[0]] if len(keys) < 2 else block[keys[0]] + 0.618 * block[keys[1]]
+        key = np.ascontiguousarray(key if key.ndim == 1 else key[:, 0])
+        place = np.flatnonzero(key.view(np.uint64) * ODD < np.uint64(share * 2.0**64))
+        block = {name: column[place] for name, column in block.items()}
+    every = [name for name, column in block.items() if column.dtype.kind in "fb"]
+    return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
 # ---- what it tells -----------------------------------------------------------------------------
@@ -237,7 +241,11 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     possible = found["tables"][0] / count if "tables" in found else 1.0
     # Of a mixture without who acted, single rows may have larger expectations: no bet is fair.
     mixed = "log_mix" in rows.names and "log_logged" not in rows.names
-    high = mean > room + ERRORS * error if mixed else _exceeds(rows, total, room, _optimized_ratio)
+    high = (
+        mean > room + ERRORS * error
+        if mixed
+        else _exceeds(rows, count, total, room, _optimized_ratio)
+    )
     stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
     if high:
         yield (
@@ -262,13 +270,17 @@ def _optimized_ratio(block: Block) -> Floats:
     return _over(block["log_optimized"], _acting(block))
 
 
-def _exceeds(rows: Rows, total: float, room: float, ratio: Callable[[Block], Floats]) -> bool:
+def _exceeds(
+    rows: Rows, count: int, total: float, room: float, ratio: Callable[[Block], Floats]
+) -> bool:
     """Whether bets that the mean of ratios is above `room` have won more than chance allows."""
-    if STAKES[0] * (total / room - len(rows)) <= -np.log(FALSE_ALARM):
+    if STAKES[0] * (total / room - count) <= -np.log(FALSE_ALARM):
         return False
+    step = 1 + len(rows) // SUMMED
 
     def kernel(block: Block) -> dict[str, Any]:
-        return {"logs": np.log1p(np.outer(STAKES, ratio(block) / room - 1)).sum(axis=1)}
+        thin = {name: column[::step] for name, column in block.items()}
+        return {"logs": np.log1p(np.outer(STAKES, ratio(thin) / room - 1)).sum(axis=1)}
 
     capitals = rows.reduce(kernel, {"logs": "sum"})["logs"]
     return bool(np.logaddexp.reduce(capitals) - np.log(len(STAKES)) > -np.log(FALSE_ALARM))
@@ -285,7 +297,7 @@ def _tables(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
             f"say: {', '.join(listed[:3])}{' and others' if len(listed) > 3 else ''}. Rows are "
             f"missing, or the tables are not those of the policy that acted"
         )
-    elif _exceeds(rows, found["tables"][1], room, _flat_ratio):
+    elif _exceeds(rows, found["rows"], found["tables"][1], room, _flat_ratio):
         yield (
             f"{REFUTED}: improbable actions were taken far more often than their probabilities "
             f"say. Actions and contexts are from different rows, or the tables are not those of "
@@ -325,25 +337,31 @@ def _losses(rows: Rows, found: dict[str, Any]) -> Iterator[str]:
             )
 
 
-def _copies(found: dict[str, Any], known: bool) -> Iterator[str]:
+def _copies(hashes: NDArray[np.uint64], rows: int, known: bool) -> Iterator[str]:
     """Rows that are in the log more than once; `known` says whether contexts are."""
-    whole, scores, key = found["hashes"]
+    whole, scores, key = hashes
     if not whole.size:
         return
-    times = np.unique(whole, return_counts=True)[1]
-    distinct, contexts = len(np.unique(scores)), len(np.unique(key))
+    times, distinct, contexts = _times(whole), len(_times(scores)), len(_times(key))
     copies, returned = len(whole) - len(times), len(key) - contexts
     unusual = known and distinct > len(whole) / 2 and copies > COPIES * len(whole)
     by_design = returned - copies > OTHERS * returned
     if by_design or not (unusual or _implausible(times)):
         return
     share = times[times > 1].sum() / len(whole)
-    about = "" if len(whole) == found["rows"] else "about "
+    about = "" if len(whole) == rows else "about "
     yield (
-        f"{about}{share * found['rows']:,.0f} of {found['rows']:,} rows are in the log more than "
+        f"{about}{share * rows:,.0f} of {rows:,} rows are in the log more than "
         f"once, with the same values, far more than by chance: are rows repeated, or do files "
         f"overlap? A promise takes every row for a new observation: remove the copies"
     )
+
+
+def _times(values: NDArray[Any]) -> Integers:
+    """How often each different value occurs."""
+    ordered = np.sort(values)
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return np.diff(np.append(first, len(ordered)))
 
 
 def _implausible(times: Integers) -> bool:
