@@ -122,7 +122,7 @@ def hash_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
     total: Any = np.uint64(0)
     for column in columns:
         values = column.astype(np.float64) + 0.0  # −0 and 0 are the same
-        for bits in values.view(np.uint64).reshape(len(values), -1).T:
+        for bits in np.atleast_2d(values.view(np.uint64).T):
             total = (total ^ bits ^ (bits >> np.uint64(29))) * ODD
     return np.asarray(total ^ (total >> np.uint64(32)))
 

@@ -4,7 +4,7 @@
 computed from them never differs from a log in memory: kernels are mapped over blocks of rows.
 """
 
-from tether.scan.ray import OnRay
+from tether.scan.files import OnRay
 from tether.scan.sources import open_rows
 
 __all__ = ["OnRay", "open_rows"]

@@ -49,8 +49,7 @@ class Reading(NamedTuple):
         wrong = [name for name in self.needed if list(known).count(name) != 1]
         if wrong:
             lacks = "more than one" if all(name in known for name in wrong) else "no"
-            names = ", ".join(map(repr, wrong))
-            raise ValueError(f"{place} has {lacks} column {names}; it has {list(known)}")
+            raise ValueError(f"{place} has {lacks} column {str(wrong)[1:-1]}; it has {list(known)}")
 
     def block(self, batch: pa.RecordBatch) -> Block:
         """The rows of one batch."""
@@ -110,9 +109,6 @@ class ArrowRows(Rows):
         self._rows: int | None = None  # known before the first pass, or after it
         self._fingerprint: int | None = None  # known after the first pass
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.described})"
-
     def __len__(self) -> int:
         if self._rows is None:
             return sum(self.map(lambda block: len(next(iter(block.values())))))
@@ -121,10 +117,7 @@ class ArrowRows(Rows):
     @property
     def columns(self) -> Block:
         """An error: the rows do not lie in memory."""
-        raise ValueError(
-            f"{self.described}: the rows are read in parts and are not in memory; to have their "
-            f"arrays, read them into a frame and use from_frame"
-        )
+        raise ValueError(f"{self.described}: rows that are read in parts are not in memory")
 
     def batches(self) -> Iterator[Placed]:
         """All batches, in order."""
@@ -137,7 +130,7 @@ class ArrowRows(Rows):
     def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
         """What a kernel returns for each block, in the order of the blocks."""
         visit = Visit(self.reading, kernel, size, self._fingerprint is None, self.fingerprinted)
-        rows, prints = 0, 0
+        rows = prints = 0
         with progress.step(f"reading {self.described}", self._rows) as step:
             for visited in self.visits(visit):
                 yield from visited.results
@@ -146,10 +139,8 @@ class ArrowRows(Rows):
         if not rows:
             raise ValueError(f"{self.described}: there are no rows")
         if self._rows not in (None, rows) or self._fingerprint not in (None, prints):
-            raise ValueError(
-                f"{self.described}: {rows:,} rows, which are not those of before, so what was "
-                f"computed from them no longer holds: scan them again"
-            )
+            problem = f"{rows:,} rows, which are not those of before: scan them again"
+            raise ValueError(f"{self.described}: {problem}")
         self._rows, self._fingerprint = rows, prints
 
     def visits(self, visit: Visit) -> Iterator[Visited]:
@@ -169,9 +160,9 @@ def kind_of(arrow_type: pa.DataType) -> str:
         return kind_of(arrow_type.value_type)
     if any(test(arrow_type) for test in LISTS):
         return f"lists of {kind_of(arrow_type.value_type)}"
-    kinds = (("numbers", NUMBERS), ("strings", STRINGS))
-    known = (name for name, tests in kinds if any(test(arrow_type) for test in tests))
-    return next(known, str(arrow_type))
+    if any(test(arrow_type) for test in STRINGS):
+        return "strings"
+    return "numbers" if any(test(arrow_type) for test in NUMBERS) else str(arrow_type)
 
 
 def to_array(name: str, column: pa.Array) -> NDArray[Any]:
@@ -189,10 +180,8 @@ def to_array(name: str, column: pa.Array) -> NDArray[Any]:
         return np.asarray(column.to_pylist(), dtype=np.str_)
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     if lengths.min() != lengths.max():
-        raise ValueError(
-            f"the column {name!r} must have lists of the same length in all rows, got lengths from "
-            f"{lengths.min()} to {lengths.max()}"
-        )
+        got = f"{lengths.min()} to {lengths.max()}"
+        raise ValueError(f"the column {name!r} must have lists of the same length, got {got}")
     return _floats(column.flatten()).reshape(len(column), int(lengths[0]))
 
 

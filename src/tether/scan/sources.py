@@ -6,19 +6,18 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from tether._core.rows import Block, Rows
 from tether.scan.arrow import ArrowRows, Columns, Placed, Reading, Visit, Visited
-from tether.scan.files import ParquetRows
-from tether.scan.ray import OnRay, RayRows
+from tether.scan.files import OnRay, ParquetRows, RayRows
 
 ROWS_PER_BATCH = 1 << 17
 """How many rows of an engine are read at once."""
 ENGINES = ("duckdb", "_duckdb", "polars", "pyspark", "py4j")
-"""The packages whose errors are those of an engine."""
 
 
 def open_rows(
@@ -31,27 +30,10 @@ def open_rows(
 ) -> Rows:
     """Open rows that are read in parts, as often as they are needed.
 
-    Parameters
-    ----------
-    source : path, frame, callable or OnRay
-        A Parquet file, a folder of them, a glob, or a list of these, also as addresses such as
-        s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; or a
-        function that returns an iterator over Arrow record batches.
-    columns : mapping or callable
-        For every key of a block the name of its column, or several names for a table; or a
-        function from the names of all columns to this mapping.
-    where : pyarrow.dataset.Expression, optional
-        Which rows of Parquet files to read; columns in the names of folders, such as
-        `day=2026-01-01`, may be used.
-    derive : callable, optional
-        Makes the block that kernels see from the one that is read.
-    check : callable, optional
-        Raises where a value of a block is not valid; called once for every block.
-
-    Raises
-    ------
-    TypeError, ValueError, FileNotFoundError
-        If it is none of these, there are no such files, or columns are missing.
+    The source is one of those of `Log.scan`. `columns` has for every key of a block the name of its
+    column, or several names for a table; or it makes this mapping from the names of all columns.
+    `derive` makes the block that kernels see from the one that is read, and `check` raises where a
+    value is not valid; it is called once for every block.
     """
 
     def read(names: list[str]) -> Reading:
@@ -68,16 +50,18 @@ def open_rows(
     if engine == "pyspark":
         return SparkRows(source, read)
     if engine == "duckdb":
-        return FrameRows("DuckDB", source.columns, read, _from_duckdb(source))
+        return FrameRows("DuckDB", source.columns, read, partial(_duckdb_batches, source))
     if engine == "polars":
         return _polars_rows(source.lazy(), read)
     if callable(source):
+        first = next(iter(source()), None)
+        if not isinstance(first, pa.RecordBatch):
+            raise TypeError(f"source must return Arrow record batches when called, got {first!r}")
         name = getattr(source, "__name__", type(source).__name__)
-        return FrameRows(name, _names(source), read, lambda _: source())
+        return FrameRows(name, list(first.schema.names), read, lambda _: source())
     raise TypeError(
-        f"source must be a path, folder or glob of Parquet files, a DuckDB relation, a Polars lazy "
-        f"frame, a Spark data frame or a function that returns Arrow record batches, got "
-        f"{type(source).__name__}"
+        f"source must be a path, folder or glob of Parquet files, a DuckDB relation, a Polars or "
+        f"Spark frame, or a function that returns Arrow record batches, got {type(source).__name__}"
     )
 
 
@@ -107,14 +91,11 @@ class FrameRows(ArrowRows):
             raise _from_engine(error, self.described) from error
 
 
-def _from_duckdb(relation: Any) -> Callable[[list[str]], Iterator[pa.RecordBatch]]:
-    def start(names: list[str]) -> Iterator[pa.RecordBatch]:
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        # Closed at the end: a connection with an open result takes no further query.
-        with relation.project(quoted).to_arrow_reader(ROWS_PER_BATCH) as reader:
-            yield from reader
-
-    return start
+def _duckdb_batches(relation: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
+    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    # Closed at the end: a connection with an open result takes no further query.
+    with relation.project(quoted).to_arrow_reader(ROWS_PER_BATCH) as reader:
+        yield from reader
 
 
 def _polars_rows(frame: Any, read: Callable[[list[str]], Reading]) -> FrameRows:
@@ -132,13 +113,6 @@ def _polars_rows(frame: Any, read: Callable[[list[str]], Reading]) -> FrameRows:
     except (Exception, polars.exceptions.PanicException) as error:
         raise _from_engine(error, rows.described) from error
     return rows
-
-
-def _names(source: Callable[[], Iterable[Any]]) -> list[str]:
-    first = next(iter(source()), None)
-    if not isinstance(first, pa.RecordBatch):
-        raise TypeError(f"source must return Arrow record batches when called, got {first!r}")
-    return list(first.schema.names)
 
 
 class SparkRows(ArrowRows):
@@ -176,7 +150,5 @@ def _from_engine(error: BaseException, described: str) -> BaseException:
     own = re.findall(r"^(ValueError|TypeError): (.*)$", str(error), flags=re.MULTILINE)
     if own:
         return (ValueError if own[-1][0] == "ValueError" else TypeError)(own[-1][1])
-    return ValueError(
-        f"{described} cannot be read: {error}. To have the file named, scan the folder or glob of "
-        f"files itself"
-    )
+    hint = "to have the file named, scan the folder or glob of files itself"
+    return ValueError(f"{described} cannot be read: {error} ({hint})")
