@@ -105,7 +105,7 @@ def tools():
         assert body["tools"] == [TOOL]
         if rng.random() < 0.5:
             return "I do not know"
-        where = json.dumps({"at": int(rng.integers(5))})
+        where = json.dumps({"at": int(rng.integers(10**6))})
         call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": where}}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
 

@@ -8,35 +8,16 @@ while an alarm stands, 130 after Ctrl-C.
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tether._core.redact import redact_text
 from tether._core.visible_text import visible
-from tether.cli.backup import backup
-from tether.cli.calibrate import calibrate
-from tether.cli.demo import demo
-from tether.cli.doctor import doctor
-from tether.cli.export import export
-from tether.cli.filter import filter_
-from tether.cli.global_options import global_options
-from tether.cli.halt import halt
-from tether.cli.import_run import import_run
-from tether.cli.keygen import keygen
-from tether.cli.plan import plan
-from tether.cli.preflight import preflight
-from tether.cli.releases.commands import release_commands
-from tether.cli.report import report
-from tether.cli.resume import resume
-from tether.cli.retire import retire
-from tether.cli.serve import serve
-from tether.cli.serve_key import serve_key
-from tether.cli.sign import sign
-from tether.cli.status import status
-from tether.cli.threshold import threshold
-from tether.cli.verify import verify
+from tether._version import __version__
+from tether.cli import calibrate, doctor, preflight, release, runs, service, status, thresholds
 
 
 class PlainErrors(TyperGroup):
@@ -60,37 +41,53 @@ class PlainErrors(TyperGroup):
 
 
 def _make_visible(error: Exception) -> None:
-    """Escape control characters in the message of an error."""
     for name in ("message", "option_name", "param_hint"):
         text = getattr(error, name, None)
         if isinstance(text, str):
             setattr(error, name, visible(redact_text(text)))
 
 
-app = typer.Typer(
-    cls=PlainErrors,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-app.callback()(global_options)
-app.command()(calibrate)
-app.command()(plan)
-app.command()(threshold)
-app.command("filter")(filter_)
-app.command()(preflight)
-app.command()(status)
-app.command()(report)
-app.command()(halt)
-app.command()(resume)
-app.command()(retire)
-app.command()(export)
-app.command("import")(import_run)
-app.command()(verify)
-app.command()(sign)
-app.command()(keygen)
-app.command()(backup)
-app.command()(demo)
-app.command()(doctor)
-app.command()(serve)
-app.command()(serve_key)
-app.add_typer(release_commands, name="release")
+app = typer.Typer(cls=PlainErrors, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"tether {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def global_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option("--verbose", "-v", count=True, help="Log to stderr what is done; -vv more."),
+    ] = 0,
+) -> None:
+    """Keep an optimized policy on a tether to a safe one."""
+    if verbose:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger = logging.getLogger("tether")
+        logger.handlers = [handler]
+        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+
+
+for command in (calibrate.calibrate, calibrate.plan, thresholds.threshold):
+    app.command()(command)
+app.command("filter")(thresholds.filter_)
+for command in (preflight.preflight, status.status, runs.report, runs.halt, runs.resume):
+    app.command()(command)
+for command in (runs.retire, runs.export):
+    app.command()(command)
+app.command("import")(runs.import_run)
+for command in (runs.verify, runs.sign, runs.keygen, runs.backup):
+    app.command()(command)
+for command in (doctor.doctor, service.serve, service.serve_key):
+    app.command()(command)
+app.add_typer(release.app, name="release")

@@ -15,9 +15,9 @@ from tether.cli.terminal import (
     ForceOption,
     JsonOption,
     KeyOption,
+    OutOption,
     Output,
     report_errors,
-    require_file,
     show_and_save,
 )
 
@@ -36,11 +36,10 @@ def preflight(
         str | None, typer.Option(help="A completions server, e.g. http://localhost:8000/v1.")
     ] = None,
     optimized_url: Annotated[
-        str | None,
-        typer.Option(help="The server of the optimized model. (default: --base-url)"),
+        str | None, typer.Option(help="The optimized model's server. (default: --base-url)")
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="The folder of the tokenizer. (default: the safe model's)")
+        str | None, typer.Option(help="The folder of the tokenizer. (default: each model's own)")
     ] = None,
     eos: Annotated[
         list[int] | None,
@@ -54,71 +53,49 @@ def preflight(
     ] = None,
     add_special_tokens: Annotated[
         bool,
-        typer.Option(
-            "--add-special-tokens", help="Let the tokenizer add special tokens to prompts."
-        ),
+        typer.Option("--add-special-tokens", help="Let the tokenizer add its special tokens."),
     ] = False,
-    max_new_tokens: Annotated[
-        int, typer.Option(help="The largest number of tokens in a completion.")
-    ] = 64,
-    temperature: Annotated[float, typer.Option(help="The softmax temperature.")] = 1.0,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(help="Requests to the server at a time. (default: as many as it gains from)"),
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds that one attempt of a request may take.")
-    ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(help="Seconds after which a failing request is given up.")
-    ] = None,
-    retries: Annotated[
-        int | None, typer.Option(help="How often a failed request is sent again at most.")
-    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="The most tokens in a completion.")] = 64,
+    temperature: Annotated[float, typer.Option(help="The softmax temperature; local only.")] = 1.0,
     draws: Annotated[int, typer.Option(help="The number of completions per prompt.")] = 16,
     seed: Annotated[int, typer.Option(help="The seed of all draws.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Save the result as JSON.")] = None,
+    out: OutOption = None,
     force: ForceOption = False,
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check two language models before relying on their log-probabilities."""
-    require_extra("tether preflight", "llm")
-    from tether.llm import model_folders
-    from tether.llm.run_preflight import preflight as run_preflight
+    """Check two language models before relying on their log-probabilities.
+
+    The exit code is 3 if a check fails.
+    """
+    require_extra("tether preflight", "llm" if base_url is None else "api")
+    from tether.llm import preflight as run_preflight
 
     saved = Output(out, force, key)
     saved.check(prompts)
-    lines = _prompts(prompts)
-    options: dict[str, Any] = {
-        "max_new_tokens": max_new_tokens,
-        "temperature": temperature,
-        "add_special_tokens": add_special_tokens,
-    }
-    if eos:
-        options["eos_token_id"] = eos
-    sending = {
-        name: value
-        for name, value in {
-            "concurrency": concurrency,
-            "timeout": timeout,
-            "deadline": deadline,
-            "retries": retries,
-        }.items()
-        if value is not None
-    }
-    if sending and base_url is None:
-        raise ValueError(f"--{next(iter(sending))} is for a server: name it with --base-url")
-    if optimized_url is not None and base_url is None:
-        raise ValueError("--optimized-url is for two servers: name the other with --base-url")
-    if tokenizer is not None:
-        model_folders.check_folder("--tokenizer", tokenizer)
+    problems = [] if prompts.is_file() else [f"there is no file {prompts}"]
+    if base_url is None and optimized_url is not None:
+        problems.append("--optimized-url is for two servers: name the other with --base-url")
+    if base_url is not None and tokenizer is None:
+        problems.append("--tokenizer is needed with --base-url: prompts are sent as token ids")
+    if base_url is not None and temperature != 1:
+        problems.append("--temperature must be 1 on a server, which scores without temperature")
+    if problems:
+        raise ValueError("; ".join(problems))
+    lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not lines:
+        raise ValueError(f"{prompts} has no prompts")
+    options: dict[str, Any] = {"max_new_tokens": max_new_tokens}
+    options |= {"add_special_tokens": add_special_tokens} | ({"eos_token_id": eos} if eos else {})
     try:
         if base_url is None:
-            policies = model_folders.load_policies(safe, optimized, tokenizer, gguf_file, options)
+            from tether.llm.model_folders import load_policies
+
+            options["temperature"] = temperature
+            policies = load_policies(safe, optimized, tokenizer, gguf_file, options)
         else:
             models = ((base_url, safe), (optimized_url or base_url, optimized))
-            policies = _server_policies(models, tokenizer, key_variable, options | sending)
+            policies = _served(models, str(tokenizer), os.environ.get(key_variable), options)
         result = run_preflight(*policies, lines, np.random.default_rng(seed), draws=draws)
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
@@ -127,31 +104,12 @@ def preflight(
         raise typer.Exit(NOTHING_PASSES)
 
 
-def _prompts(path: Path) -> list[str]:
-    require_file(path)
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not lines:
-        raise ValueError(f"{path} has no prompts")
-    return lines
-
-
-def _server_policies(
-    models: tuple[tuple[str, str], tuple[str, str]],
-    tokenizer_folder: str | None,
-    key_variable: str,
-    options: dict[str, Any],
-) -> tuple[Any, Any]:
+def _served(models: Any, folder: str, key: str | None, options: dict[str, Any]) -> Any:
     """Two models by the address of their server and their name; prompts are tokenized here."""
-    from tether.llm.openai_policy import OpenAIPolicy
+    from tether.llm import OpenAIPolicy
+    from tether.llm.model_folders import check_folder, load_tokenizer
 
-    if tokenizer_folder is None:
-        raise ValueError("--tokenizer is required with --base-url: prompts are sent as token ids")
-    from tether.llm import model_folders
-
-    tokenizer = model_folders.load_tokenizer(tokenizer_folder)
-    options = {"eos_token_id": tokenizer.eos_token_id, **options}
-    key = os.environ.get(key_variable)
-    safe_policy, optimized_policy = (
-        OpenAIPolicy(url, name, tokenizer=tokenizer, api_key=key, **options) for url, name in models
-    )
-    return safe_policy, optimized_policy
+    check_folder("--tokenizer", folder)
+    words = load_tokenizer(folder)
+    options = {"eos_token_id": words.eos_token_id, "tokenizer": words, "api_key": key, **options}
+    return tuple(OpenAIPolicy(url, name, **options) for url, name in models)

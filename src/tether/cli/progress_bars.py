@@ -22,9 +22,6 @@ from rich.text import Text
 from tether._core import progress
 from tether._core.visible_text import visible
 
-LEAST_TOTAL_WITH_RATE = 1000
-"""From how much on there is to do, a rate is shown."""
-
 
 @contextmanager
 def progress_bars() -> Iterator[None]:
@@ -46,15 +43,10 @@ def progress_bars() -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        _Count(),
-        _Rate(),
-        TimeRemainingColumn(),
-    )
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), _Count()
     bars = Progress(
         *columns,
+        TimeRemainingColumn(),
         console=console,
         transient=True,
         redirect_stdout=sys.stdout.isatty(),  # what is printed meanwhile stands above the bars
@@ -88,18 +80,5 @@ class _Bars:
 class _Count(ProgressColumn):
     """How much is done of how much, where that is known."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._count = MofNCompleteColumn()
-
     def render(self, task: Task) -> Text:
-        return Text("") if task.total is None else self._count.render(task)
-
-
-class _Rate(ProgressColumn):
-    """How much is done per second, where there is much to do."""
-
-    def render(self, task: Task) -> Text:
-        if task.total is None or task.total < LEAST_TOTAL_WITH_RATE or not task.speed:
-            return Text("")
-        return Text(f"{task.speed:,.0f}/s")
+        return Text("") if task.total is None else MofNCompleteColumn().render(task)

@@ -1,4 +1,4 @@
-"""What the commands share: printing results, reporting errors, exit codes.
+"""What the commands share: options, printing results, reporting errors, exit codes.
 
 Text from a file, a store or an error is shown as it is, never as markup, and its control
 characters as escapes; a database is shown without its password.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from contextvars import copy_context
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from threading import Thread
-from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -27,47 +26,18 @@ from tether._core.extras import how_to_install
 from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
 from tether._core.text_hints import number_hint
 from tether._core.visible_text import visible, visible_lines
+from tether._core.warning_categories import TetherWarning
 from tether.cli.progress_bars import progress_bars
-from tether.cli.shown_warnings import warnings_beside, warnings_kept
 
-VERIFICATION_FAILED = 1
-INVALID_INPUT = 2
-NOTHING_PASSES = 3
-ALARM_STANDS = 4
-INTERRUPTED = 130
-READER_LEFT = 141
+VERIFICATION_FAILED, INVALID_INPUT, NOTHING_PASSES, ALARM_STANDS = 1, 2, 3, 4
+INTERRUPTED, READER_LEFT = 130, 141
 """Exit codes other than 0."""
-SECONDS_BETWEEN_LOOKS = 0.1
-"""How often a calculation in the background is asked whether it has finished."""
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
+ReasonOption = Annotated[str, typer.Option(help="Why; it is recorded.")]
 ActorOption = Annotated[
     str | None,
-    typer.Option(help="Who does this; by default the name of the operating system's user."),
-]
-
-
-def _number(text: str) -> float:
-    """A number, with a hint where it is written in percent or with a comma."""
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number{number_hint(text)}") from None
-
-
-PromiseOption = Annotated[
-    float | None,
-    typer.Option(
-        parser=_number,
-        metavar="FLOAT",
-        help="The whole bound on the expected loss that may be stated.",
-    ),
-]
-AlphaOption = Annotated[
-    float | None,
-    typer.Option(
-        parser=_number, metavar="FLOAT", help="The tolerated expected loss, instead of --promise."
-    ),
+    typer.Option(help="Who does this. (default: the name of the operating system's user)"),
 ]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace an existing file; never a store.")
@@ -75,32 +45,16 @@ ForceOption = Annotated[
 KeyOption = Annotated[
     Path | None, typer.Option(help="Sign the file with this private key (see tether keygen).")
 ]
-MaxRowsOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="The most rows to read from a file. (default: as many as fit into memory)"
-    ),
-]
+OutOption = Annotated[Path | None, typer.Option(help="Save the result as JSON.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+ConfidenceOption = Annotated[
+    float | None,
+    typer.Option(help="Promise with this probability over logs, not on average over them."),
+]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-
-class Printable(Protocol):
-    """A result that prints as text and converts to plain values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values."""
-        ...
-
-
-class Savable(Printable, Protocol):
-    """A result that can also be saved."""
-
-    def save(self, path: str | Path, *, overwrite: bool = False, key: Path | None = None) -> None:
-        """Write as JSON."""
-        ...
+_pending: dict[str, None] = {}  # warnings that were not shown yet, each once
 
 
 @dataclass(frozen=True)
@@ -128,7 +82,7 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
 
     A reader of the output that has seen enough, as in `tether status run.db | head`, is no error of
     the input: nothing is said, and the exit code is that of other programs, 141. Bars show the
-    steps of what takes long.
+    steps of what takes long, and warnings are printed after the result.
     """
 
     @wraps(command)
@@ -137,54 +91,41 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
         try:
             if isinstance(store, str):
                 _check_store(store)
-            with progress_bars():
+            with progress_bars(), _warnings_kept():
                 result = command(*arguments, **options)
             sys.stdout.flush()
             return result
         except BrokenPipeError:
-            _forget_output()
+            with suppress(OSError, ValueError):  # an output that is no file
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(READER_LEFT) from None
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            message = str(error) or f"{type(error).__name__}"
+            message = str(error) or type(error).__name__
             if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
-                message = how_to_install(f"tether {_command_name(command)}", error) or message
+                name = command.__name__.strip("_").replace("_", "-")
+                message = how_to_install(f"tether {name}", error) or message
             if isinstance(store, str):
                 message = redact_message(message, store)
-            print_error("error:", message)
+            print_note("error:", "bold red", message)
             raise typer.Exit(INVALID_INPUT) from error
         except KeyboardInterrupt:
-            print_error("interrupted", "")
+            print_note("interrupted", "bold red")
             raise typer.Exit(INTERRUPTED) from None
         finally:
-            _print_warnings("")  # of a calculation without a result
+            _print_warnings("")
 
     return guarded
 
 
-def _forget_output() -> None:
-    """Send what is left to print nowhere, so that ending the program does not fail on it."""
-    with suppress(OSError, ValueError):  # an output that is no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _command_name(command: Callable[..., Any]) -> str:
-    return command.__name__.strip("_").replace("_", "-")
-
-
 def _check_store(store: str) -> None:
-    """Refuse a URL whose password could be taken for another part, and be shown by the driver.
-
-    A saved result, which has the form of JSON, is told to be no store.
-    """
+    """Refuse a URL whose password could be taken for another part, and a saved result."""
     if "://" not in store and Path(store).is_file():
         with open(store, "rb") as file:
-            begins = file.read(64).lstrip()
-        if begins.startswith(b"{"):
-            raise ValueError(
-                f"{store} is a JSON file, such as a saved calibration, and not the store of a run "
-                f"or a release, which is a SQLite file or a database URL. A saved calibration is "
-                f"drawn in Python: tether.Calibration.load({store!r}).plot().savefig('found.png')"
-            )
+            if file.read(64).lstrip().startswith(b"{"):
+                raise ValueError(
+                    f"{store} is a JSON file, such as a saved calibration, and not the store of a "
+                    f"run or a release, which is a SQLite file or a database URL"
+                )
     if not is_well_formed(store):
         raise ValueError(
             f"store must be a path or a database URL, got {redact_url(store)!r}: in a URL the "
@@ -193,68 +134,39 @@ def _check_store(store: str) -> None:
         )
 
 
-def run_interruptibly(calculation: Callable[[], Result]) -> Result:
-    """Run a calculation that writes nothing in a thread, so that Ctrl-C ends the process at once.
+@contextmanager
+def _warnings_kept() -> Iterator[None]:
+    """Keep the warnings of the package that come up here until the result is printed."""
+    with warnings.catch_warnings():
+        shown_by = warnings.showwarning
 
-    Reading a file or sorting a long array takes seconds in which the main thread would not see
-    the signal. The process ends without waiting for the thread, which cannot be stopped. Bars show
-    the steps of the calculation; its warnings are printed after its result.
-    """
-    results: list[Result] = []
-    errors: list[BaseException] = []
+        def keep(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, TetherWarning):
+                _pending[str(message)] = None
+            else:
+                shown_by(message, category, *where, **more)
 
-    def work() -> None:
-        try:
-            results.append(calculation())
-        except BaseException as error:
-            errors.append(error)
-
-    try:
-        with progress_bars(), warnings_kept():
-            thread = Thread(target=copy_context().run, args=(work,), daemon=True)
-            thread.start()
-            while thread.is_alive():
-                thread.join(SECONDS_BETWEEN_LOOKS)
-    except KeyboardInterrupt:
-        Console(stderr=True).show_cursor()  # the thread may have begun another step
-        print_error("interrupted", "")
-        sys.stdout.flush()
-        os._exit(INTERRUPTED)
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-def print_error(heading: str, message: str) -> None:
-    """Print one line on stderr."""
-    _print_on_stderr(heading, "bold red", message)
+        warnings.showwarning = keep
+        yield
 
 
 def _print_warnings(printed: str) -> None:
-    """Print the warnings of a calculation that are not in the result."""
-    for message in warnings_beside(printed):
-        _print_on_stderr("warning:", "bold yellow", message)
+    """Print the warnings that are not in the result, and forget them."""
+    text = _one_line(printed.replace("\n  ! ", "\n"))
+    for message in list(_pending):
+        if _one_line(message) not in text:
+            print_note("warning:", "bold yellow", message)
+    _pending.clear()
 
 
-def _print_on_stderr(heading: str, style: str, message: str) -> None:
+def print_note(heading: str, style: str, message: str = "") -> None:
+    """Print one line on stderr."""
     shown = visible(redact_text(_one_line(message)))
     line = Text.assemble((heading, style), " " * bool(message), shown)
     Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 
-def require_one_target(alpha: float | None, promise: float | None) -> None:
-    """Raise unless one of the two options was given."""
-    if (alpha is None) == (promise is None):
-        raise ValueError("pass exactly one of --promise and --alpha")
-
-
-def require_file(path: Path) -> None:
-    """Raise unless there is a file at this path."""
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-
-
-def show(result: Printable, *, as_json: bool = False) -> None:
+def show(result: Any, *, as_json: bool = False) -> None:
     """Print a result as text, or as JSON and nothing else; warnings that it lacks on stderr."""
     if as_json:
         print(json.dumps(records.encode(result.to_dict()), indent=2))
@@ -264,7 +176,7 @@ def show(result: Printable, *, as_json: bool = False) -> None:
         _print_warnings(text)
 
 
-def show_and_save(result: Savable, out: Output, *, as_json: bool) -> None:
+def show_and_save(result: Any, out: Output, *, as_json: bool) -> None:
     """Print a result, after saving it where a file is named."""
     if out.path is not None:
         result.save(out.path, overwrite=out.force, key=out.key)
@@ -278,6 +190,31 @@ def print_line(text: str) -> None:
     Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(visible_lines(text))
 
 
+def number(option: str, text: str) -> float:
+    """A number, with a hint where it is written in percent or with a comma."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a number, got {text!r}{number_hint(text)}") from None
+
+
+def numbers(option: str, texts: list[str]) -> float | dict[str, float]:
+    """One number, or several as NAME=VALUE."""
+    if len(texts) == 1 and "=" not in texts[0]:
+        return number(option, texts[0])
+    return named_numbers(option, texts)
+
+
+def named_numbers(option: str, texts: list[str]) -> dict[str, float]:
+    """The values of an option that is given as NAME=VALUE, by name."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not (name and equals) or name in found:
+            raise ValueError(f"{option} must be NAME=VALUE, each name once, got {text!r:.80}")
+        found[name] = number(option, value)
+    return found
+
+
 def _one_line(text: str) -> str:
-    """Text without line breaks and repeated spaces."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""`tether serve-key`: an API key for a service."""
+"""`tether serve` and `tether serve-key`: a release, a run or a gateway behind HTTP, and keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from typing import Annotated
 import typer
 
 from tether.cli.terminal import print_line, report_errors
+
+
+@report_errors
+def serve(
+    file: Annotated[Path, typer.Argument(help="A TOML file with the settings of the service.")],
+) -> None:
+    """Serve a release, a run or a gateway over HTTP until Ctrl-C; logs are JSON lines on stderr."""
+    from tether.service import read_service_settings, run_service
+
+    run_service(read_service_settings(file))
 
 
 @report_errors
@@ -27,8 +37,7 @@ def serve_key(
         raise ValueError("name either --role, to make a key, or --revoke")
     if revoke:
         remove_key(file, name)
-        typer.echo(f"The key of {name} is revoked: services that run refuse it in two seconds.")
+        print_line(f"The key of {name} is revoked: services that run refuse it in two seconds.")
         return
-    secret = add_key(file, name, role or [])
-    print_line(secret)
+    print_line(add_key(file, name, role or []))
     typer.echo(f"The key of {name} is not shown again; {file} has its hash.", err=True)

@@ -1,0 +1,240 @@
+"""Tables in files: a log and its proposals with the options that name their columns.
+
+One file is read into memory (CSV, Parquet, Arrow or Feather, JSON lines); a folder, a glob or an
+address of Parquet files is read in parts by `Log.scan`. Everything that is missing is said at once.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+import typer
+
+from tether._core import validate
+from tether._core.frame_contexts import UNSTATED
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import AssumptionWarning
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+
+FORMATS = {
+    **dict.fromkeys((".parquet", ".parq", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+    **{".csv": "csv"},
+}
+"""The formats of files by the endings of their names."""
+LOG_OPTIONS: dict[str, tuple[Any, Any, str]] = {
+    "proposals": (str | None, None, "Fresh draws: a file, a folder, a glob or an address."),
+    "loss": (list[str] | None, None, "The column of losses; repeat for several. (default: loss)"),
+    "log_safe": (str, "log_safe", "The column of log-probabilities under the safe policy."),
+    "log_optimized": (str, "log_optimized", "The column of those under the optimized policy."),
+    "context": (list[str] | None, None, "The column of contexts, known before an action; repeat."),
+    "no_context": (bool, False, "Neither policy depends on a context."),
+    "log_mix": (str | None, None, "The column of log-densities of the mixture that logged."),
+    "safe_share": (float | None, None, "The share of rows produced by the safe policy."),
+    "max_ratio": (float | None, None, "What optimized over safe probability never exceeds."),
+    "propensity": (str | None, None, "The safe policy's probabilities, instead of --log-safe."),
+    "probability": (str | None, None, "The optimized policy's, instead of --log-optimized."),
+    "min_propensity": (float | None, None, "What no probability of the safe policy is below."),
+    "reward": (str | None, None, "The column of rewards, of which the gain is estimated."),
+    "source": (str | None, None, "Who drew the proposals: safe, optimized, or a column."),
+    "missing": (str | None, None, "worst_case: a missing loss counts as the bound, no error."),
+}
+"""The options that say what the columns of a log are: type, default and help."""
+
+
+def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Add these options to a command, which gets them as `columns`."""
+    hints = get_type_hints(command, include_extras=True)
+    own = [each for each in signature(command).parameters.values() if each.name != "columns"]
+    parameters = [each.replace(annotation=hints[each.name]) for each in own]
+    for name, (kind, default, text) in LOG_OPTIONS.items():
+        flags = (f"--{name.replace('_', '-')}",) if kind is bool else ()
+        option = Annotated[kind, typer.Option(*flags, help=text)]
+        kind = Parameter.KEYWORD_ONLY
+        parameters.append(Parameter(name, kind, default=default, annotation=option))
+
+    @wraps(command)
+    def taking(**options: Any) -> None:
+        columns = {name: options.pop(name) for name in LOG_OPTIONS}
+        command(**options, columns=columns | {"loss": columns["loss"] or ["loss"]})
+
+    made = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    taking.__signature__ = Signature(made)  # type: ignore[attr-defined]
+    taking.__annotations__ = {each.name: each.annotation for each in made}
+    return taking
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """A log, its proposals, and what their columns are called."""
+
+    log: str
+    bound: float | dict[str, float]
+    proposals: str | None
+    loss: list[str]
+    log_safe: str
+    log_optimized: str
+    context: list[str] | None
+    no_context: bool
+    log_mix: str | None
+    safe_share: float | None
+    max_ratio: float | None
+    propensity: str | None
+    probability: str | None
+    min_propensity: float | None
+    reward: str | None
+    source: str | None
+    missing: str | None
+
+    def read(self, problems: Sequence[str] = ()) -> tuple[Log, Proposals | None]:
+        """The log and the proposals; one error for all `problems`, of the options or the files."""
+        problems = [*problems, *self._problems()]
+        data: list[Any] = [None, None]
+        for place, path in enumerate((self.log, self.proposals)):
+            try:
+                data[place] = None if path is None else open_dataset(path)
+            except (ValueError, OSError) as error:
+                problems.append(str(error))
+        if data[0] is not None:
+            problems += self._missing_columns(data[0].schema.names)
+        if problems:
+            raise ValueError("; ".join(problems))
+        ratio = self.max_ratio if self.min_propensity is None else 1 / self.min_propensity
+        names = {"log_safe": self.log_safe, "log_optimized": self.log_optimized}
+        shared = {**names, "log_mix": self.log_mix, "context": self._contexts()}
+        own = {"safe_share": self.safe_share, "max_ratio": ratio, "reward": self.reward}
+        loss: Any = "loss" if self.loss == ["loss"] else self.loss  # a list keeps the names
+        log = self._made(Log, self.log, data[0], **shared, **own, loss=loss)
+        if self.proposals is None:
+            return log, None
+        by = "drawn_by" if is_in_parts(self.proposals) else "source"
+        return log, self._made(Proposals, self.proposals, data[1], **shared, **{by: self.source})
+
+    def _made(self, kind: Any, path: str, data: Any, **names: Any) -> Any:
+        """A log or proposals: in memory from one file, in parts from several."""
+        if not is_in_parts(path):
+            return kind.from_frame(self._prepared(data.to_table()), **names)
+        if not (self.propensity or self.probability or self.missing):
+            return kind.scan(path, **names)
+        return kind.scan(lambda: map(self._prepared, open_dataset(path).to_batches()), **names)
+
+    def _problems(self) -> Iterator[str]:
+        if self.missing not in (None, "worst_case"):
+            yield f"--missing must be worst_case, got {self.missing!r}"
+        if self.min_propensity is not None and self.max_ratio is not None:
+            yield "--min-propensity and --max-ratio state the same thing: give one of them"
+        if self.min_propensity is not None and not 0 < self.min_propensity < 1:
+            yield f"--min-propensity must be above 0 and below 1, got {self.min_propensity}"
+        if self.context and self.no_context:
+            yield "--context and --no-context contradict each other"
+        for name in {*self.loss, self.reward} & set(self.context or ()):
+            yield f"--context {name} is a loss or reward: a context is known before an action"
+
+    def _missing_columns(self, names: list[str]) -> Iterator[str]:
+        safe = ("--log-safe", self.log_safe)
+        if self.propensity:
+            safe = ("--propensity", self.propensity)
+        other = ("--log-optimized", self.log_optimized)
+        if self.probability:
+            other = ("--probability", self.probability)
+        wanted = [*(("--loss", each) for each in self.loss), safe, other]
+        wanted += [("--context", each) for each in self.context or ()]
+        wanted += [("--reward", self.reward)] if self.reward else []
+        wanted += [("--log-mix", self.log_mix)] if self.log_mix else []
+        absent = [f"{option} (no column {name!r})" for option, name in wanted if name not in names]
+        has_tables = any(name.startswith("log_safe_all_") for name in names)
+        if not (self.context or self.no_context or has_tables):
+            absent.append("--context COLUMN (or --no-context if neither policy depends on one)")
+        if absent:
+            yield f"{self.log} needs {', '.join(absent)}; its columns are {', '.join(names)}"
+
+    def _contexts(self) -> Any:
+        if self.context:
+            return self.context[0] if len(self.context) == 1 else self.context
+        return None if self.no_context else UNSTATED
+
+    def _prepared(self, table: Any) -> Any:
+        """A table or batch with log-probabilities, and without missing losses if these count."""
+        import pyarrow as pa
+
+        columns = dict(zip(table.schema.names, table.columns, strict=True))
+        pairs = (self.propensity, self.log_safe), (self.probability, self.log_optimized)
+        for name, target in pairs:
+            if name is not None and name in columns:
+                columns[target] = pa.array(_logs(name, columns[name]))
+        for name in self.loss if self.missing else ():
+            if name in columns and columns[name].null_count:
+                worst = self.bound[name] if isinstance(self.bound, dict) else self.bound
+                count = f"{columns[name].null_count:,} losses of {name!r} are missing"
+                warn_user(f"{count} and count as {worst:g}", AssumptionWarning)
+                columns[name] = columns[name].cast(pa.float64()).fill_null(worst)
+        return type(table).from_arrays(list(columns.values()), names=list(columns))
+
+
+def is_in_parts(path: str) -> bool:
+    """Whether a path names several files, or an address."""
+    return "://" in path or Path(path).is_dir() or bool(glob.has_magic(path))
+
+
+def open_dataset(path: str) -> Any:
+    """A dataset of Arrow: one file of any format, or Parquet files."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    try:
+        if is_in_parts(path):
+            from tether.scan.files import find_files
+
+            filesystem, paths = find_files(path)
+            return dataset.dataset(paths, filesystem=filesystem, format="parquet")
+        suffix = Path(path).suffix.lower()
+        if not Path(path).is_file():
+            raise ValueError(f"there is no file {path}")
+        if suffix not in FORMATS:
+            raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}")
+        return dataset.dataset(path, format=FORMATS[suffix])
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ()) -> dict[str, Any]:
+    """Columns by option as arrays by name, none of them with missing values; or one error."""
+    problems = list(problems)
+    try:
+        data: Any = open_dataset(path)
+        there = data.schema.names
+        absent = [f"--{e} (no column {name!r})" for e, name in names.items() if name not in there]
+        if absent:
+            problems.append(f"{path} needs {', '.join(absent)}; its columns are {', '.join(there)}")
+    except (ValueError, OSError) as error:
+        problems.append(str(error))
+    if problems:
+        raise ValueError("; ".join(problems))
+    table = data.to_table(columns=list(dict.fromkeys(names.values())))
+    for option, name in names.items():
+        if missing := table[name].null_count:
+            raise ValueError(
+                f"--{option}: column {name!r} has {missing} missing value(s): fill them in, or "
+                "leave out all rows of the items that have one (not these rows alone: the promise "
+                "is for complete items)"
+            )
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _logs(name: str, column: Any) -> Any:
+    """Logarithms of a column of probabilities."""
+    values = validate.floats(name, column.to_numpy(zero_copy_only=False))
+    bad = ~((values >= 0) & (values <= 1 + 1e-9))
+    if bad.any():
+        validate.reject(name, values, bad, "a probability from 0 to 1 (40 % is 0.4)")
+    with np.errstate(divide="ignore"):
+        return np.log(np.minimum(values, 1.0))

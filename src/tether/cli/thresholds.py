@@ -1,0 +1,392 @@
+"""`tether threshold` and `tether filter`: a threshold for scored claims, and claims it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tether._core import files, progress, validate
+from tether._core.counted import counted
+from tether._core.types import Booleans, Floats
+from tether._core.user_warnings import warn_user
+from tether._core.warning_categories import PromiseWarning
+from tether.cli.calibrate import ONE_TARGET
+from tether.cli.tables import open_dataset, read_columns
+from tether.cli.terminal import (
+    NOTHING_PASSES,
+    ForceOption,
+    JsonOption,
+    KeyOption,
+    OutOption,
+    Output,
+    number,
+    print_line,
+    print_note,
+    report_errors,
+    show,
+    show_and_save,
+)
+from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
+from tether.thresholds.checks import INVERTED, ONE_LABEL
+from tether.thresholds.filter import by_part, keep, kept_doubt, why_not_useful
+from tether.thresholds.losses import CLAIM_LOSSES, FALSE_AMONG_SHOWN
+from tether.thresholds.methods import METHODS
+
+ALL_METHODS = "all"
+LOSSES = (*CLAIM_LOSSES, FALSE_AMONG_SHOWN)
+
+ClaimsArgument = Annotated[
+    str,
+    typer.Argument(
+        help="The claims, one row each: a CSV, Parquet, Arrow or JSON lines file, or a folder, "
+        "glob or address of Parquet."
+    ),
+]
+ScoreOption = Annotated[str, typer.Option(help="The column of scores: confidence in each claim.")]
+GroupOption = Annotated[
+    str | None, typer.Option(help="The column of groups, for one threshold per group.")
+]
+
+
+@report_errors
+def threshold(
+    claims: ClaimsArgument,
+    score: ScoreOption,
+    label: Annotated[str, typer.Option(help="The column of labels: whether each claim is true.")],
+    item: Annotated[str, typer.Option(help="The column that names the item of each claim.")],
+    promise: Annotated[str | None, typer.Option(help="The expected loss to promise.")] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
+    ] = None,
+    group: GroupOption = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(METHODS)}; all compares them. (default: chain for --promise, "
+            "gcrc for --alpha)"
+        ),
+    ] = None,
+    loss: Annotated[str, typer.Option(help=f"One of {', '.join(LOSSES)}.")] = "fdr",
+    most_claims: Annotated[
+        int | None,
+        typer.Option(help=f"The largest number of claims of an item (for {FALSE_AMONG_SHOWN})."),
+    ] = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(
+            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51, or a list 0.9,0.99,0.999. "
+            "(default: every score)"
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="The probability of the promise, for ltt. (default: 0.9)")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the risk into this file.")] = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose the threshold above which claims are kept, with a finite-sample guarantee.
+
+    Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes, none but
+    one that keeps next to nothing, or the stated promise is of no use, such as that of crc where
+    losses are not monotone; with groups, if this is so in all of them. It is 3 too if labels or
+    scores look inverted, or all labels are the same.
+    """
+    saved = Output(out, force, key)
+    saved.check(Path(claims))
+    problems = [ONE_TARGET] if (alpha is None) == (promise is None) else []
+    chosen = method or ("gcrc" if promise is None else "chain")
+    validate.choice("--method", chosen, (*METHODS, ALL_METHODS))
+    if chosen == ALL_METHODS and (out is not None or plot is not None):
+        problems.append("--out and --plot are of one selection: name one --method, not all")
+    if confidence is not None and chosen not in ("ltt", ALL_METHODS):
+        problems.append(f"--confidence is for --method ltt, got --method {chosen}")
+    if score == label:
+        problems.append(f"--score and --label both name {score!r}")
+    names = {"score": score, "label": label, "item": item}
+    columns = read_columns(claims, names if group is None else {**names, "group": group}, problems)
+    level = number("--promise", promise) if promise else number("--alpha", str(alpha))
+    options: dict[str, Any] = {"alpha": level, "loss": _loss(loss, level, most_claims)}
+    if thresholds is not None:
+        options["thresholds"] = threshold_grid(thresholds)
+    scored = Claims.from_frame(columns, scores=score, supported=label, items=item, groups=group)
+    if group is not None:
+        options["groups"] = scored.groups
+    with progress.step(f"choosing a threshold for {counted(len(scored.scores), 'claim')}"):
+        found = {
+            name: _select(name, scored, confidence, options)
+            for name in (METHODS if chosen == ALL_METHODS else [chosen])
+        }
+    if chosen == ALL_METHODS:
+        show(MethodComparison.of(found, scored), as_json=as_json)
+    else:
+        show_and_save(found[chosen], saved, as_json=as_json)
+        if plot is not None:
+            found[chosen].plot().savefig(plot)
+        if not (found[chosen].useful or as_json):
+            print_line("\n".join(_advice(found[chosen])))
+    warnings = next(iter(found.values())).warnings
+    served = any(each.serves for each in found.values())
+    if not served or any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings):
+        raise typer.Exit(NOTHING_PASSES)
+
+
+def _select(name: str, scored: Claims, confidence: float | None, options: Any) -> Selection:
+    own = {"confidence": confidence} if name == "ltt" and confidence is not None else {}
+    return METHODS[name](scored, **options, **own)
+
+
+def _loss(loss: str, level: float, most_claims: int | None) -> str | FalseAmongShown:
+    """The loss, made with the level and the number of claims where it is about what is shown."""
+    validate.choice("--loss", loss, LOSSES)
+    if (loss == FALSE_AMONG_SHOWN) != (most_claims is not None):
+        raise ValueError(
+            f"--most-claims, the largest number of claims of an item, goes with --loss "
+            f"{FALSE_AMONG_SHOWN}: got --loss {loss} and --most-claims {most_claims}"
+        )
+    return loss if most_claims is None else FalseAmongShown(level, most_claims)
+
+
+def threshold_grid(text: str) -> Floats:
+    """Evenly spaced thresholds from LOWEST:HIGHEST:COUNT, or those that are listed.
+
+    >>> threshold_grid("0.5:0.9:3"), threshold_grid("0.9,0.99")
+    (array([0.5, 0.7, 0.9]), array([0.9 , 0.99]))
+    """
+    try:
+        if "," in text:
+            grid = np.array([float(part) for part in text.split(",")])
+        else:
+            low, high, count = text.split(":")
+            grid = np.linspace(float(low), float(high), int(count))
+    except ValueError:
+        grid = np.zeros(0)
+    if len(grid) < 2 or not np.isfinite(grid).all() or (np.diff(grid) <= 0).any():
+        raise ValueError(
+            "--thresholds must be LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51, or numbers in "
+            f"increasing order, such as 0.9,0.99,0.999, got {text!r}"
+        )
+    return grid
+
+
+def _advice(found: Selection) -> Iterable[str]:
+    """Why there is no useful promise."""
+    parts = {f"{name}: ": part for name, part in found.groups.items() if not part.useful}
+    for name, part in (parts or {"": found}).items():
+        yield f"  no useful promise: {name}{why_not_useful(part)}"
+
+
+@dataclass(frozen=True)
+class MethodComparison:
+    """What each method selects, and the shares of all and of true claims that it keeps."""
+
+    selections: dict[str, Selection]
+    shares: dict[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, found: dict[str, Selection], scored: Claims) -> MethodComparison:
+        """Count what each selection keeps of the claims that it was calibrated on."""
+        shares, groups = {}, None
+        if next(iter(found.values())).groups:
+            assert scored.items is not None
+            groups = np.array([str(scored.groups[name]) for name in scored.items.tolist()])
+            groups = groups[scored.owner]
+        for name, each in found.items():
+            kept = np.zeros(len(scored.scores), dtype=np.bool_)
+            for _, part, own in by_part(each, scored.scores, groups):
+                kept[own] = keep(part, scored.scores[own])
+            true = kept[scored.supported]
+            shares[name] = float(kept.mean()), float(true.mean()) if len(true) else 0.0
+        return cls(found, shares)
+
+    def to_dict(self) -> dict[str, Any]:
+        """One entry per method, with the shares that are kept."""
+        return {
+            "methods": {
+                name: {**found.to_dict(), "useful": found.useful}
+                | dict(zip(("kept", "true_kept"), self.shares[name], strict=True))
+                for name, found in self.selections.items()
+            }
+        }
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [("method", "threshold", "promise", "kept", "of true", "")]
+        rows += [self._row(name, found) for name, found in self.selections.items()]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        notes = (
+            "kept: the share of these claims whose score reaches the threshold; of true: the same "
+            "among true claims\na promise holds for a method that was chosen without these "
+            "figures; to choose by them, calibrate the chosen one on other claims"
+        )
+        return "\n".join([*lines, "", notes])
+
+    def _row(self, name: str, found: Selection) -> tuple[str, ...]:
+        if not found.serves:
+            why = "in no group" if found.groups else why_not_useful(found)
+            return name, "-", "-", "-", "-", f"no useful promise: {why}"
+        served = [each for each in found.groups.values() if each.useful] or [found]
+        ends = sorted({f"{each.threshold:.4g}" for each in served}, key=float)
+        sure = found.confidence
+        notes = ["on average" if sure is None else f"with probability {sure:g}"]
+        if refused := found.refused_groups:
+            notes.append(f"refuses {', '.join(refused)}")
+        kept, true = self.shares[name]
+        promised = max(each.promise for each in served)
+        shown = " to ".join(dict.fromkeys((ends[0], ends[-1])))
+        return name, shown, f"{promised:.4g}", f"{kept:.1%}", f"{true:.1%}", "; ".join(notes)
+
+
+@dataclass(frozen=True)
+class FilterResult:
+    """What was done: how many claims were kept, by which selection."""
+
+    selection: Selection
+    read: int
+    kept: int
+    doubts: list[str]
+    out: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts, and what is promised, as plain values."""
+        found = self.selection
+        thresholds = {name: each.threshold for name, each in found.groups.items()}
+        return {
+            "read": self.read,
+            "kept": self.kept,
+            "threshold": thresholds or found.threshold,
+            "loss": found.loss,
+            "promise": found.promise,
+            "refused_groups": list(found.refused_groups),
+            "warnings": self.doubts,
+            "out": str(self.out),
+        }
+
+    def __str__(self) -> str:
+        found, share = self.selection, self.kept / self.read if self.read else 0.0
+        by, promise = f"score >= {found.threshold:.6g}", found.statement
+        if found.groups:
+            served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
+            by = f"one threshold for each of {counted(len(served), 'group')}"
+            promise = "; ".join(f"{name} at most {promise:.4g}" for name, promise in served)
+            promise = f"expected {found.loss} within each group: {promise}"
+        there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
+        lines = [
+            f"kept {self.kept:,} of {counted(self.read, 'claim')} ({share:.1%}{there}): {by}",
+            f"  promise   {promise}",
+            *(f"  ! {doubt}" for doubt in self.doubts),
+            f"  saved in {self.out}",
+        ]
+        return "\n".join(lines)
+
+
+@report_errors
+def filter_(
+    claims: ClaimsArgument,
+    threshold: Annotated[
+        Path, typer.Option(help="The selection that `tether threshold --out` saved.")
+    ],
+    score: ScoreOption,
+    out: Annotated[Path, typer.Option(help="The file for the claims that are kept.")],
+    group: GroupOption = None,
+    item: Annotated[
+        str | None, typer.Option(help="The column that names the item of each claim.")
+    ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(help="Refuse a selection for another loss; repeat for several."),
+    ] = None,
+    mark: Annotated[
+        str | None,
+        typer.Option(help="Keep all rows, and add this column that says which are kept."),
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep the claims whose score reaches a threshold that was found.
+
+    The promise is for complete items: every claim of an item must be there. Nothing is written and
+    the exit code is 3 if the selection has no useful promise; with groups, if none of them has one.
+    What is kept is written, and the exit code is 3, if it is so much less or more than in the
+    calibration that these may be other scores. Of groups without a useful promise beside others
+    nothing is kept, and they are named.
+    """
+    if not threshold.is_file():
+        raise ValueError(f"--threshold: there is no file {threshold}")
+    files.require_other_file(out, Path(claims), threshold)
+    files.require_target(out, overwrite=force)
+    selection = Selection.load(threshold)
+    found = [part.loss for part in selection.by_loss] or [selection.loss]
+    if loss and sorted(loss) != sorted(found):
+        raise ValueError(
+            f"--loss: {threshold} was calibrated for {' and '.join(found)}, not for "
+            f"{' and '.join(loss)}"
+        )
+    if not selection.serves:
+        why = "in none of the groups" if selection.groups else why_not_useful(selection)
+        again = f"with more items, another method or a larger {selection.rule}"
+        message = f"{threshold}: {why}, so nothing is written: find a threshold again, {again}"
+        print_note("no useful promise:", "bold red", message)
+        raise typer.Exit(NOTHING_PASSES)
+    names = {"score": score, "group": group, "item": item}
+    columns = read_columns(claims, {option: name for option, name in names.items() if name})
+    groups, items = (columns.get(name or "") for name in (group, item))
+    rng = np.random.default_rng()  # for a threshold drawn per item
+    with progress.step(f"filtering {claims}"):
+        kept = filter_claims(selection, columns[score], groups=groups, items=items, rng=rng)
+        _write(claims, out, kept, mark, force)
+    if len(kept) and not kept.any():
+        warn_user(
+            f"nothing is kept of {counted(len(kept), 'claim')}: no score in {claims} reaches the "
+            "threshold. Are these the scores that were calibrated?",
+            PromiseWarning,
+        )
+    parts = by_part(selection, columns[score], groups)
+    listed = [(name, kept_doubt(part, kept[own])) for name, part, own in parts if part.useful]
+    doubts = [f"{name}{doubt}" for name, doubt in listed if doubt is not None]
+    show(FilterResult(selection, len(kept), int(kept.sum()), doubts, out), as_json=as_json)
+    if doubts:
+        raise typer.Exit(NOTHING_PASSES)
+
+
+def _write(source: str, target: Path, kept: Booleans, mark: str | None, overwrite: bool) -> None:
+    """Copy the rows that are kept, all of them or none; CSV as text, anything else as Parquet."""
+    import pyarrow as pa
+    from pyarrow import csv, dataset, parquet
+
+    is_csv = source.endswith(".csv")
+    if target.suffix != (".csv" if is_csv else ".parquet"):
+        raise ValueError(f"--out must end in {'.csv' if is_csv else '.parquet'}, got {target}")
+    data = open_dataset(source)
+    if is_csv:
+        as_text = csv.ConvertOptions(column_types=dict.fromkeys(data.schema.names, pa.string()))
+        data = dataset.dataset(source, format=dataset.CsvFileFormat(convert_options=as_text))
+    schema = data.schema
+    if mark is not None:
+        if mark in schema.names:
+            raise ValueError(f"--mark: {source} has a column {mark!r} already")
+        schema = schema.append(pa.field(mark, pa.bool_()))
+    row = 0
+    with files.replacing(target, overwrite=overwrite) as temporary:
+        make = csv.CSVWriter if is_csv else parquet.ParquetWriter
+        with make(temporary, schema) as writer:
+            for batch in data.to_batches():
+                mask = pa.array(kept[row : row + batch.num_rows])
+                row += batch.num_rows
+                if mark is None:
+                    writer.write_batch(batch.filter(mask))
+                else:
+                    columns = [*batch.columns, mask]
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if row != len(kept):
+            raise ValueError(f"{source} changed while it was read: {row} rows, {len(kept)} before")
