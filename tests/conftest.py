@@ -26,6 +26,11 @@ if BESIDE.is_dir():
     os.environ.setdefault("TETHER_DATA", str(BESIDE))
 
 
+def pytest_addoption(parser):
+    """`pytest --update-snapshots` writes what is printed now in the place of what was expected."""
+    parser.addoption("--update-snapshots", action="store_true", help="write snapshots anew")
+
+
 def pytest_collection_finish():
     """Let the garbage collector pass over what all tests have imported, and not walk it again."""
     gc.collect()

@@ -20,6 +20,7 @@ from tether.cli.terminal import (
     Output,
     number,
     numbers,
+    option,
     print_line,
     report_errors,
     show,
@@ -54,12 +55,8 @@ def calibrate(
         list[str] | None,
         typer.Option(help="The largest possible loss; NAME=VALUE for several. (default: 1.0)"),
     ] = None,
-    family: Annotated[
-        str, typer.Option(help="clip, mix, budgeted_clip or budgeted_clip(N).")
-    ] = "clip",
-    test_weight: Annotated[str, typer.Option(help="empirical, analytic or a number.")] = (
-        "empirical"
-    ),
+    family: Annotated[str, option("clip, mix, budgeted_clip or budgeted_clip(N).")] = "clip",
+    test_weight: Annotated[str, option("empirical, analytic or a number.")] = "empirical",
     safe_risk: Annotated[
         float | None,
         typer.Option(help="What the safe policy's loss is known to be at most, with --promise."),
@@ -71,11 +68,11 @@ def calibrate(
         float,
         typer.Option(help="The safe share in an optimized policy that never takes some actions."),
     ] = DEFAULT_BLEND,
-    seed: Annotated[int, typer.Option(help="Of the recorded draw, with --promise.")] = 0,
+    seed: Annotated[int, option("Of the recorded draw, with --promise.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the risk along beta into this file (.png, .svg).")
     ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Print everything known.")] = False,
+    details: Annotated[bool, option("Print everything known.", "--details")] = False,
     out: OutOption = None,
     force: ForceOption = False,
     key: KeyOption = None,
@@ -87,9 +84,9 @@ def calibrate(
     then it says how many rows would be enough.
     """
     saved = Output(out, force, key)
-    saved.check(Path(log), Path(columns["proposals"]) if columns["proposals"] else None)
+    problems = saved.problems(log, columns["proposals"])
     if plot is not None:
-        files.require_target(plot, overwrite=force)
+        files.require_target(plot, overwrite=True)
     options: dict[str, Any] = {
         "alpha": numbers("--alpha", alpha) if alpha else None,
         "promise": numbers("--promise", promise) if promise else None,
@@ -101,7 +98,7 @@ def calibrate(
         options["test_weight"] = number("--test-weight", test_weight)
     else:
         options["test_weight"] = test_weight
-    problems = [ONE_TARGET] if bool(alpha) == bool(promise) else []
+    problems += [ONE_TARGET] if bool(alpha) == bool(promise) else []
     rows, draws = LogFiles(log, bound=options["bound"], **columns).read(problems)
     with progress.step("calibrating"):
         found = tether.calibrate(
@@ -115,9 +112,7 @@ def calibrate(
         )
     if plot is not None:
         found.plot().savefig(plot)
-    show_and_save(found, saved, as_json=as_json)
-    if details and not as_json:
-        print_line(found.details())
+    show_and_save(found, saved, as_json=as_json, text=found.details() if details else None)
     if not found.useful:
         if not as_json:
             print_line("\n" + rows_needed(found, rows, draws))
@@ -133,13 +128,15 @@ def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> s
             f"more rows do not help: the safe policy's mean {loss.name} is {mean} on this log, and "
             f"{loss.alpha:g} was asked for"
         )
-    rule = "promise" if found.chain is not None else "alpha"
-    asked: dict[str, Any] = {rule: loss.alpha, "confidence": found.confidence, "bound": loss.bound}
+    proved = found.rule != "alpha" or found.exists  # which needs no room for what is estimated
+    asked: dict[str, Any] = {"promise" if proved else "alpha": loss.alpha, "bound": loss.bound}
+    asked["confidence"] = found.confidence
     try:
         made = tether.plan(log, proposals, **asked, family=found.family.partition("(")[0])
     except (TypeError, ValueError, AttributeError):  # several losses, or rows in parts
         made = tether.plan(safe_risk=max(loss.safe_mean, 1e-6), **asked)
-    return f"how many rows would be enough for the loss {loss.name!r} ({mean} on this log):\n{made}"
+    how = f" with --promise {loss.alpha:g}" if proved and found.rule == "alpha" else ""
+    return f"rows that would be enough for the loss {loss.name!r}{how}:\n{made}"
 
 
 @report_errors
@@ -153,24 +150,24 @@ def plan(
     safe_risk: Annotated[
         float | None, typer.Option(help="The safe policy's expected loss, without a log.")
     ] = None,
-    promise: Annotated[str | None, typer.Option(help="The expected loss to promise.")] = None,
+    promise: Annotated[str | None, option("The expected loss to promise.")] = None,
     alpha: Annotated[
         str | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
     ] = None,
     confidence: ConfidenceOption = None,
-    bound: Annotated[float, typer.Option(help="The largest possible loss.")] = 1.0,
+    bound: Annotated[float, option("The largest possible loss.")] = 1.0,
     optimized_risk: Annotated[
         float | None,
         typer.Option(help="The optimized policy's expected loss. (default: twice the tolerated)"),
     ] = None,
-    spread: Annotated[float, typer.Option(help="Standard deviation of the log ratios.")] = 1.0,
+    spread: Annotated[float, option("Standard deviation of the log ratios.")] = 1.0,
     rows: Annotated[
         int | None, typer.Option(help="The number of rows to describe. (default: several)")
     ] = None,
     pass_probability: Annotated[
         float, typer.Option(help="The probability with which a beta should pass.")
     ] = 0.9,
-    family: Annotated[str, typer.Option(help="clip, mix or budgeted_clip.")] = "clip",
+    family: Annotated[str, option("clip, mix or budgeted_clip.")] = "clip",
     as_json: JsonOption = False,
 ) -> None:
     """Compute how many rows are needed before any beta can pass, from a log or from its figures.

@@ -17,6 +17,8 @@ from tether.cli.terminal import (
     KeyOption,
     OutOption,
     Output,
+    argument,
+    option,
     report_errors,
     show_and_save,
 )
@@ -24,10 +26,8 @@ from tether.cli.terminal import (
 
 @report_errors
 def preflight(
-    prompts: Annotated[Path, typer.Argument(help="Prompts: a text file with one per line.")],
-    safe: Annotated[
-        str, typer.Option(help="The folder of the safe model, or its name on the server.")
-    ],
+    prompts: Annotated[Path, argument("Prompts: a text file with one per line.")],
+    safe: Annotated[str, option("The folder of the safe model, or its name on the server.")],
     optimized: Annotated[
         str,
         typer.Option(help="The folder of a model or PEFT adapter, or its name on the server."),
@@ -48,17 +48,15 @@ def preflight(
     key_variable: Annotated[
         str, typer.Option(help="The environment variable with the server's key.")
     ] = "OPENAI_API_KEY",
-    gguf_file: Annotated[
-        str | None, typer.Option(help="The GGUF file in the model's folder.")
-    ] = None,
+    gguf_file: Annotated[str | None, option("The GGUF file in the model's folder.")] = None,
     add_special_tokens: Annotated[
         bool,
         typer.Option("--add-special-tokens", help="Let the tokenizer add its special tokens."),
     ] = False,
-    max_new_tokens: Annotated[int, typer.Option(help="The most tokens in a completion.")] = 64,
-    temperature: Annotated[float, typer.Option(help="The softmax temperature; local only.")] = 1.0,
-    draws: Annotated[int, typer.Option(help="The number of completions per prompt.")] = 16,
-    seed: Annotated[int, typer.Option(help="The seed of all draws.")] = 0,
+    max_new_tokens: Annotated[int, option("The most tokens in a completion.")] = 64,
+    temperature: Annotated[float, option("The softmax temperature; local only.")] = 1.0,
+    draws: Annotated[int, option("The number of completions per prompt.")] = 16,
+    seed: Annotated[int, option("The seed of all draws.")] = 0,
     out: OutOption = None,
     force: ForceOption = False,
     key: KeyOption = None,
@@ -72,8 +70,8 @@ def preflight(
     from tether.llm import preflight as run_preflight
 
     saved = Output(out, force, key)
-    saved.check(prompts)
-    problems = [] if prompts.is_file() else [f"there is no file {prompts}"]
+    problems = saved.problems(prompts)
+    problems += [] if prompts.is_file() else [f"there is no file {prompts}"]
     if base_url is None and optimized_url is not None:
         problems.append("--optimized-url is for two servers: name the other with --base-url")
     if base_url is not None and tokenizer is None:

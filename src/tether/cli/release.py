@@ -29,8 +29,10 @@ from tether.cli.terminal import (
     JsonOption,
     ReasonOption,
     StoreName,
+    argument,
     named_numbers,
     number,
+    option,
     print_line,
     report_errors,
 )
@@ -125,9 +127,7 @@ def start(
         float | None,
         typer.Option(help="Promise alpha with this probability at all steps simultaneously."),
     ] = None,
-    keys_per_step: Annotated[
-        int | None, typer.Option(help="A step ends after so many keys.")
-    ] = None,
+    keys_per_step: Annotated[int | None, option("A step ends after so many keys.")] = None,
     step_duration: Annotated[
         str | None,
         typer.Option(
@@ -136,9 +136,7 @@ def start(
             "by `tether release advance`)",
         ),
     ] = None,
-    wait: Annotated[
-        int, typer.Option(help="How many steps after its end the rows of a step are used.")
-    ] = 0,
+    wait: Annotated[int, option("How many steps after its end the rows of a step are used.")] = 0,
     max_silence: Annotated[
         str | None,
         typer.Option(
@@ -202,12 +200,8 @@ def start(
 @report_errors
 def assign(
     store: StoreName,
-    keys: Annotated[
-        list[str] | None, typer.Argument(help="The keys: users, sessions, devices.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="A file with the keys in its column `key`.")
-    ] = None,
+    keys: Annotated[list[str] | None, argument("The keys: users, sessions, devices.")] = None,
+    file: Annotated[Path | None, option("A file with the keys in its column `key`.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which system answers each key, and store it: lines of CSV, or of JSON with --json.
@@ -242,7 +236,7 @@ def observe(
             "maybe `system`."
         ),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="One key, instead of a file.")] = None,
+    key: Annotated[str | None, option("One key, instead of a file.")] = None,
     loss: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=LOSS", help="A loss of this key; repeat for several."),
@@ -296,8 +290,10 @@ def observe(
                 with _naming_options():
                     stored, left = _store(release, batch, names, system, keep_first, skip_unknown)
             except (ValueError, TypeError) as error:
-                where = "" if file is None else f"--file {file}, from row {first:,}: "
-                raise ValueError(f"{where}{error}; {count:,} were stored before") from error
+                if file is None:
+                    raise
+                where = f"--file {file}, from row {first:,}"
+                raise ValueError(f"{where}: {error}; {count:,} were stored before") from error
             count, skipped = count + stored, skipped + left
     print_line(f"{count:,} new {'loss' if count == 1 else 'losses'} stored.")
     if skipped:

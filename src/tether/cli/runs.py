@@ -18,6 +18,8 @@ from tether.cli.terminal import (
     KeyOption,
     ReasonOption,
     StoreName,
+    argument,
+    option,
     print_line,
     report_errors,
     show,
@@ -58,7 +60,7 @@ def resume(store: StoreName, reason: ReasonOption, actor: ActorOption = None) ->
 @report_errors
 def retire(
     store: StoreName,
-    number: Annotated[int, typer.Argument(help="The number of the round.", metavar="ROUND")],
+    number: Annotated[int, argument("The number of the round.", metavar="ROUND")],
     reason: ReasonOption,
     actor: ActorOption = None,
 ) -> None:
@@ -92,7 +94,7 @@ def report(
 @report_errors
 def export(
     store: StoreName,
-    out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+    out: Annotated[Path, argument("The Parquet file to write.")],
     force: ForceOption = False,
     key: KeyOption = None,
 ) -> None:
@@ -109,7 +111,7 @@ def export(
 
 @report_errors
 def import_run(
-    file: Annotated[Path, typer.Argument(help="A file written by `tether export`.")],
+    file: Annotated[Path, argument("A file written by `tether export`.")],
     store: StoreName,
     actor: ActorOption = None,
 ) -> None:
@@ -125,7 +127,7 @@ def import_run(
 @report_errors
 def backup(
     store: StoreName,
-    out: Annotated[Path, typer.Argument(help="The SQLite file to write.")],
+    out: Annotated[Path, argument("The SQLite file to write.")],
     force: ForceOption = False,
 ) -> None:
     """Copy an SQLite store while it is being written, and check the copy."""
@@ -138,7 +140,7 @@ def backup(
 @report_errors
 def sign(
     store: StoreName,
-    key: Annotated[Path, typer.Option(help="The private key, see `tether keygen`.")],
+    key: Annotated[Path, option("The private key, see `tether keygen`.")],
     actor: ActorOption = None,
 ) -> None:
     """Sign everything that a store holds now; `tether verify STORE --key …` checks it."""
@@ -168,12 +170,8 @@ def verify(
         ),
     ],
     columns: dict[str, Any],
-    key: Annotated[
-        Path | None, typer.Option(help="The public key that must have signed the file.")
-    ] = None,
-    log: Annotated[
-        str | None, typer.Option(help="The log that a calibration must come from.")
-    ] = None,
+    key: Annotated[Path | None, option("The public key that must have signed the file.")] = None,
+    log: Annotated[str | None, option("The log that a calibration must come from.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a saved result or a store: that it is as it was written, and who signed it.

@@ -7,12 +7,17 @@ from typing import Annotated
 
 import typer
 
-from tether.cli.terminal import print_line, report_errors
+from tether.cli.terminal import (
+    argument,
+    option,
+    print_line,
+    report_errors,
+)
 
 
 @report_errors
 def serve(
-    file: Annotated[Path, typer.Argument(help="A TOML file with the settings of the service.")],
+    file: Annotated[Path, argument("A TOML file with the settings of the service.")],
 ) -> None:
     """Serve a release, a run or a gateway over HTTP until Ctrl-C; logs are JSON lines on stderr."""
     from tether.service import read_service_settings, run_service
@@ -22,13 +27,13 @@ def serve(
 
 @report_errors
 def serve_key(
-    file: Annotated[Path, typer.Argument(help="The file of keys, which access.keys names.")],
-    name: Annotated[str, typer.Argument(help="Who has the key; shown in the audit trail.")],
+    file: Annotated[Path, argument("The file of keys, which access.keys names.")],
+    name: Annotated[str, argument("Who has the key; shown in the audit trail.")],
     role: Annotated[
         list[str] | None,
         typer.Option(help="What it may do: decide, report, operate or read; repeat for several."),
     ] = None,
-    revoke: Annotated[bool, typer.Option(help="Remove the key from the file.")] = False,
+    revoke: Annotated[bool, option("Remove the key from the file.")] = False,
 ) -> None:
     """Make an API key: it is shown once, and its hash is added to the file. Or revoke one."""
     from tether.service import add_key, remove_key

@@ -58,9 +58,9 @@ def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [each.replace(annotation=hints[each.name]) for each in own]
     for name, (kind, default, text) in LOG_OPTIONS.items():
         flags = (f"--{name.replace('_', '-')}",) if kind is bool else ()
-        option = Annotated[kind, typer.Option(*flags, help=text)]
-        kind = Parameter.KEYWORD_ONLY
-        parameters.append(Parameter(name, kind, default=default, annotation=option))
+        option: Any = Annotated[kind, typer.Option(*flags, help=text)]
+        only = Parameter.KEYWORD_ONLY
+        parameters.append(Parameter(name, only, default=default, annotation=option))
 
     @wraps(command)
     def taking(**options: Any) -> None:

@@ -33,6 +33,17 @@ VERIFICATION_FAILED, INVALID_INPUT, NOTHING_PASSES, ALARM_STANDS = 1, 2, 3, 4
 INTERRUPTED, READER_LEFT = 130, 141
 """Exit codes other than 0."""
 
+
+def option(text: str, *flags: str, **more: Any) -> Any:
+    """An option of a command, with its help."""
+    return typer.Option(*flags, help=text, **more)
+
+
+def argument(text: str, **more: Any) -> Any:
+    """An argument of a command, with its help."""
+    return typer.Argument(help=text, **more)
+
+
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; it is recorded.")]
 ActorOption = Annotated[
@@ -65,16 +76,20 @@ class Output:
     force: bool = False
     key: Path | None = None
 
-    def check(self, *inputs: Path | None) -> None:
-        """Raise unless the result can be saved there, next to the files that are read."""
+    def problems(self, *inputs: str | Path | None) -> list[str]:
+        """Why the result cannot be saved there, next to the files that are read."""
         if self.path is None:
-            if self.key is not None or self.force:
-                raise ValueError("--key and --force are for the file that --out names")
-            return
-        files.require_other_file(self.path, *inputs, self.key)
-        files.require_target(self.path, overwrite=self.force)
-        if self.key is not None:
-            signing.read_private_key(self.key)
+            unused = self.key is not None or self.force
+            return ["--key and --force are for the file that --out names"] if unused else []
+        try:
+            named = [Path(each) for each in inputs if each is not None]
+            files.require_other_file(self.path, *named, self.key)
+            files.require_target(self.path, overwrite=self.force)
+            if self.key is not None:
+                signing.read_private_key(self.key)
+        except (ValueError, OSError) as error:
+            return [str(error)]
+        return []
 
 
 def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -138,6 +153,7 @@ def _check_store(store: str) -> None:
 def _warnings_kept() -> Iterator[None]:
     """Keep the warnings of the package that come up here until the result is printed."""
     with warnings.catch_warnings():
+        warnings.simplefilter("default", TetherWarning)
         shown_by = warnings.showwarning
 
         def keep(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -166,28 +182,28 @@ def print_note(heading: str, style: str, message: str = "") -> None:
     Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 
-def show(result: Any, *, as_json: bool = False) -> None:
+def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None:
     """Print a result as text, or as JSON and nothing else; warnings that it lacks on stderr."""
     if as_json:
         print(json.dumps(records.encode(result.to_dict()), indent=2))
         _print_warnings("")
     else:
-        print_line(text := str(result))
+        print_line(text := text or str(result))
         _print_warnings(text)
 
 
-def show_and_save(result: Any, out: Output, *, as_json: bool) -> None:
+def show_and_save(result: Any, out: Output, *, as_json: bool, text: str | None = None) -> None:
     """Print a result, after saving it where a file is named."""
     if out.path is not None:
         result.save(out.path, overwrite=out.force, key=out.key)
-    show(result, as_json=as_json)
+    show(result, as_json=as_json, text=text)
     if out.path is not None and not as_json:
         print_line(f"  saved in {out.path}{'' if out.key is None else ', signed'}")
 
 
 def print_line(text: str) -> None:
-    """Print text as it is, without wrapping or highlighting; control characters as escapes."""
-    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(visible_lines(text))
+    """Print text as it is; control characters as escapes."""
+    typer.echo(visible_lines(text))
 
 
 def number(option: str, text: str) -> float:

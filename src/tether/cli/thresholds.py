@@ -25,6 +25,7 @@ from tether.cli.terminal import (
     OutOption,
     Output,
     number,
+    option,
     print_line,
     print_note,
     report_errors,
@@ -57,9 +58,9 @@ GroupOption = Annotated[
 def threshold(
     claims: ClaimsArgument,
     score: ScoreOption,
-    label: Annotated[str, typer.Option(help="The column of labels: whether each claim is true.")],
-    item: Annotated[str, typer.Option(help="The column that names the item of each claim.")],
-    promise: Annotated[str | None, typer.Option(help="The expected loss to promise.")] = None,
+    label: Annotated[str, option("The column of labels: whether each claim is true.")],
+    item: Annotated[str, option("The column that names the item of each claim.")],
+    promise: Annotated[str | None, option("The expected loss to promise.")] = None,
     alpha: Annotated[
         str | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
     ] = None,
@@ -71,7 +72,7 @@ def threshold(
             "gcrc for --alpha)"
         ),
     ] = None,
-    loss: Annotated[str, typer.Option(help=f"One of {', '.join(LOSSES)}.")] = "fdr",
+    loss: Annotated[str, option(f"One of {', '.join(LOSSES)}.")] = "fdr",
     most_claims: Annotated[
         int | None,
         typer.Option(help=f"The largest number of claims of an item (for {FALSE_AMONG_SHOWN})."),
@@ -86,7 +87,7 @@ def threshold(
     confidence: Annotated[
         float | None, typer.Option(help="The probability of the promise, for ltt. (default: 0.9)")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the risk into this file.")] = None,
+    plot: Annotated[Path | None, option("Draw the risk into this file.")] = None,
     out: OutOption = None,
     force: ForceOption = False,
     key: KeyOption = None,
@@ -100,8 +101,8 @@ def threshold(
     scores look inverted, or all labels are the same.
     """
     saved = Output(out, force, key)
-    saved.check(Path(claims))
-    problems = [ONE_TARGET] if (alpha is None) == (promise is None) else []
+    problems = saved.problems(claims)
+    problems += [ONE_TARGET] if (alpha is None) == (promise is None) else []
     chosen = method or ("gcrc" if promise is None else "chain")
     validate.choice("--method", chosen, (*METHODS, ALL_METHODS))
     if chosen == ALL_METHODS and (out is not None or plot is not None):
@@ -293,15 +294,11 @@ class FilterResult:
 @report_errors
 def filter_(
     claims: ClaimsArgument,
-    threshold: Annotated[
-        Path, typer.Option(help="The selection that `tether threshold --out` saved.")
-    ],
+    threshold: Annotated[Path, option("The selection that `tether threshold --out` saved.")],
     score: ScoreOption,
-    out: Annotated[Path, typer.Option(help="The file for the claims that are kept.")],
+    out: Annotated[Path, option("The file for the claims that are kept.")],
     group: GroupOption = None,
-    item: Annotated[
-        str | None, typer.Option(help="The column that names the item of each claim.")
-    ] = None,
+    item: Annotated[str | None, option("The column that names the item of each claim.")] = None,
     loss: Annotated[
         list[str] | None,
         typer.Option(help="Refuse a selection for another loss; repeat for several."),

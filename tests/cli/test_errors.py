@@ -1,0 +1,110 @@
+"""Exit codes, one table of wrong arguments, and what is never shown."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WRONG = {
+    "calibrate nothing.csv": ("nothing.csv", "--promise", "--alpha"),
+    "calibrate log.csv --alpha 0.1 --promise 0.2": ("--promise", "--alpha"),
+    "calibrate gauss.csv": ("--promise", "--alpha", "--loss", "--context", "harm, log_safe"),
+    "calibrate gauss.csv --alpha 0.1 --loss harms --log-safe x": ("harms", "'x'", "--context"),
+    "calibrate log.csv --alpha 10%": ("--alpha", "10%", "0.1"),
+    "calibrate log.csv --alpha a=0.1 --alpha b": ("--alpha", "'b'"),
+    "calibrate log.csv --alpha 0.1 --context loss": ("--context", "loss"),
+    "calibrate log.csv --alpha 0.1 --context place --no-context": ("--no-context",),
+    "calibrate log.csv --alpha 0.1 --missing drop": ("--missing", "drop"),
+    "calibrate log.csv --alpha 0.1 --min-propensity 2": ("--min-propensity", "2"),
+    "calibrate log.csv --alpha 0.1 --min-propensity 0.1 --max-ratio 9": ("--max-ratio",),
+    "calibrate log.csv --alpha 0.1 --propensity sold": ("sold", "probability"),
+    "calibrate log.csv --alpha 0.1 --out log.csv --force": ("log.csv",),
+    "calibrate log.csv --alpha 0.1 --force": ("--force", "--out"),
+    "calibrate log.csv --alpha 0.1 --family sharp": ("sharp",),
+    "calibrate log.txt --alpha 0.1": ("log.txt", ".parquet"),
+    "calibrate broken.parquet --alpha 0.1": ("broken.parquet",),
+    "plan": ("--promise", "--safe-risk"),
+    "plan --alpha 2 --safe-risk 0.1": ("alpha", "2"),
+    "threshold claims.csv --score s --label l --item i": ("'s'", "'l'", "'i'", "--promise"),
+    "threshold claims.csv --score true --label true --item item --alpha 0.1": ("--label",),
+    "threshold claims.csv --score score --label true --item item --alpha 0.1 --method best": (
+        "--method",
+        "best",
+    ),
+    "threshold claims.csv --score score --label true --item item --alpha 0.1 --thresholds 1": (
+        "--thresholds",
+    ),
+    "filter new.csv --threshold no.json --score score --out kept.csv": ("no.json",),
+    "status no.db": ("no.db",),
+    "status saved.json": ("saved.json", "JSON"),
+    "verify nothing.json": ("nothing.json",),
+    "verify r.parquet --log log.csv": ("--log",),
+    "import nothing.parquet new.db": ("nothing.parquet",),
+    "release start r.db --guardrail complaint": ("--guardrail", "complaint"),
+    "release start r.db --guardrail complaint=0.05 --old log.csv": ("--old", "complaint"),
+    "release start r.db --guardrail complaint=0.05 --salt xyz": ("--salt", "xyz"),
+    "release start r.db --guardrail complaint=0.05 --step-duration 3y": ("--step-duration",),
+    "release observe r.db --system both": ("--file", "--system"),
+    "serve nothing.toml": ("nothing.toml",),
+    "serve-key keys.toml ann": ("--role", "--revoke"),
+    "preflight no.txt --safe a --optimized b --base-url http://x/v1": ("no.txt", "--tokenizer"),
+    "doctor --need everything": ("--need", "everything"),
+}
+"""Commands that are wrong, and what the one line about each names."""
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_arguments_are_one_line_that_names_all_of_them(tether, words):
+    Path("broken.parquet").write_bytes(b"not one")
+    Path("log.txt").write_text("a,b\n")
+    Path("saved.json").write_text('{"kind": "calibration"}')
+    Path("r.parquet").write_bytes(b"")
+    result = tether(words)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert not result.stdout
+    for word in WRONG[words]:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--version", 0),
+        ("calibrate log.csv --alpha 0.2", 0),
+        ("calibrate few.csv --loss harm --no-context --alpha 0.02", 3),
+        ("plan --alpha 0.1 --safe-risk 0.2", 3),
+        ("threshold claims.csv --score score --label true --item item --alpha 0.0001", 3),
+        ("calibrate --no-such-option", 2),
+    ],
+)
+def test_exit_codes(tether, words, code):
+    assert tether(words).exit_code == code
+
+
+def test_an_interrupt_and_a_reader_that_has_seen_enough(tether, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tether.calibrate", interrupted)
+    assert tether("calibrate log.csv --alpha 0.2").exit_code == 130
+    command = f"{sys.executable} -m tether calibrate log.csv --alpha 0.2"
+    left = subprocess.run(
+        ["bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"], capture_output=True
+    )
+    assert left.returncode in (0, 141)
+    assert not left.stderr
+
+
+def test_no_password_and_no_control_character_is_shown(tether):
+    result = tether(["status", "postgresql://ann:sec@ret@localhost/x"])
+    assert result.exit_code == 2
+    assert "ret" not in result.stderr.replace("refused", "").replace("interpret", "")
+    result = tether(["calibrate", "log.csv", "--alpha", "0.1", "--loss", "a\x1b[31mb"])
+    assert "\x1b" not in result.output
+
+
+def test_what_is_logged_is_shown_when_asked_for(tether):
+    assert "calibrated on 600 rows" in tether("-v calibrate log.csv --alpha 0.2").stderr
