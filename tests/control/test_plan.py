@@ -13,16 +13,16 @@ from tests.control.test_proved import TableWorld
 from tether import plan
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
-from tether.control.plan import _pass_probability
+from tether.control.plan import _Losses, _pass_probability
 
 RULES = ({"alpha": 0.1}, {"promise": 0.1}, {"alpha": 0.1, "confidence": 0.9})
 
 
-def simulated(rows, safe_risk, repeats, asked, seed=0):
+def simulated(rows, safe_risk, repeats, asked, sizes=(1.0,), seed=0):
     """The share of logs on which anything but the safe policy is served, for equal policies."""
     rng, passed = np.random.default_rng(seed), 0
     for _ in range(repeats):
-        loss = (rng.random(rows) < safe_risk).astype(float)
+        loss = (rng.random(rows) < safe_risk) * rng.choice(sizes, rows)
         tables = np.tile(np.log([0.5, 0.5]), (rows, 1))
         score = np.full(rows, np.log(0.5))
         log = Log(
@@ -48,12 +48,24 @@ def test_the_probability_of_passing_is_that_of_simulated_logs(asked):
 
 
 @pytest.mark.parametrize("asked", RULES)
+def test_losses_of_several_sizes_are_planned_from_a_log(asked):
+    rng, sizes = np.random.default_rng(5), np.array([0.1, 0.3, 1.0])
+    loss = (rng.random(20_000) < 0.15) * rng.choice(sizes, 20_000)
+    made = plan(Log(loss, np.zeros(20_000), np.zeros(20_000)), safe_risk=0.07, rows=250, **asked)
+    expected = made.expected[0].pass_probability
+    share = simulated(250, 0.15, 120, asked, sizes)
+    assert share == pytest.approx(
+        expected, abs=4 * math.sqrt(expected * (1 - expected) / 120) + 0.03
+    )
+
+
+@pytest.mark.parametrize("asked", RULES)
 def test_the_likely_number_of_rows_passes_with_the_probability_and_fewer_do_not(asked):
     made = plan(safe_risk=0.05, pass_probability=0.9, **asked)
-    likely = int(made.rows_likely)
-    assert _pass_probability(made, likely) >= 0.9
-    assert min(_pass_probability(made, n) for n in range(likely, likely + 50)) >= 0.9
-    assert min(_pass_probability(made, n) for n in range(max(1, likely - 15), likely)) < 0.9
+    likely, losses = int(made.rows_likely), _Losses(0.05, np.ones(1), np.ones(1))
+    assert _pass_probability(made, losses, likely) >= 0.9
+    assert min(_pass_probability(made, losses, n) for n in range(likely, likely + 50)) >= 0.9
+    assert min(_pass_probability(made, losses, n) for n in range(max(1, likely - 15), likely)) < 0.9
     assert made.rows_needed <= made.rows_likely
 
 

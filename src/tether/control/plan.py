@@ -1,8 +1,8 @@
 """How many rows a log needs before a calibration passes, and what to expect of a log of any size.
 
 Whether anything but the safe policy is served is decided at the first beta, the safe policy itself,
-where all weights are 1: only losses matter. With losses of 0 or one size their number is binomial,
-and the probability that a log of n rows passes is a sum over it. What beta to expect is computed by
+where all weights are 1: only losses matter. The number of rows with a loss is binomial, and the
+probability that a log of n rows passes is a sum over it. What beta to expect is computed by
 the calibration itself, on points that stand for a typical log: row i counts n·p_i times.
 """
 
@@ -35,6 +35,10 @@ MOST_ROWS = 10**9
 """No plan has more rows than this."""
 MOST_POINTS = 4000
 """A log with more rows stands for itself by so many of them, evenly spaced."""
+MOST_COUNTS = 2000
+"""For how many numbers of losses the probability of passing is computed."""
+MOST_SIZES, NOISES = 33, 21
+"""How many sizes of losses are told apart, and how many values stand for their noise."""
 STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)
 """Where the normal distribution of log ratios has its points, in standard deviations."""
 
@@ -54,8 +58,8 @@ class Plan(Described):
     """How many rows a log needs, and what to expect of logs of several sizes.
 
     A log passes if something other than the safe policy is served. A plan is an expectation under
-    a simple model, not a promise. The number of rows is exact for losses of 0 or one size, of an
-    exactly known safe risk; a log knows its own safe risk to about √(safe risk/rows) only.
+    a simple model, not a promise. The number of rows is exact for losses of 0 or one size with a
+    known safe risk; a log knows its own safe risk only to about √(safe risk/rows).
 
     Parameters
     ----------
@@ -69,8 +73,6 @@ class Plan(Described):
         The largest possible loss.
     safe_risk, optimized_risk, log_ratio_spread : float
         The expected loss of each policy, and the standard deviation of their log ratio.
-    loss_size : float
-        The size of a loss, where there is one.
     pass_probability : float
         The probability with which `rows_likely` rows pass.
     rows_needed, rows_likely : float
@@ -98,7 +100,6 @@ class Plan(Described):
     safe_risk: float
     optimized_risk: float
     log_ratio_spread: float
-    loss_size: float
     pass_probability: float
     rows_needed: float
     rows_likely: float
@@ -260,7 +261,6 @@ def plan(
         safe_risk=points.safe_risk,
         optimized_risk=points.optimized_risk,
         log_ratio_spread=points.spread,
-        loss_size=points.loss_size,
         pass_probability=pass_probability,
         rows_needed=math.inf,
         rows_likely=math.inf,
@@ -268,7 +268,7 @@ def plan(
         family=points.family,
         log_rows=None if log is None else len(log),
     )
-    needed, likely = _rows_for(made, (0.5, pass_probability))
+    needed, likely = _rows_for(made, points.losses, (0.5, pass_probability))
     sizes = [validate.integer_at_least("rows", rows)] if rows is not None else []
     if not sizes and math.isfinite(likely):
         sizes = [int(likely * each) for each in ROW_MULTIPLES]
@@ -280,7 +280,21 @@ def plan(
 # ---- how many rows -----------------------------------------------------------------------------
 
 
-def _rows_for(made: Plan, probabilities: tuple[float, ...]) -> list[float]:
+@dataclass(frozen=True)
+class _Losses:
+    """The safe policy's losses: the share of rows that have one, its sizes and their chances."""
+
+    share: float
+    sizes: Floats
+    chances: Floats
+
+    def moments(self, values: Floats) -> tuple[Floats, Floats]:
+        """The mean and the standard deviation of values at the sizes (sizes × any)."""
+        mean = self.chances @ values
+        return mean, np.sqrt(np.maximum(self.chances @ (values - mean) ** 2, 0.0))
+
+
+def _rows_for(made: Plan, losses: _Losses, probabilities: tuple[float, ...]) -> list[float]:
     """The fewest rows from which on logs pass with each probability; inf where none are enough.
 
     A promise also needs a level of at least the safe risk, and no fewer rows than its alpha.
@@ -288,14 +302,14 @@ def _rows_for(made: Plan, probabilities: tuple[float, ...]) -> list[float]:
     if made.safe_risk >= made.level:
         return [math.inf] * len(probabilities)
     alike = [made, replace(made, rule="alpha")] if made.rule == "promise" else [made]
-    return [max(_first_size(each, probability) for each in alike) for probability in probabilities]
+    return [max(_first_size(each, losses, p) for each in alike) for p in probabilities]
 
 
-def _first_size(made: Plan, probability: float) -> float:
+def _first_size(made: Plan, losses: _Losses, probability: float) -> float:
     """The first number of rows from which on logs pass with a probability."""
 
     def enough(rows: int) -> bool:
-        return _pass_probability(made, rows) >= probability
+        return _pass_probability(made, losses, rows) >= probability
 
     high = 1
     while not (enough(high) and enough(high + 1 + high // 20)):
@@ -311,50 +325,62 @@ def _first_size(made: Plan, probability: float) -> float:
     return ahead[-1] + 1 if ahead else high
 
 
-def _pass_probability(made: Plan, rows: int) -> float:
-    """The probability that a log of so many rows serves anything but the safe policy."""
-    from scipy.special import gammaln, xlog1py, xlogy
+def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
+    """The probability that a log of so many rows serves anything but the safe policy.
 
-    share = min(made.safe_risk / made.loss_size, 1.0)
+    The number of rows with a loss is binomial; the sum over them is normal around its mean, if
+    sizes differ, with larger losses in favour of no bettor.
+    """
+    from scipy.special import gammaln, ndtri, xlog1py, xlogy
+
+    share = losses.share
     spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
     low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
-    count = np.arange(low, high + 1)
+    count = np.unique(np.linspace(low, high, min(high - low + 1, MOST_COUNTS)).astype(np.int64))
     ways = gammaln(rows + 1) - gammaln(count + 1) - gammaln(rows - count + 1)
     chance = np.exp(ways + xlogy(count, share) + xlog1py(rows - count, -share))
-    return float(chance @ _passes(made, rows, count) / chance.sum())
+    alike = len(losses.sizes) == 1
+    noise = [0.0] if alike else ndtri((np.arange(NOISES) + 0.5) / NOISES).tolist()
+    passing = np.mean([_passes(made, losses, rows, count, each) for each in noise], axis=0)
+    return float(chance @ passing / chance.sum())
 
 
-def _passes(made: Plan, rows: int, count: Any) -> Floats:
-    """The probability of passing for a log with so many losses."""
-    size, bound, level = made.loss_size, made.bound, made.level
+def _passes(made: Plan, losses: _Losses, rows: int, count: Any, noise: float) -> Floats:
+    """The probability of passing for logs with so many losses, whose sum is off by some noise."""
+    bound, level = made.bound, made.level
+
+    def total(clean: Any, harmed: Floats) -> Any:
+        """The sum over all rows (counts × any) of what rows without and with a loss add."""
+        mean, deviation = losses.moments(harmed)
+        number = np.asarray(count)[:, None]
+        with np.errstate(invalid="ignore"):
+            found = number * mean + np.sqrt(number) * deviation * noise
+            return np.where(number > 0, found, 0.0) + (rows - number) * clean
+
+    sizes = losses.sizes[:, None]
     if made.rule == "alpha":
-        return np.asarray(count * size + bound <= level * (rows + 1) * (1 + 1e-10), np.float64)
-    losses = np.array([0.0, size])
+        limit = level * (rows + 1) * (1 + 1e-10) - bound
+        return np.asarray(total(0.0, sizes)[:, 0] <= limit, np.float64)
     if made.rule == "promise":
         tolerated, stake = design(rows, level, bound)
         if tolerated < made.safe_risk:
             return np.zeros(len(count))
-        clean, harmed = _logs(factors(losses, 1.0, 1.0, tolerated, stake, bound))
-        logs = _times(rows - count, clean) + _times(count, harmed)
-        return np.asarray(np.exp(np.minimum(logs, 0.0)))
+        clean, harmed = (
+            _logs(factors(each, 1.0, 1.0, tolerated, stake, bound)) for each in (0.0, sizes)
+        )
+        return np.asarray(np.exp(np.minimum(total(clean, harmed)[:, 0], 0.0)))
     assert made.confidence is not None
     bettors = spread_bets(rows, Constraint("loss", level, bound), 1 - made.confidence)
-    every = factors(losses[:, None], 1.0, 1.0, level, bettors.stakes, bound)
-    clean, harmed = _logs(every)[:, None]
-    logs = _times(rows - count[:, None], clean) + _times(count[:, None], harmed)
-    total = np.logaddexp.reduce(bettors.log_shares + logs, axis=1)
-    return np.asarray(total >= -math.log(1 - made.confidence), np.float64)
+    clean, harmed = (
+        _logs(factors(each, 1.0, 1.0, level, bettors.stakes, bound)) for each in (0.0, sizes)
+    )
+    capital = np.logaddexp.reduce(bettors.log_shares + total(clean, harmed), axis=1)
+    return np.asarray(capital >= -math.log(1 - made.confidence), np.float64)
 
 
 def _logs(values: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(values))
-
-
-def _times(count: Any, logs: Any) -> Any:
-    """Products of which none of −inf and 0 is not a number."""
-    with np.errstate(invalid="ignore"):
-        return np.where(count > 0, count * logs, 0.0)
+    """Logs, bounded so that a bettor who has lost everything adds no more noise."""
+    return np.asarray(np.log(np.maximum(values, 1e-100)))
 
 
 # ---- what to expect ----------------------------------------------------------------------------
@@ -394,12 +420,18 @@ class _Points:
         return float(np.sqrt(max(share @ ratio**2 - (share @ ratio) ** 2, 0.0)))
 
     @property
-    def loss_size(self) -> float:
-        """The size of a loss of 0 or one size with the same mean and variance."""
-        mean = self.safe_risk
-        return (
-            float(self.share @ self.loss**2 / mean) if mean else self.problem.constraints[0].bound
-        )
+    def losses(self) -> _Losses:
+        """The losses of the points, of at most a few sizes."""
+        harmed = (self.loss > 0) & (self.share > 0)
+        if not harmed.any():
+            return _Losses(0.0, np.array([self.problem.constraints[0].bound]), np.ones(1))
+        loss, share = self.loss[harmed], self.share[harmed]
+        edges = np.unique(np.quantile(loss, np.linspace(0, 1, MOST_SIZES)))
+        place = np.minimum(np.searchsorted(edges, loss), len(edges) - 1)
+        weight, sums = np.bincount(place, share), np.bincount(place, share * loss)
+        filled = weight > 0
+        total = float(share.sum())
+        return _Losses(total, sums[filled] / weight[filled], weight[filled] / total)
 
     def tilted(self, mean: float) -> _Points:
         """The points with another mean loss: harmful ones count more, or less."""
@@ -414,7 +446,9 @@ class _Points:
         """What a log of so many rows would lead to if it had exactly the shares of the points."""
         log_beta = self._log_beta(made, rows)
         beta = math.exp(log_beta) if log_beta < 700 else math.inf
-        passing = 0.0 if made.safe_risk >= made.level else _pass_probability(made, rows)
+        passing = 0.0
+        if made.safe_risk < made.level:
+            passing = _pass_probability(made, self.losses, rows)
         return Expected(rows, passing, beta, self._changed(log_beta))
 
     def _log_beta(self, made: Plan, rows: int) -> float:

@@ -16,7 +16,7 @@ from tether._core.types import Floats
 from tether.control.calibration import Calibration, LossResult
 from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.confidence import certify
-from tether.control.engine import Constraint, Problem
+from tether.control.engine import COARSE, Constraint, Problem
 from tether.control.kernels import BudgetedKernel, ClipKernel
 from tether.control.log import Log
 from tether.control.measure import measure
@@ -96,6 +96,7 @@ def _result(
     t: Floats,
 ) -> Calibration:
     """What the rules that estimate no term have in common: everything known at beta."""
+    t = t[np.isin(t, COARSE)] if problem.kernel.nested else t  # enough for a curve
     measured, levels = measure(problem, log_beta), problem.levels(t)
     losses = {
         each.name: LossResult(
