@@ -226,6 +226,38 @@ def test_an_unavailable_policy_is_recognized_by_its_fingerprint_or_told(tmp_path
         tether.Tethered(table(1), other, found)
 
 
+def test_where_nothing_passes_the_optimized_policy_does_not_matter(tmp_path):
+    safe, optimized = logits(1), logits(2)
+    contexts = contexts_of("array")
+    actions = safe.sample(contexts, np.random.default_rng(0))
+    log = tether.make_log(safe, optimized, contexts, actions, np.ones(400))
+    found = tether.calibrate(log, alpha=0.2)
+    assert not found.exists
+    tether.Tethered(safe, logits(3), found)
+    with pytest.raises(ValueError, match="the safe policy"):
+        tether.Tethered(logits(3), optimized, found)
+
+
+def test_long_densities_may_round_more(tmp_path):
+    """The log-density of 300 coordinates, each rounded in its fourth digit as half floats are."""
+    shifts = np.full(300, 0.05)
+
+    def text(shift, seed=None, scale=1.0):
+        inner = tether.Gaussian(shift * shifts, scale)
+        noise = np.random.default_rng(seed).normal(scale=0.5)
+        return tether.FunctionPolicy(
+            inner.sample, lambda n, a: inner.log_prob(n, a) + (noise if seed is not None else 0.0)
+        )
+
+    found = calibrated(text(0), text(1), 400, tmp_path, loaded=True)
+    for seed in range(5):
+        tether.Tethered(text(0, seed), text(1, seed + 9), found)
+    with pytest.raises(ValueError, match="optimized"):
+        tether.Tethered(text(0), text(4), found)
+    with pytest.raises(ValueError, match="safe"):
+        tether.Tethered(text(0, scale=0.9), text(1), found)
+
+
 values = st.one_of(
     st.floats(), st.integers(-(2**40), 2**40), st.text(max_size=5), st.booleans(), st.none()
 )

@@ -37,8 +37,9 @@ PROBED_CONTEXTS = 8
 """In how many contexts of the log probes are taken."""
 PROBED_ACTIONS = 32
 """How many actions are probed in a context where all of them are listed."""
-LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.002
-"""Log-probabilities may be this far apart, and this part of their size: models round."""
+LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.01
+"""How far log-probabilities may be apart, and densities by this part of their log as well: models
+round, and a batch of another size is summed in another order."""
 NEGLIGIBLE_PROBABILITY = 1e-6
 """What is added to probabilities of listed actions: far below it nothing is compared."""
 
@@ -218,11 +219,13 @@ def _score(name: str, policy: Policy, probes: Probes) -> Floats:
 
 def _same(first: Floats, second: Any, probes: Probes) -> Booleans:
     """Which log-probabilities are the same up to rounding."""
+    room: Any = LOG_TOLERANCE
     if probes.actions is not None:
         first, second = (np.log(np.exp(each) + NEGLIGIBLE_PROBABILITY) for each in (first, second))
+    else:
+        room = LOG_TOLERANCE + RELATIVE_TOLERANCE * np.abs(second)
     with np.errstate(invalid="ignore"):
-        apart = np.abs(first - second) <= LOG_TOLERANCE + RELATIVE_TOLERANCE * np.abs(second)
-    return np.asarray(apart | (first == second))
+        return np.asarray((np.abs(first - second) <= room) | (first == second))
 
 
 def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probes) -> str:

@@ -118,12 +118,17 @@ class Tethered:
         self.family, self.log_beta = family_and_beta(beta, family)
         if safe is None:
             raise TypeError(f"safe must be a policy, got None{self._without_safe(found)}")
-        given = as_policy("safe", safe), as_policy("optimized", optimized)
-        self.safe, self.optimized = align_actions(*given)
+        self.safe, self.optimized = align_actions(
+            as_policy("safe", safe), as_policy("optimized", optimized)
+        )
+        log_betas, log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         if found is not None:
             warn_not_useful(found)
-            check_probes(found.probes, {"safe": self.safe, "optimized": self.optimized})
+            given = {"safe": self.safe, "optimized": self.optimized}
+            if np.isneginf(log_betas).all():
+                del given["optimized"]  # it is not served
+            check_probes(found.probes, given)
         if self.blend:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
@@ -134,7 +139,6 @@ class Tethered:
             normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
         self.actions = shared_actions((self.safe, self.optimized))
-        log_betas, log_shares = _betas_of(found, self.log_beta)
         if outside is None:
             bounded = self.actions is not None or np.inf not in log_betas
             outside = "never" if found is not None and self.family.clips and bounded else "error"
