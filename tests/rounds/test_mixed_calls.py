@@ -56,7 +56,7 @@ def test_a_fresh_process_computes_the_same(kind, request, tmp_path, child_proces
     same_but_for_order(found["copy"], live)
     for number, (log_beta, _) in found["calibrations"].items():
         beta = live["rounds"][number]["beta"]
-        np.testing.assert_allclose(np.exp(log_beta), beta, rtol=1e-6)
+        np.testing.assert_allclose(np.exp(log_beta), beta, rtol=0.02)  # a step of the grid
         if beta > 0:  # also what `begin` returned
             assert callers[0].betas.get(int(number), beta) == beta
     assert sum(each["beta"] > 0 for each in live["rounds"].values()) > ROUNDS // 2
