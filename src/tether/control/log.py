@@ -33,6 +33,8 @@ MIN_ROWS_OF_PROBABILITIES = 20
 """Fewer rows of log-densities than this may all lie between 0 and 1 by chance."""
 COLUMNS_OF_ROWS = ("log_safe", "log_optimized", "reward", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
+COLUMNS = (*COLUMNS_OF_ROWS, *ACTION_TABLES)
+"""What a log in memory has as arrays."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,14 @@ class Log(Described):
     Log(2 rows, losses ['harm', 'delay'], contexts)
     """
 
+    log_safe: Floats
+    log_optimized: Floats
+    log_mix: Floats | None
+    reward: Floats | None
+    log_safe_all: Floats | None
+    log_optimized_all: Floats | None
+    log_mix_all: Floats | None
+
     def __init__(
         self,
         loss: Losses,
@@ -271,26 +281,8 @@ class Log(Described):
         contextual: bool,
         safe_share: float | None = None,
         max_ratio: float | None = None,
-        approximate: str | None = None,
-        ratio_error: float = 1.0,
-        warnings: Sequence[str] = (),
     ) -> Self:
-        """Make a log of rows that lie anywhere; losses are the columns `loss/<name>`.
-
-        Parameters
-        ----------
-        rows : Rows
-            The rows, with the columns of a log.
-        contextual : bool
-            Whether the policies depend on a context.
-        safe_share, max_ratio, approximate, ratio_error, warnings
-            As in `Log`.
-
-        Returns
-        -------
-        Log
-            The log. Its arrays exist if the rows lie in memory.
-        """
+        """Make a log of rows that lie anywhere; its arrays exist if they lie in memory."""
         log = cls.__new__(cls)
         log.rows, log.context = rows, None
         log.contextual = contextual or "log_safe_all" in rows.names
@@ -302,8 +294,8 @@ class Log(Described):
         if max_ratio is not None:
             validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
         log.safe_share, log.max_ratio = safe_share if mixed else 1.0, max_ratio
-        log.acting, log.approximate, log.ratio_error = None, approximate, ratio_error
-        log.policy_path, log.probes, log.warnings = None, None, tuple(warnings)
+        log.acting = log.approximate = log.policy_path = log.probes = None
+        log.ratio_error, log.warnings = 1.0, ()
         return log
 
     @classmethod
@@ -489,53 +481,16 @@ class Log(Described):
         contextual = contextual or safe_draws is not None
         return cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
 
-    def _column(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        """A column of rows in memory, or None; an error where rows lie in files."""
+        if name not in COLUMNS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.rows.columns.get(name)
 
     @property
     def loss(self) -> dict[str, Floats]:
         """The losses by name."""
         return {name: self.rows.columns[f"loss/{name}"] for name in self.loss_names}
-
-    @property
-    def log_safe(self) -> Floats:
-        """The log-probability of each action under the safe policy."""
-        return np.asarray(self._column("log_safe"))
-
-    @property
-    def log_optimized(self) -> Floats:
-        """The log-probability of each action under the optimized policy."""
-        return np.asarray(self._column("log_optimized"))
-
-    @property
-    def log_mix(self) -> Floats | None:
-        """The log-density of the mixture that produced the rows, if it was not the safe policy."""
-        found: Floats | None = self._column("log_mix")
-        return found
-
-    @property
-    def reward(self) -> Floats | None:
-        """What each action brought."""
-        found: Floats | None = self._column("reward")
-        return found
-
-    @property
-    def log_safe_all(self) -> Floats | None:
-        """The safe policy's log-probabilities of all actions (rows × actions)."""
-        found: Floats | None = self._column("log_safe_all")
-        return found
-
-    @property
-    def log_optimized_all(self) -> Floats | None:
-        """The optimized policy's log-probabilities of all actions."""
-        found: Floats | None = self._column("log_optimized_all")
-        return found
-
-    @property
-    def log_mix_all(self) -> Floats | None:
-        """The mixture's log-probabilities of all actions."""
-        found: Floats | None = self._column("log_mix_all")
-        return found
 
     @property
     def loss_names(self) -> tuple[str, ...]:
@@ -574,20 +529,17 @@ class Log(Described):
         return len(self.rows)
 
     def __repr__(self) -> str:
-        parts = [f"{len(self)} rows", f"losses {list(self.loss_names)}"]
-        if self.contextual and not self.has_tables:
-            parts.append("contexts")
-        if self.has_tables:
-            parts.append("tables of all actions")
-        if self.has_mixture:
-            parts.append("a mixture of policies")
-        if "reward" in self.rows.names:
-            parts.append("rewards")
-        if self.policy_path is not None:
-            parts.append(f"a path of {len(self.policy_path.log_beta)} policies")
-        if self.approximate is not None:
-            parts.append("approximate")
-        return f"Log({', '.join(parts)})"
+        path = 0 if self.policy_path is None else len(self.policy_path.log_beta)
+        facts = {
+            "contexts": self.contextual and not self.has_tables,
+            "tables of all actions": self.has_tables,
+            "a mixture of policies": self.has_mixture,
+            "rewards": "reward" in self.rows.names,
+            f"a path of {path} policies": path,
+            "approximate": self.approximate is not None,
+        }
+        named = [f"{len(self)} rows", f"losses {list(self.loss_names)}"]
+        return f"Log({', '.join(named + [name for name, true in facts.items() if true])})"
 
     def to_frame(self) -> Columns:
         """Return the rows of the log as columns, which `Log.from_frame` accepts.
@@ -600,17 +552,19 @@ class Log(Described):
             the log has of `context`, `reward`, `log_mix`, `max_ratio` (the same in every row) and
             the tables, one column per action (`log_safe_all_0`, …).
         """
-        taken = {*COLUMNS_OF_ROWS, *ACTION_TABLES, "max_ratio", "context"}
+        taken = {*COLUMNS, "max_ratio", "context"}
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
-        columns |= {name: self._column(name) for name in COLUMNS_OF_ROWS if name in self.rows.names}
+        columns |= {
+            name: getattr(self, name) for name in COLUMNS_OF_ROWS if name in self.rows.names
+        }
         if self.context is not None:
             columns["context"] = self.context
         if self.max_ratio is not None:
             columns["max_ratio"] = np.full(len(self), self.max_ratio)
         for name in ACTION_TABLES:
-            if (table := self._column(name)) is not None:
+            if (table := getattr(self, name)) is not None:
                 columns |= {f"{name}_{i}": table[:, i] for i in range(table.shape[1])}
         return columns
 

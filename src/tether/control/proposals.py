@@ -15,6 +15,7 @@ from tether._core.types import Booleans, Floats, Frame
 from tether.control.log import PolicyPath, refuse_probabilities
 
 SOURCES = ("safe", "optimized")
+COLUMNS = ("log_safe", "log_optimized", "log_mix", "from_safe")
 
 
 class Proposals:
@@ -53,6 +54,11 @@ class Proposals:
     Proposals(1 safe and 2 optimized draws)
     """
 
+    log_safe: Floats
+    log_optimized: Floats
+    log_mix: Floats | None
+    from_safe: Booleans
+
     def __init__(
         self,
         log_safe: ArrayLike,
@@ -90,19 +96,7 @@ class Proposals:
 
     @classmethod
     def of_rows(cls, rows: Rows) -> Self:
-        """Make proposals of rows that lie anywhere.
-
-        Parameters
-        ----------
-        rows : Rows
-            The rows, with the columns `log_safe`, `log_optimized`, `from_safe` and perhaps
-            `log_mix`.
-
-        Returns
-        -------
-        Proposals
-            The proposals. Their arrays exist if the rows lie in memory.
-        """
+        """Make proposals of rows that lie anywhere; arrays exist if they lie in memory."""
         proposals = cls.__new__(cls)
         proposals.rows, proposals.context, proposals.policy_path = rows, None, None
         return proposals
@@ -213,25 +207,11 @@ class Proposals:
         rows = proposal_rows(source, where, context=context, scores=scores, drawn_by=drawn_by)
         return cls.of_rows(rows)
 
-    @property
-    def log_safe(self) -> Floats:
-        """The log-probability of each draw under the safe policy."""
-        return np.asarray(self.rows.columns["log_safe"])
-
-    @property
-    def log_optimized(self) -> Floats:
-        """The log-probability of each draw under the optimized policy."""
-        return np.asarray(self.rows.columns["log_optimized"])
-
-    @property
-    def from_safe(self) -> Booleans:
-        """Which draws the safe policy made."""
-        return np.asarray(self.rows.columns["from_safe"])
-
-    @property
-    def log_mix(self) -> Floats | None:
-        """The log-density of each draw under the mixture that produced the log."""
-        return self.rows.columns.get("log_mix")
+    def __getattr__(self, name: str) -> Any:
+        """A column of rows in memory, or None; an error where rows lie in files."""
+        if name not in COLUMNS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.rows.columns.get(name)
 
     def __len__(self) -> int:
         return len(self.rows)
