@@ -89,7 +89,8 @@ def main() -> None:
                 wrong += off
                 print(
                     f"{setting.world.name:22s} {name:15s} {source:11s} likely "
-                    f"{made.rows_likely:6,.0f}  simulated {truth:6,.0f}  ratio {ratio:.2f}{'  OFF' if off else ''}",
+                    f"{made.rows_likely:6,.0f}  simulated {truth:6,.0f}  ratio {ratio:.2f}"
+                    f"{'  OFF' if off else ''}",
                     flush=True,
                 )
         for name, rule in RULES.items():
@@ -104,7 +105,8 @@ def main() -> None:
                 changed.append(tether.calibrate(log, **asked).measured.changed)
             print(
                 f"{setting.world.name:22s} {name:15s} 500 rows change "
-                f"{made.expected[0].changed:.3f} of the actions, simulated {np.median(changed):.3f} (median)",
+                f"{made.expected[0].changed:.3f} of the actions, "
+                f"simulated {np.median(changed):.3f} (median)",
                 flush=True,
             )
     raise SystemExit(1 if wrong else 0)
