@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tether._core.rows import Rows
+from tether.control.columns import Acting, PolicyPath
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
-from tether.control.log import Acting, Log, PolicyPath
+from tether.control.log import Log
 from tether.control.proposals import Proposals
 
 N = 30

@@ -12,9 +12,10 @@ import tether
 from tether._core.rows import Rows
 from tether.control.calibrate import calibrate
 from tether.control.chain import design, draw_uniform, find_chain, log_factor, soft_chain
+from tether.control.columns import Acting
 from tether.control.engine import COARSE, Constraint
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.log import Acting, Log
+from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
 from tether.control.unbiased import fixed_sequence, mean_band, unbiased_weights

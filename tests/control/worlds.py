@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tether.control.calibrate import calibrate
+from tether.control.columns import PolicyPath
 from tether.control.families import Family
-from tether.control.log import Log, PolicyPath
+from tether.control.log import Log
 from tether.control.proposals import Proposals
 
 KINDS = ("clip", "mix", "tables", "budgeted tables", "draws", "path", "own")

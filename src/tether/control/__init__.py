@@ -5,10 +5,11 @@ Pure functions on arrays. `tether.calibrate` is the entry point; the less common
 
 from tether.control.alpha_grid import AlphaGrid, gain, gain_over_alphas
 from tether.control.calibration import Calibration, LossResult
+from tether.control.columns import Acting, PolicyPath
 from tether.control.engine import Constraint
 from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
 from tether.control.gains import Gain, PolicyMeans, WeightedMean
-from tether.control.log import Acting, Log, PolicyPath
+from tether.control.log import Log
 from tether.control.measure import Measured
 from tether.control.mixture_density import mixture_log_density
 from tether.control.permutation import permutation_weights

@@ -19,6 +19,7 @@ from tether._core import validate
 from tether._core.rows import BLOCK, Block, Rows
 from tether._core.shown import shown
 from tether._core.types import Floats, Integers
+from tether.control.columns import SHARE_TOLERANCE
 from tether.control.engine import Constraint, Problem
 from tether.control.families import (
     DEFAULT_BUDGET,
@@ -40,7 +41,7 @@ from tether.control.kernels import (
     few_draws,
     front,
 )
-from tether.control.log import SHARE_TOLERANCE, Log
+from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.control.shared_draws import sharing
 

@@ -12,7 +12,7 @@ from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
 from tether._core.row_indexes import check_row_indexes
 from tether._core.rows import Block, Rows
 from tether._core.types import Booleans, Floats, Frame
-from tether.control.log import PolicyPath, refuse_probabilities
+from tether.control.columns import PolicyPath, refuse_probabilities
 
 SOURCES = ("safe", "optimized")
 COLUMNS = ("log_safe", "log_optimized", "log_mix", "from_safe")

@@ -11,7 +11,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.frame_contexts import ContextColumns, ContextsNotStatedError, Unstated
 from tether._core.rows import Block, Rows
-from tether.control.log import (
+from tether.control.columns import (
     Acting,
     acting_columns,
     check_table_names,

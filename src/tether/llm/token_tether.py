@@ -22,8 +22,9 @@ from tether._core import policy_calls, validate
 from tether._core.contexts import as_contexts, labels, length, take
 from tether._core.types import Actions, Contexts, Floats, Losses
 from tether.control.calibration import Calibration
+from tether.control.columns import Acting, PolicyPath
 from tether.control.families import PathFamily
-from tether.control.log import Acting, Log, PolicyPath
+from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.llm.adapters import base_model
 from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.contexts import part
 from tether._core.types import Floats
+from tether.control.columns import PolicyPath
 from tether.control.families import blend_scores
-from tether.control.log import PolicyPath
 from tether.policies.normalizer import (
     Normalizer,
     density_with_error,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tether._core.contexts import labels, take
 from tether._core.types import Booleans, Floats
-from tether.control.log import Acting, Log, PolicyPath
+from tether.control.columns import Acting, PolicyPath
+from tether.control.log import Log
 from tether.policies.tables import picked, positions
 from tether.rounds.calibration_rows import CalibrationRows, Density
 from tether.rounds.policy_registry import SAFE

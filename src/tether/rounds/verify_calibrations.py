@@ -20,8 +20,9 @@ import sqlalchemy as sql
 from tether._core.contexts import take
 from tether._core.types import Floats
 from tether.control.calibration import Calibration
+from tether.control.columns import PolicyPath
 from tether.control.families import Family, find_family
-from tether.control.log import Log, PolicyPath
+from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer
 from tether.rounds.calibrate_round import count_served, find_beta, losses_in_use
