@@ -26,7 +26,7 @@ def test_importing_the_package_loads_neither_the_page_nor_rounds():
 
 def test_importing_a_module_does_not_load_the_page():
     check(
-        "from tether.report.calibration_plot import plot_calibration; "
+        "from tether.report.figures import plot_calibration; "
         "assert not loaded('tether.report.page', 'tether.rounds', 'sqlalchemy')"
     )
 

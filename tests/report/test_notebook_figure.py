@@ -11,7 +11,7 @@ import tether
 from tether.report.notebook_figure import NotebookFigure
 from tether.report.plot_frame import new_figure
 
-PLAN = "import tether\nplan = tether.plan(alpha=0.1, safe_risk=0.05)"
+FOUND = "import numpy, tether\nfound = tether.gcrc(numpy.zeros((50, 3)), alpha=0.1)"
 
 
 def size(picture):
@@ -30,7 +30,7 @@ def test_the_picture_is_drawn_finer_than_it_is_shown():
 
 
 def test_results_return_figures_of_matplotlib_that_can_be_pickled():
-    figure = tether.plan(alpha=0.1, safe_risk=0.05).plot()
+    figure = tether.gcrc([[0.0, 0.0]] * 50, alpha=0.1).plot()
     assert isinstance(figure, Figure)
     again = pickle.loads(pickle.dumps(figure))
     assert isinstance(again, NotebookFigure)
@@ -43,7 +43,7 @@ def test_results_return_figures_of_matplotlib_that_can_be_pickled():
 def test_a_notebook_shows_one_picture(first, tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
-    cells = [nbformat.v4.new_code_cell(code) for code in (first + PLAN, "plan.plot()")]
+    cells = [nbformat.v4.new_code_cell(code) for code in (first + FOUND, "found.plot()")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()

@@ -23,7 +23,7 @@ def results():
     actions = RNG.normal(size=300)
     log = tether.Log({HOSTILE: actions > 1.5}, -(actions**2) / 2, -((actions - 1) ** 2) / 2)
     found = tether.calibrate(log, alpha={HOSTILE: 0.2})
-    yield from (log, found, tether.gain(found), tether.Calibration.from_dict(found.to_dict()))
+    yield from (log, found, tether.gain(found, log))
     yield tether.compare({HOSTILE: found, "b": found})
     yield tether.gcrc(CLAIMS, alpha=0.2)
     yield tether.gcrc(CLAIMS, alpha=0.2, groups=[HOSTILE] * 50 + ["b"] * 50)
@@ -46,7 +46,8 @@ def test_it_says_what_printing_says_and_loads_nothing():
         assert not re.search(r"(?:src|href|url\(|http-equiv|@import|on\w+=)", shown)
         visible = words(unescape(re.sub(r"<[^>]+>", " ", shown)))
         assert words(str(result))[0] in visible
-        for fact, value in result._describe().facts:
+        described = getattr(result, "_describe", None)
+        for fact, value in described().facts if described else ():
             assert words(fact)[0] in visible
             assert words(value)[-1] in visible
 

@@ -170,7 +170,7 @@ class AlphaGrid(Described):
         matplotlib.figure.Figure
             The figure.
         """
-        from tether.report.alpha_grid_plot import plot_alpha_grid
+        from tether.report.figures import plot_alpha_grid
 
         return plot_alpha_grid(self, ax)
 

@@ -183,7 +183,7 @@ class Calibration(records.Saved):
         matplotlib.figure.Figure
             The figure.
         """
-        from tether.report.calibration_plot import plot_calibration
+        from tether.report.figures import plot_calibration
 
         return plot_calibration(self, ax)
 

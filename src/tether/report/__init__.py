@@ -8,7 +8,7 @@ about 10 kB per chart, works without JavaScript and in print, follows light and 
 needs no third-party bundle. The price is a small script of our own for reading points and
 selecting a round.
 
-Names are imported on first use: `Calibration.plot` needs `tether.report.calibration_plot` alone,
+Names are imported on first use: `Calibration.plot` needs `tether.report.figures` alone,
 neither the page nor the records of `tether.rounds`.
 """
 

@@ -1,4 +1,4 @@
-"""Several results side by side: one table and one picture."""
+"""Several results side by side: one table, one picture."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.columns import Columns, cells_or_none, format_cell
-from tether._core.counted import counted
+from tether._core.columns import Columns, cells_or_none
 from tether._core.description import Described, Description
 from tether.control.calibration import Calibration
 from tether.thresholds.selection import Selection
@@ -26,10 +24,6 @@ CHOSEN_AFTERWARDS = (
     "choose one of these because of what it shows, compare on other data and calibrate afterwards"
 )
 """What every reader of a comparison has to know."""
-OTHER_FAMILIES = (
-    "betas of different families are on different scales: compare what changes and what is gained"
-)
-"""What a reader of betas of several families has to know."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +55,14 @@ class Comparison(Described):
         Returns
         -------
         Columns
-            A dictionary of arrays, which data-frame libraries accept: `name`, `alpha`, `risk`,
-            `promise`, `useful` and `effective_sample_size`; of calibrations `family`, `beta`,
-            `log_beta`, `confidence` if one has it, if they have rewards `reward` and `gained`,
-            `changed`, the share of decisions that change, where it is known, and, of mix,
-            `traffic`, the optimized policy's share of the decisions; with several losses
-            `alpha[name]`, `risk[name]` and `promise[name]` of each; of selections `method`,
-            `loss`, `threshold`, `exists` and `kept`, the share of the calibration data that is
-            kept. NaN where a result does not have it.
+            A dictionary of arrays, which data-frame libraries accept: `name`, `rule`, what was
+            `asked`, `risk`, `promise` and `useful`; of calibrations `family`, `beta`, `changed`
+            and, if they have rewards, `reward` and `gained`; of selections `method`, `loss`,
+            `threshold` and `kept`, the share of the calibration data that is kept. With several
+            losses, those of the binding one. NaN where a result does not have it.
         """
-        table = Columns(name=np.array(self.names, dtype=np.str_))
         rows = [_row(result) for result in self.results]
+        table = Columns(name=np.array(self.names, dtype=np.str_))
         for name in dict.fromkeys(name for row in rows for name in row):
             table[name] = np.array([row.get(name, math.nan) for row in rows])
         return table
@@ -80,48 +71,35 @@ class Comparison(Described):
         """Draw the results side by side.
 
         Of selections: the risk along the thresholds, and the share that each threshold keeps. Of
-        calibrations: what each promises beside its alpha, and beta, or the expected reward where
-        all of them have it. Pyplot is not used. Needs the extra `plot`.
+        calibrations: what each promises beside what was asked for, and beta, or the expected reward
+        where all of them have it. Pyplot is not used. Needs the extra `plot`.
 
         Returns
         -------
         matplotlib.figure.Figure
             A new figure.
         """
-        from tether.report.comparison_plot import plot_comparison
+        from tether.report.figures import plot_calibrations, plot_selections
 
-        return plot_comparison(dict(zip(self.names, self.results, strict=True)))
+        named = list(zip(self.names, self.results, strict=True))
+        selections = {name: each for name, each in named if isinstance(each, Selection)}
+        if selections:
+            return plot_selections(selections, f"{len(selections)} selections")
+        return plot_calibrations({k: each for k, each in named if isinstance(each, Calibration)})
 
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
-        exists = [each.exists for each in self.results]
-        for name in [name for name in table if name.split("[")[0] == "promise"]:
-            table[name] = cells_or_none(table[name], exists)
-        del table["log_beta" if kind == "calibrations" else "exists"]
         useful = int(table["useful"].sum())
-        several = kind == "calibrations" and len(set(table["family"].tolist())) > 1
-        same = [
-            name
-            for name in ("family", "method", "loss", "alpha", "effective_sample_size")
-            if name in table and len(self.names) > 1 and len(set(table[name].tolist())) == 1
-        ]
-        stated = [f"{name.replace('_', ' ')} {format_cell(table.pop(name)[0])}" for name in same]
-        for name in ("family", "method"):
-            if name in table and table[name].tolist() == list(self.names):
-                del table[name]
-        if "effective_sample_size" in table:  # the widest heading
-            table["effective rows"] = _whole(table.pop("effective_sample_size"))
-        asked = [each.asked_promise for each in self.results if isinstance(each, Calibration)]
-        if asked and None not in asked:  # the promises are in the names
-            for name in [name for name in table if name.split("[")[0] == "alpha"]:
+        table["promise"] = cells_or_none(table["promise"], [each.exists for each in self.results])
+        for name in ("family", "method", "loss", "rule"):  # what does not differ is not repeated
+            if name in table and len(self.names) > 1 and len(set(table[name].tolist())) == 1:
                 del table[name]
         return Description(
             f"{len(self.names)} {kind}, {useful or 'none'} of them with a useful promise",
             "good" if useful == len(self.names) else "caution" if useful else "stop",
-            facts=(("the same in all", ", ".join(stated)),) if stated else (),
             table=table,
-            notes=(OTHER_FAMILIES, CHOSEN_AFTERWARDS) if several else (CHOSEN_AFTERWARDS,),
+            notes=(CHOSEN_AFTERWARDS,),
         )
 
 
@@ -150,9 +128,9 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     --------
     >>> import numpy as np, tether
     >>> losses = np.tile([0.3, 0.1, 0.0], (99, 1))
-    >>> found = tether.compare([tether.crc(losses, alpha=0.15), tether.ltt(losses, alpha=0.15)])
-    >>> found.to_frame()["threshold"]
-    array([1., 2.])
+    >>> found = tether.compare([tether.crc(losses, alpha=0.15), tether.gcrc(losses, promise=0.15)])
+    >>> found.names, found.to_frame()["threshold"]
+    (('CRC, alpha 0.15', 'soft chain, promise 0.15'), array([1., 1.]))
     """
     if isinstance(results, (Calibration, Selection)) or not isinstance(results, Iterable):
         raise TypeError(
@@ -162,14 +140,12 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     found = tuple(results.values() if isinstance(results, Mapping) else results)
     if not found:
         raise ValueError("results is empty: at least one calibration or selection is needed")
-    for result in found:
-        if not isinstance(result, (Calibration, Selection)):
-            raise TypeError(
-                "results must be calibrations or selections, as calibrate, gcrc, crc, "
-                f"monotonized_crc and ltt return them, got {type(result).__name__}"
-            )
-    if len({isinstance(result, Calibration) for result in found}) > 1:
-        raise TypeError("results must be all calibrations or all selections, got both")
+    kinds = {Calibration if isinstance(each, Calibration) else type(each) for each in found}
+    if len(kinds) > 1 or not kinds <= {Calibration, Selection}:
+        raise TypeError(
+            "results must be all calibrations or all selections, as calibrate and gcrc return "
+            f"them, got {', '.join(sorted(kind.__name__ for kind in kinds))}"
+        )
     names = list(map(str, results)) if isinstance(results, Mapping) else _names(found)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -177,50 +153,41 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     return Comparison(tuple(names), found)
 
 
-def _whole(sizes: NDArray[Any]) -> NDArray[Any]:
-    """Sample sizes without decimals, if all are known."""
-    return np.round(sizes).astype(np.int64) if np.isfinite(sizes).all() else sizes
-
-
 def _row(result: Result) -> dict[str, Any]:
     """What is compared of one result."""
-    shared = {
-        name: getattr(result, name)
-        for name in ("alpha", "risk", "promise", "useful", "effective_sample_size")
-    }
     if isinstance(result, Selection):
-        own: dict[str, Any] = {
+        return {
             "method": result.method,
-            "loss": _loss(result),
+            "loss": _losses(result),
             "threshold": result.threshold,
-            "exists": result.exists,
+            "rule": result.rule,
+            "asked": result.alpha,
+            "risk": result.risk,
+            "promise": result.promise,
+            "useful": result.useful,
+            "kept": math.nan if result.kept is None else result.kept.share,
         }
-        return own | shared | {"kept": math.nan if result.kept is None else result.kept.share}
-    own = {"family": result.family, "beta": result.beta, "log_beta": result.log_beta}
-    if len(result.constraints) > 1:
-        by_loss = {"alpha": {each.name: each.alpha for each in result.constraints}}
-        by_loss |= {"risk": result.risks, "promise": result.promises}
-        for name, values in by_loss.items():
-            del shared[name]
-            own |= {f"{name}[{loss}]": value for loss, value in values.items()}
-    if result.confidence is not None:
-        shared["confidence"] = result.confidence
-    gain = result.saved_gain
-    if gain is not None and gain.reward is not None:
-        for name, each in (("reward", gain.reward.tethered), ("gained", gain.reward.difference)):
-            shared[name] = math.nan if each.mean is None else each.mean
-    if gain is not None and gain.changed is not None and gain.changed.mean is not None:
-        shared["changed"] = gain.changed.mean
-    if result.optimized_share is not None:
-        shared["traffic"] = result.optimized_share
-    return own | shared
+    row: dict[str, Any] = {
+        "family": result.family,
+        "beta": result.beta,
+        "rule": result.rule,
+        "asked": result.binding.alpha,
+        "risk": result.binding.risk,
+        "promise": result.promise,
+        "useful": result.useful,
+        "changed": result.measured.changed,
+    }
+    if result.gain is not None and result.gain.reward is not None:
+        reward = result.gain.reward
+        for name, each in (("reward", reward.tethered), ("gained", reward.difference)):
+            row[name] = math.nan if each.mean is None else each.mean
+    return row
 
 
 def _names(results: tuple[Result, ...]) -> list[str]:
     """Name each result by the settings in which they differ; number those that do not."""
     settings = [_settings(result) for result in results]
-    shared = [key for key in settings[0] if all(key in each for each in settings)]
-    keys = [key for key in shared if len({each[key] for each in settings}) > 1]
+    keys = [key for key in settings[0] if len({each[key] for each in settings}) > 1]
     names = [", ".join(each[key] for key in keys if each[key]) for each in settings]
     if len(set(names)) < len(names) or not all(names):
         return [f"{i}: {name}" if name else f"{i}" for i, name in enumerate(names, start=1)]
@@ -230,27 +197,19 @@ def _names(results: tuple[Result, ...]) -> list[str]:
 def _settings(result: Result) -> dict[str, str]:
     """The settings of a result in words, by name."""
     if isinstance(result, Selection):
-        stated = {"method": result.method, "loss": _loss(result)}
-        stated["items"] = counted(result.n_items, "item")
-        stated["test"] = result.test or ""
-        stated["confidence"] = (
-            "" if result.confidence is None else f"confidence {result.confidence:g}"
-        )
-        asked = result.alpha if result.rule == "promise" else None
+        stated = {"method": result.method, "loss": _losses(result), "test": result.test or ""}
+        stated["rows"] = f"{result.n_items:,} items"
         alphas = [part.alpha for part in result.by_loss] or [result.alpha]
     else:
-        stated = {"family": result.family, "rows": counted(result.rows, "row")}
-        stated["test weight"] = f"test weight {result.test_weight}"
-        sure = result.confidence
-        stated["confidence"] = "on average" if sure is None else f"confidence {sure:g}"
-        asked = None if result.asked_promise is None else max(result.asked_promise.values())
-        alphas = [each.alpha for each in result.constraints]
-    if asked is not None:
-        stated["level"] = f"promise {asked:g}"
-    else:
-        stated["level"] = "alpha " + ", ".join(f"{alpha:g}" for alpha in alphas)
+        stated = {"family": result.family, "loss": ", ".join(result.losses), "test": ""}
+        stated["rows"] = f"{result.rows:,} rows"
+        alphas = [each.alpha for each in result.losses.values()]
+    sure = result.confidence
+    asked = "promise" if result.rule == "promise" else "alpha"
+    stated["level"] = f"{asked} {', '.join(f'{alpha:g}' for alpha in alphas)}"
+    stated["confidence"] = "" if sure is None else f"confidence {sure:g}"
     return stated
 
 
-def _loss(result: Selection) -> str:
+def _losses(result: Selection) -> str:
     return ", ".join(part.loss for part in result.by_loss) or result.loss

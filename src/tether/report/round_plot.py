@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tether.report.calibration_plot import draw_calibration
 from tether.report.chart_marks import in_unit
+from tether.report.figures import draw_calibration
 from tether.report.plot_frame import (
     PASSING_COLOR,
     PLOT_ABOVE_ALPHA_COLOR,

@@ -263,7 +263,7 @@ class Selection(records.Saved, Described):
 
         Several losses or groups are drawn as one line each. Needs the extra `plot`.
         """
-        from tether.report.selection_plot import plot_selection
+        from tether.report.figures import plot_selection
 
         return plot_selection(self, ax)
 
