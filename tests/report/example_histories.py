@@ -187,12 +187,11 @@ def two_losses() -> History:
         "missed": loss_estimate(actions > 1.5),
         "<b>delay</b>": Estimate(delay.seen, delay.mean, delay.lower, delay.upper),
     }
-    calibration = tether.Calibration.from_dict(found.to_dict())
     last = {"missed": estimates["missed"]}
     rounds = [
         safe_round(1, rng, losses=estimates),
-        tethered_round(2, rng, calibration=calibration, losses=estimates),
-        tethered_round(3, rng, calibration=calibration, losses=last, observed=0),
+        tethered_round(2, rng, calibration=found, losses=estimates),
+        tethered_round(3, rng, calibration=found, losses=last, observed=0),
     ]
     limits = {name: Limit(alpha[name], bound[name], 1.5 * alpha[name]) for name in alpha}
     return make_history(rounds, limits=limits, safe_losses=estimates)

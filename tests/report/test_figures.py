@@ -28,11 +28,13 @@ def points(axes):
     return [line.get_xydata()[0] for line in axes.lines if line.get_marker() == "o"]
 
 
-@pytest.mark.parametrize(
-    "rule", [{"alpha": 0.15}, {"promise": 0.2}, {"alpha": 0.9}, {"alpha": 0.01}]
-)
+DRAWS = tether.Proposals(-(ACTIONS**2) / 2, -((ACTIONS - 1) ** 2) / 2)
+RULES = [{"alpha": 0.15}, {"promise": 0.2}, {"alpha": 0.9}, {"alpha": 0.01}]
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_a_calibration_shows_beta_at_its_risk(rule):
-    found = tether.calibrate(make_log(), **rule)
+    found = tether.calibrate(make_log(), DRAWS, **rule)
     figure = found.plot()
     require_clear(figure)
     marked = points(figure.axes[0])
@@ -80,10 +82,8 @@ def test_gains_alphas_and_logs():
 
 
 def test_comparisons_of_calibrations():
-    log = make_log()
-    found = tether.compare(
-        [tether.calibrate(log, **rule) for rule in ({"alpha": 0.15}, {"promise": 0.15})]
-    )
+    log, rules = make_log(), ({"alpha": 0.15}, {"promise": 0.15})
+    found = tether.compare([tether.calibrate(log, DRAWS, **rule) for rule in rules])
     assert found.names == ("alpha 0.15", "promise 0.15")
     assert {"beta", "asked", "promise", "useful", "changed", "reward"} <= set(found.to_frame())
     assert "calibrate afterwards" in str(found)

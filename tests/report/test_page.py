@@ -9,7 +9,6 @@ import re
 import numpy as np
 import pytest
 
-import tether
 from tests.report import example_histories
 from tests.report.example_histories import HOSTILE_TEXT, example, rendered
 from tests.report.html_tree import parse
@@ -88,21 +87,9 @@ def test_the_page_of_a_run_without_rounds_has_no_charts():
     assert not list(parse(rendered("empty")).find_all("figure"))
 
 
-def test_a_chart_without_data_is_left_out():
-    rng = np.random.default_rng(3)
-    optimized = tether.Gaussian(1.0, 0.8)
-    saved = example_histories.calibrate_on_simulated_log(optimized, 400, 0.1, rng).to_dict()
-    calibration = tether.Calibration.from_dict(saved | {"acceptance": float("nan")})
-    rounds = [
-        example_histories.tethered_round(1, rng, calibration=calibration, reward=None, losses={})
-    ]
-    alarms = [
-        example_histories.Alarm(number, number, "risk", "too high", "then", "now")
-        for number in range(9)
-    ]
-    page = parse(render(example_histories.make_history(rounds, alarms)))
-    charts = {node.attributes["id"] for node in page.find_all("figure")}
-    assert charts == {f"chart-{name}" for name in ("beta", "effective", "curve", "near", "weights")}
+def test_a_round_without_losses_says_so():
+    rounds = [example_histories.tethered_round(1, np.random.default_rng(3), reward=None, losses={})]
+    page = parse(render(example_histories.make_history(rounds)))
     (section,) = page.find_all("section", id="risk")
     assert "No losses have arrived yet." in section.text
 

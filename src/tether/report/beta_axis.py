@@ -1,4 +1,4 @@
-"""Axes of beta: round values as ticks on a logarithmic scale, and what counts as near beta."""
+"""Axes of beta: round values as ticks on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -6,16 +6,32 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from tether._core.types import Floats
 from tether.report.number_format import format_beta
 
-NEAR_BETA = math.log(2)
-"""How far the neighborhood of beta extends on either side, in log beta: from half to twice beta."""
 MAX_BETA_TICKS = 6
 MIN_HALF_RANGE = 0.7
 """The axis of log beta extends at least this far on either side of its middle."""
 
 LABEL_ROOM = 0.95
 """How far the places of 0 and infinity are from the next tick, relative to half of the range."""
+
+
+SMALL_CHANGE = 1e-3
+"""Where a risk changes by less than this share of its range, its curve is not shown."""
+
+
+def changing_range(log_betas: Floats, risks: Floats) -> tuple[float, float]:
+    """The ends of the part of a curve in which the risk changes."""
+    finite = np.isfinite(log_betas)
+    x, y = log_betas[finite], risks[finite]
+    steps = np.abs(np.diff(y)) > SMALL_CHANGE * (np.ptp(y) or 1.0) if len(y) else np.zeros(0)
+    inside = np.flatnonzero(steps)
+    if not len(inside):
+        return -1.0, 1.0
+    return float(x[inside[0]]), float(x[inside[-1] + 1])
 
 
 class BetaScale(NamedTuple):
@@ -40,13 +56,6 @@ def beta_ticks(low: float, high: float, most: int = MAX_BETA_TICKS) -> dict[floa
             break
     ticks = ticks[:: math.ceil(len(ticks) / most) or 1]
     return {tick: format_beta(tick) for tick in ticks}
-
-
-def share_ticks(low: float, high: float) -> dict[float, str]:
-    """Shares of the optimized policy in a mix between two logs of beta, which is their odds."""
-    shares = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-    ticks = {math.log(share / (1 - share)): f"{100 * share:g} %" for share in shares}
-    return {tick: text for tick, text in ticks.items() if low - 0.2 <= tick <= high + 0.2}
 
 
 def beta_scale(log_betas: Sequence[float]) -> BetaScale:

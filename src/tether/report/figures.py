@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.report.beta_axis import beta_scale, beta_ticks
+from tether.report.beta_axis import beta_scale, beta_ticks, changing_range
 from tether.report.number_format import format_beta, format_number, format_percent
 from tether.report.plot_frame import (
     ENTRY_COLORS,
@@ -68,8 +68,8 @@ def draw_calibration(found: Calibration, axes: Axes) -> None:
         above = np.where(beyond & (y >= level), y, np.nan)
         axes.plot(x, above, color=PLOT_ABOVE_ALPHA_COLOR, **style)
         axes.plot(x, np.where(beyond & (y <= level), y, np.nan), color=ink(), **style)
-        ends += x[np.isfinite(x)][[0, -1]].tolist() if np.isfinite(x).any() else []
-    low, high = min(ends, default=-1.0) - 0.4, max(ends, default=1.0) + 0.4
+        ends += changing_range(loss.log_betas, loss.risks)
+    low, high = min(ends) - 0.4, max(ends) + 0.4
     axes.set_xlim(low, high)
     ticks = beta_ticks(low, high)
     axes.set_xticks(list(ticks), list(ticks.values()))

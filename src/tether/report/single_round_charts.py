@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tether.control.calibration import Calibration, LossResult
-from tether.report.beta_axis import beta_ticks
+from tether.report.beta_axis import beta_ticks, changing_range
 from tether.report.chart_canvas import (
     ABOVE_ALPHA_COLOR,
     ACCENT_COLOR,
@@ -93,17 +91,16 @@ def draw_risk(rounds: Sequence[CalibratedRound], name: str, width: float, height
             axes.plot(log_beta, risk, "o", color=ACCENT_COLOR, markersize=8, gid=gid)
     label_level(axes, alpha, f"alpha {format_number(alpha)}")
     label_axes(axes, "beta", "calibrated risk")
-    gradient = _color_change(pixel_positions(axes, [low], [alpha])[0, 1], "curve-gradient")
+    gradient = _color_change(pixel_positions(axes, [low], [alpha])[0, 1], f"{name}-gradient")
     return figure_to_svg(figure, name=name, label="", overlay=gradient)
 
 
 def beta_range(rounds: Sequence[CalibratedRound]) -> tuple[float, float]:
     """The log betas between which the risk changes in any round, including every finite beta."""
     betas = [shown.calibration.log_beta for shown in rounds if shown.finite]
-    curves = [shown.loss.log_betas for shown in rounds if len(shown.loss.log_betas)]
-    lows = [float(np.quantile(log_beta, 0.02)) for log_beta in curves]
-    highs = [float(log_beta[-1]) for log_beta in curves]
-    return min(lows + betas, default=-1.0) - 0.4, max(highs + betas, default=1.0) + 0.4
+    ranges = [changing_range(shown.loss.log_betas, shown.loss.risks) for shown in rounds]
+    ends = [end for each in ranges for end in each] + betas
+    return min(ends) - 0.4, max(ends) + 0.4
 
 
 def _color_change(height: float, name: str) -> Markup:
