@@ -16,8 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
   experiments smollm clean
 
 demo: $(VENV)/demo
-	rm -f demo.db demo.db-wal demo.db-shm
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 serve-demo: $(VENV)/serve-demo
 	$(BIN)/python examples/serve_demo.py

@@ -1,6 +1,6 @@
 """Takes a picture of a report: its top in the light theme and one round in the dark theme.
 
-    python examples/report_picture.py report.html docs/pictures/report.png
+    python examples/report_picture.py examples/demo/work/report.html docs/pictures/report.png
 
 Needs Chromium, chromedriver and the extra `test`.
 """

@@ -3,7 +3,9 @@
 import inspect
 import re
 import runpy
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,3 +73,21 @@ def test_aimed_policies_earn_more_at_the_same_alpha(tmp_path):
     assert max(clip_risk, aimed_risk, chosen_risk) < 0.1
     example["draw"]([served], tmp_path / "aim.png")
     assert (tmp_path / "aim.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_demonstration_keeps_what_is_tolerated_and_writes_only_into_its_folder(
+    tmp_path, monkeypatch, capsys
+):
+    pytest.importorskip("sklearn", reason="needs tether[demo]")
+    pytest.importorskip("matplotlib", reason="needs tether[demo]")
+    import examples.demo.__main__ as demo
+
+    in_this_process = nullcontext(SimpleNamespace(map=map))
+    monkeypatch.setattr(demo, "WORK", tmp_path)
+    monkeypatch.setattr(demo, "ProcessPoolExecutor", lambda count: in_this_process)
+    demo.main(2)
+    printed = capsys.readouterr().out
+    assert "tether keeps 4 of 4" in printed
+    assert printed.count("round ") == demo.ROUNDS
+    assert {each.name for each in tmp_path.iterdir()} >= {"demo.png", "demo.db", "report.html"}

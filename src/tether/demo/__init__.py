@@ -1,1 +1,0 @@
-"""The demonstration that `tether demo` runs: whom to send to biopsy."""
