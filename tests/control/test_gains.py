@@ -177,6 +177,6 @@ def test_a_grid_has_a_calibration_for_every_alpha():
 def test_intervals_cover_where_weights_are_heavy(monkeypatch):
     found = coverage("heavy weights, clip", 1000, 60)
     assert found["reward optimized"][0] > 0.85
-    monkeypatch.setattr(gains._Sums, "with_row", lambda self, value: (self.first, self.second))
+    monkeypatch.setattr(gains._Sums, "with_row", lambda self, *_: self)
     without = coverage("heavy weights, clip", 1000, 60)
     assert without["reward optimized"][0] < 0.85

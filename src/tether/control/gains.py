@@ -292,42 +292,17 @@ def _notes(problem: Problem) -> Iterator[str]:
 # ---- means and their intervals -----------------------------------------------------------------
 
 
-def _means(
-    found: dict[str, Any], k: int, bound: float | None, confidence: float, of: Calibration
-) -> PolicyMeans:
-    """The means of quantity k, from sums over rows."""
-    policies = [_Sums(found, p, k) for p in range(3)]
-    unknown = [each.too_few() for each in policies]
-    unknown[1] = unknown[1] or (None if of.measured.covered else _not_shown(of.measured.coverage))
-    unknown[2] = unknown[2] or policies[2].lacking(found["rows"])
-    safe, tethered, optimized = (
-        each.interval(bound, confidence) if why is None else _no_mean(each.effective, why)
-        for each, why in zip(policies, unknown, strict=True)
-    )
-    why = unknown[1] or unknown[0]
-    if why is not None:
-        difference = _no_mean(min(each.effective for each in policies[:2]), why)
-    else:
-        difference = _difference(found, policies, k, bound, confidence, of.log_beta)
-    return PolicyMeans(safe, tethered, optimized, difference)
-
-
-def _no_mean(effective: float, why: str) -> WeightedMean:
-    return WeightedMean(None, None, None, effective, why)
-
-
-def _not_shown(mean: float) -> str:
-    return f"the log shows about {mean:.0%} of what this policy does"
-
-
+@dataclass(frozen=True)
 class _Sums:
-    """Sums of w, w·v, w², w²·v and w²·v² of one policy and one quantity, and extremes."""
+    """Sums of w and w·v, and of w², w²·v and w²·v², of one policy and one quantity."""
 
-    def __init__(self, found: dict[str, Any], policy: int, k: int) -> None:
-        quantities = len(found["high"])
-        self.first = found["sums"][policy, [0, 1 + k]]
-        self.second = found["squares"][policy, [0, 1 + k, 1 + quantities + k]]
-        self.most, self.ends = found["most"][policy], (-found["low"][k], found["high"][k])
+    first: Floats
+    second: Floats
+
+    def with_row(self, weight: float, value: float) -> _Sums:
+        """The sums with one more row."""
+        powers = value ** np.arange(3)
+        return _Sums(self.first + weight * powers[:2], self.second + weight**2 * powers)
 
     @property
     def effective(self) -> float:
@@ -338,84 +313,105 @@ class _Sums:
     def mean(self) -> float:
         return float(self.first[1] / self.first[0])
 
-    def too_few(self) -> str | None:
-        """Why rows tell too little of a policy, in words; None where they are enough."""
-        if self.effective >= LEAST_EFFECTIVE_ROWS:
-            return None
-        return f"the log is worth {self.effective:.3g} rows of this policy, too few to tell"
+    def spread(self, center: float) -> float:
+        """The mean square distance from a center, with shares of w² as weights, times Σ s²."""
+        total = float(self.second @ [center**2, -2 * center, 1.0])
+        return max(total, 0.0) / float(self.first[0] ** 2)
 
-    def lacking(self, rows: int) -> str | None:
-        """What a mean weight says that is clearly below 1; None otherwise."""
-        mean = self.first[0] / rows
-        error = np.sqrt(max(self.second[0] / rows - mean**2, 0.0) / rows)
-        return _not_shown(mean) if mean + MISSING_ERRORS * error < 1 else None
 
-    def with_row(self, value: float) -> tuple[Floats, Floats]:
-        """The sums with one more row of the largest weight."""
-        powers = value ** np.arange(3)
-        return self.first + self.most * powers[:2], self.second + self.most**2 * powers
+def _means(
+    found: dict[str, Any], k: int, bound: float | None, confidence: float, of: Calibration
+) -> PolicyMeans:
+    """The means of quantity k, from sums over rows."""
+    places = [0, 1 + k, 1 + len(found["high"]) + k]
+    sums = [_Sums(found["sums"][p, places[:2]], found["squares"][p, places]) for p in range(3)]
+    ends = -found["low"][k], found["high"][k]
+    unknown = [_too_few(each.effective) for each in sums]
+    if not of.measured.covered:
+        unknown[1] = unknown[1] or _not_shown(of.measured.coverage)
+    mean, rows = sums[2].first[0] / found["rows"], found["rows"]
+    error = np.sqrt(max(sums[2].second[0] / rows - mean**2, 0.0) / rows)
+    if mean + MISSING_ERRORS * error < 1:
+        unknown[2] = unknown[2] or _not_shown(mean)
+    safe, tethered, optimized = (
+        WeightedMean(None, None, None, each.effective, why)
+        if why is not None
+        else _interval(each, most, ends, bound, confidence)
+        for each, most, why in zip(sums, found["most"], unknown, strict=True)
+    )
+    effective, why = min(sums[0].effective, sums[1].effective), unknown[1] or unknown[0]
+    difference = WeightedMean(None, None, None, effective, why)
+    if of.log_beta == -np.inf:
+        difference = WeightedMean(0.0, 0.0, 0.0, effective)
+    elif why is None:
+        both = found["squares"][3, places]
+        difference = _difference(sums, both, found["most"][1], rows, ends, bound, confidence)
+    return PolicyMeans(safe, tethered, optimized, difference)
 
-    def interval(self, bound: float | None, confidence: float) -> WeightedMean:
-        """The mean, and each end of its interval with the extreme row on that side."""
-        ends = []
-        for side, value in zip((-1, 1), self.ends, strict=True):
-            (weight, total), (two, mixed, squared) = self.with_row(value)
-            effective, mean = weight**2 / two, total / weight
-            if bound is None:
-                spread = max(squared - 2 * mean * mixed + mean**2 * two, 0.0) / weight**2
-                half = student_quantile(confidence, effective - 1) * np.sqrt(spread)
-                ends.append(np.inf * side if self.ends[0] == self.ends[1] else mean + side * half)
-                continue
-            added = student_quantile(confidence, np.inf) ** 2
-            rows = effective + added
-            center = (effective * mean + added * bound / 2) / rows
-            seen = (squared - 2 * center * mixed + center**2 * two) / two
-            variance = (effective * seen + added / 2 * (center**2 + (bound - center) ** 2)) / rows
-            ends.append(center + side * np.sqrt(added * max(variance, 0.0) / rows))
-        low, high = (float(np.clip(each, *_limits(bound, signed=False))) for each in ends)
-        mean = min(max(self.mean, low), high)  # rounding errors may take it out of [0, bound]
-        return WeightedMean(mean, low, high, self.effective)
+
+def _too_few(effective: float) -> str | None:
+    if effective >= LEAST_EFFECTIVE_ROWS:
+        return None
+    return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
+
+
+def _not_shown(mean: float) -> str:
+    return f"the log shows about {mean:.0%} of what this policy does"
+
+
+def _interval(
+    sums: _Sums, most: float, ends: tuple[float, float], bound: float | None, confidence: float
+) -> WeightedMean:
+    """The mean, and each end of its interval with one more row, the extreme one on that side."""
+    found = []
+    for side, value in zip((-1, 1), ends, strict=True):
+        more = sums.with_row(most, value)
+        if bound is None:
+            half = student_quantile(confidence, more.effective - 1) * more.spread(more.mean) ** 0.5
+            found.append(more.mean + side * (half if ends[0] < ends[1] else np.inf))
+            continue
+        added = student_quantile(confidence, np.inf) ** 2
+        size, rows = more.effective, more.effective + added
+        center = (size * more.mean + added * bound / 2) / rows
+        variance = size**2 * more.spread(center) + added / 2 * (center**2 + (bound - center) ** 2)
+        found.append(center + side * (added * max(variance, 0.0)) ** 0.5 / rows)
+    low, high = (float(np.clip(each, *_limits(bound, 0.0))) for each in found)
+    mean = min(max(sums.mean, low), high)  # rounding errors may take it out of [0, bound]
+    return WeightedMean(mean, low, high, sums.effective)
 
 
 def _difference(
-    found: dict[str, Any],
-    policies: list[_Sums],
-    k: int,
+    sums: list[_Sums],
+    both: Floats,
+    most: float,
+    rows: int,
+    ends: tuple[float, float],
     bound: float | None,
     confidence: float,
-    log_beta: float,
 ) -> WeightedMean:
     """How much larger the mean is under the tethered policy than under the safe one.
 
-    Both share their rows, so the interval is narrower than those of the two means suggest.
+    `both` has the sums of products of their weights. They share their rows, so the interval is
+    narrower than those of the two means suggest. The extreme row has a usual weight under safe.
     """
-    safe, tethered = policies[:2]
-    effective = min(safe.effective, tethered.effective)
-    if log_beta == -np.inf:
-        return WeightedMean(0.0, 0.0, 0.0, effective)
-    quantities = len(found["high"])
-    both = found["squares"][3, [0, 1 + k, 1 + quantities + k]]
-    typical, ends = safe.first[0] / found["rows"], []
-    for side, value in zip((-1, 1), tethered.ends, strict=True):
-        powers = value ** np.arange(3)
-        (weight, total), (two, mixed, squared) = tethered.with_row(value)
-        others = safe.first + typical * powers[:2], safe.second + typical**2 * powers
-        crossed = both + tethered.most * typical * powers
-        mean, other = total / weight, others[0][1] / others[0][0]
-        spread = (squared - 2 * mean * mixed + mean**2 * two) / weight**2
-        spread += (others[1] @ [other**2, -2 * other, 1.0]) / others[0][0] ** 2
-        between = crossed @ [mean * other, -mean - other, 1.0]
-        spread -= 2 * between / (weight * others[0][0])
-        half = student_quantile(confidence, effective - 1) * np.sqrt(max(spread, 0.0))
-        ends.append(mean - other + side * (half if tethered.ends[0] < tethered.ends[1] else np.inf))
-    middle = tethered.mean - safe.mean
-    low, high = (np.clip(each, *_limits(bound, signed=True)) for each in ends)
+    effective = min(sums[0].effective, sums[1].effective)
+    usual, found = sums[0].first[0] / rows, []
+    for side, value in zip((-1, 1), ends, strict=True):
+        safe, tethered = sums[0].with_row(usual, value), sums[1].with_row(most, value)
+        products = both + most * usual * value ** np.arange(3)
+        mean, other = tethered.mean, safe.mean
+        shared = products @ [mean * other, -mean - other, 1.0]
+        spread = tethered.spread(mean) + safe.spread(other)
+        spread -= 2 * shared / (tethered.first[0] * safe.first[0])
+        half = student_quantile(confidence, effective - 1) * max(spread, 0.0) ** 0.5
+        found.append(mean - other + side * (half if ends[0] < ends[1] else np.inf))
+    middle = sums[1].mean - sums[0].mean
+    low, high = (np.clip(each, *_limits(bound, -1.0)) for each in found)
     return WeightedMean(middle, float(min(low, middle)), float(max(high, middle)), effective)
 
 
-def _limits(bound: float | None, *, signed: bool) -> tuple[float, float]:
-    limit = np.inf if bound is None else bound
-    return -limit if signed or bound is None else 0.0, limit
+def _limits(bound: float | None, least: float) -> tuple[float, float]:
+    return (-np.inf, np.inf) if bound is None else (least * bound, bound)
 
 
 def student_quantile(confidence: float, degrees: float) -> float:
