@@ -104,7 +104,7 @@ def test_sharing_draws_costs_something_and_more_contexts_cost_less():
 
 def test_the_price_of_sharing_is_the_variance_of_shared_weights():
     """g² − 1 against the variance of P and N over fresh draws."""
-    from tether.control.shared_draws import shared_ratio_error
+    from tether.control.draws import shared_ratio_error
 
     rng = np.random.default_rng(0)
     rows, contexts, budget, repeats = 200, 5, 8, 400

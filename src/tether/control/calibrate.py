@@ -17,6 +17,7 @@ from tether._core.user_warnings import warn_user
 from tether._core.warning_categories import AssumptionWarning
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.checks import check_rows, is_refuted
+from tether.control.draws import shared_ratio_error
 from tether.control.engine import Constraint, Problem, Search, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.gains import DEFAULT_INTERVAL, measure_gain
@@ -26,7 +27,6 @@ from tether.control.pose import pose
 from tether.control.promise import PromiseTerms, make_terms
 from tether.control.proposals import Proposals
 from tether.control.proved import by_confidence, by_promise, check_own_draws
-from tether.control.shared_draws import shared_ratio_error
 from tether.control.stability import instability
 
 Target = TypeVar("Target")

@@ -28,8 +28,9 @@ from tether._core.columns import Columns
 from tether._core.description import Described, Description
 from tether._core.rows import Block
 from tether._core.types import Floats
+from tether.control.bins import scores
 from tether.control.engine import LAST, Problem
-from tether.control.kernels import BudgetedKernel, scores
+from tether.control.kernels import BudgetedKernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,9 @@ import numpy as np
 
 from tether._core.rows import Block
 from tether._core.types import Floats
+from tether.control.bins import scores
 from tether.control.engine import LARGEST_LOG, LAST, Problem, dot, log_of, log_sum
-from tether.control.kernels import BudgetedKernel, ClipKernel, PathKernel, scores
+from tether.control.kernels import BudgetedKernel, ClipKernel, PathKernel
 
 COVERAGE_FALSE_ALARM = 1e-6
 """The probability with which true scores fail the check of coverage."""

@@ -8,21 +8,18 @@ context has draws of each policy, at most 16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from tether._core import validate
-from tether._core.rows import BLOCK, Block, Rows
+from tether._core.rows import Block, Rows
 from tether._core.shown import shown
-from tether._core.types import Floats, Integers
 from tether.control.columns import SHARE_TOLERANCE
+from tether.control.draws import Changed, check_normalizer, count_draws, match, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import (
-    DEFAULT_BUDGET,
     BudgetedClip,
     Clip,
     Family,
@@ -38,50 +35,17 @@ from tether.control.kernels import (
     OwnKernel,
     PathKernel,
     TableKernel,
-    few_draws,
     front,
 )
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.control.shared_draws import sharing
-
-T = TypeVar("T")
 
 TEST_WEIGHT_NAMES = ("empirical", "analytic")
-MAX_STANDARD_ERRORS = 6.0
-"""A normalizer more than this many standard errors above one is an error, not chance."""
 STATE_MAX_RATIO = (
     "min_propensity in tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio "
     "on the command line"
 )
 """How the largest ratio is stated."""
-
-
-class Changed(Rows):
-    """Rows whose blocks are changed when they are read."""
-
-    def __init__(self, rows: Rows, change: Callable[[Block], Block]) -> None:
-        self._rows, self._change, self.names = rows, change, rows.names
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def columns(self) -> Block:
-        """All rows as one block."""
-        return self._change(self._rows.columns)
-
-    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """The changed blocks."""
-        return map(self._change, self._rows.blocks(size))
-
-    def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
-        """What a kernel returns for each changed block."""
-        return self._rows.map(partial(_after, self._change, kernel), size)
-
-
-def _after(change: Callable[[Block], Block], kernel: Callable[[Block], T], block: Block) -> T:
-    return kernel(change(block))
 
 
 def pose(
@@ -117,20 +81,20 @@ def pose(
     budgeted = isinstance(family, BudgetedClip) or (isinstance(family, Clip) and log.contextual)
     rows, draws, foreseeing, shared = log.rows, None, None, False
     if budgeted and not log.has_tables:
-        rows, budget, foreseeing, shared = _with_draws(log, proposals, family.max_draws)
+        rows, budget, foreseeing, shared = with_draws(log, proposals, family.max_draws)
         family = BudgetedClip(budget)
     elif proposals is not None:
         draws = proposals.rows
-        match = _match(log, proposals)
-        foreseeing = match.foreseeing
-        _check_normalizer(proposals, match)
+        matched = match(log, proposals)
+        foreseeing = matched.foreseeing
+        check_normalizer(proposals, matched)
     if _has_zeros(family, rows, draws):
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
     else:
         blend = 0.0
     kernel = _kernel(log, family, blend)
-    drawn = None if draws is None or proposals is None else _counts(proposals.rows)
+    drawn = None if draws is None or proposals is None else count_draws(proposals.rows)
     if isinstance(kernel, MixKernel) and log.has_tables:
         draws = Changed(rows, _flat)
     if not isinstance(kernel, TableKernel):
@@ -239,148 +203,6 @@ def _require_safe_share(log: Log, name: str) -> None:
         )
 
 
-# ---- draws -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Match:
-    """Which context each row and each draw is in; one context for all where there are none."""
-
-    row: Integers
-    draw: Integers
-    rows: Integers
-    """How many rows each context has."""
-    counts: Integers
-    """How many draws of the safe (first) and the optimized policy each context has."""
-    total: int
-    """How many rows there are."""
-
-    @property
-    def foreseeing(self) -> tuple[float, float]:
-        """How many draws of each policy the next action is foreseen by.
-
-        With m_x draws in a context that has a share p_x of the rows, the smallest m_x/p_x.
-        """
-        used = self.rows > 0
-        safe, optimized = (self.counts[:, used] / self.rows[used]).min(axis=1) * self.total
-        return float(safe), float(optimized)
-
-
-def _match(log: Log, proposals: Proposals) -> _Match:
-    """The contexts of rows and draws; an error if a context of the log has no draws."""
-    if log.context is None or proposals.context is None:
-        if log.contextual or proposals.context is not None:
-            present, lacking = ("log", "proposals") if log.contextual else ("proposals", "log")
-            raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
-        none, counts = np.zeros(1, np.int64), _counts(proposals.rows)
-        return _Match(none, none, np.array([len(log)]), np.int64(counts)[:, None], len(log))
-    if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
-        raise TypeError(
-            f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
-            f"proposals: labels must have the same type to be matched"
-        )
-    known, draw = np.unique(proposals.context, return_inverse=True)
-    row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
-    absent = known[row] != log.context
-    if absent.any():
-        first = log.context[np.argmax(absent)]
-        raise ValueError(
-            f"proposals has no draw in context {first!s} of the log "
-            f"({len(np.unique(log.context[absent]))} such context(s))"
-        )
-    from_safe, size = proposals.from_safe, len(known)
-    counts = np.array([np.bincount(draw[each], minlength=size) for each in (from_safe, ~from_safe)])
-    return _Match(row, draw, np.bincount(row, minlength=size), counts, len(log))
-
-
-def _counts(draws: Rows) -> Floats:
-    """How many draws the safe and the optimized policy made."""
-
-    def kernel(block: Block) -> dict[str, Any]:
-        safe = int(block["from_safe"].sum())
-        return {"counts": np.array([safe, len(block["from_safe"]) - safe], dtype=np.float64)}
-
-    return np.asarray(draws.reduce(kernel, {"counts": "sum"})["counts"], dtype=np.float64)
-
-
-def _with_draws(
-    log: Log, proposals: Proposals | None, budget: int | None
-) -> tuple[Rows, int, tuple[float, float], bool]:
-    """Rows that carry the draws of their contexts, the budget, and how the draws are shared.
-
-    In memory a context deals its draws out to its rows, in sets of the budget: every row has as
-    many sets of its own as there are for all, and where there are fewer sets than rows, rows share
-    them evenly. The draws are gathered block by block.
-    """
-    if "draws_safe" in log.rows.names:
-        if proposals is not None:
-            raise ValueError("proposals are not needed: the rows have draws of their own")
-        block = next(iter(log.rows.blocks(1)))
-        safe, optimized = block["draws_safe"].shape[1], block["draws_optimized"].shape[1]
-        budget = min(safe, optimized, DEFAULT_BUDGET) if budget is None else budget
-        if min(safe, optimized) < budget:
-            raise ValueError(few_draws(budget, safe, optimized))
-        largest = sharing(log.rows)
-        per_draw = len(log) / largest
-        return log.rows, budget, (safe * per_draw, optimized * per_draw), largest > 1
-    if proposals is None:
-        why = ""
-        if log.probes is not None and not log.has_tables:
-            why = "; a log with propensities only can use family 'mix'"
-        raise ValueError(
-            f"the log has contexts, so proposals are needed: draws of both policies in each "
-            f"context (or log_safe_all and log_optimized_all for a finite action set{why})"
-        )
-    match = _match(log, proposals)
-    _check_normalizer(proposals, match)
-    fewest = match.counts[:, match.rows > 0].min(axis=0)
-    budget = int(np.clip(fewest.min(), 1, DEFAULT_BUDGET)) if budget is None else budget
-    if fewest.min() < budget:
-        short = np.flatnonzero(match.rows > 0)[fewest.argmin()]
-        raise ValueError(few_draws(budget, *match.counts[:, short]))
-    sets = match.counts.min(axis=0) // budget
-    own = max(1, int((sets[match.rows > 0] // match.rows[match.rows > 0]).min()))
-    groups = np.clip(sets // own, 1, np.maximum(match.rows, 1))
-    context = np.broadcast_to(match.row, len(log))
-    order = np.argsort(context, kind="stable")
-    rank = np.empty(len(log), dtype=np.int64)
-    rank[order] = np.arange(len(log)) - np.repeat(np.cumsum(match.rows) - match.rows, match.rows)
-    group = rank % groups[context]
-    draw = np.broadcast_to(match.draw, len(proposals))
-    columns = {**log.rows.columns}
-    tables: dict[str, Floats] = {}
-    possible, base = proposals.log_safe > -np.inf, None
-    with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
-        ratio = np.where(possible, proposals.log_optimized - proposals.log_safe, np.inf)
-        if proposals.log_mix is not None:
-            base = np.where(possible, proposals.log_safe - proposals.log_mix, -np.inf)
-    for k, name in enumerate(("safe", "optimized")):
-        chosen = np.flatnonzero(proposals.from_safe if name == "safe" else ~proposals.from_safe)
-        chosen = chosen[np.argsort(draw[chosen], kind="stable")]
-        start = np.cumsum(match.counts[k]) - match.counts[k]
-        columns[f"cell_{name}"] = start[context] + group * own * budget
-        tables[f"draws_{name}"] = ratio[chosen]
-        if base is not None:
-            tables[f"base_{name}"] = base[chosen]
-    if base is None:  # the largest ratio that a draw of the context has
-        top = np.full(len(match.rows), -np.inf)
-        np.maximum.at(top, draw[possible], ratio[possible])
-        columns["draws_top"] = top[context]
-    dealt = Changed(Rows(columns), partial(_dealt, tables, own * budget))
-    if base is not None:  # only dealt draws are looked at
-        match = replace(match, counts=np.stack([groups * own * budget] * 2))
-    return dealt, budget, match.foreseeing, bool((groups < match.rows).any())
-
-
-def _dealt(tables: dict[str, Floats], width: int, block: Block) -> Block:
-    """The rows of a block with the draws of their cells."""
-    found = {name: column for name, column in block.items() if name != "cell_optimized"}
-    for name, table in tables.items():
-        cell = block["cell_" + name.rpartition("_")[2]]
-        found[name] = table[cell[:, None] + np.arange(width)]
-    return found
-
-
 # ---- blends and checks -------------------------------------------------------------------------
 
 
@@ -452,40 +274,6 @@ def _check_support(family: Family, rows: Rows, draws: Rows | None) -> None:
             f"family {family.name!r} needs a safe policy that can take every action of the "
             f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict "
             f"the optimized policy to actions of the safe one, or use family 'clip'"
-        )
-
-
-def _check_normalizer(proposals: Proposals, match: _Match) -> None:
-    """Refuse draws that do not come from the policies whose log-probabilities they carry.
-
-    The integral of the optimized density over the actions of the safe policy is at most one. An
-    estimate clearly above one means that the distribution scored is not the one sampled from.
-    """
-    counts = match.counts.astype(np.float64)
-    if not counts[0].any():
-        return  # each draw contributes optimized/(n·optimized): the estimate is 1
-    rows = proposals.rows
-    if len(match.draw) > 1:
-        n_safe, n_optimized = counts[:, match.draw]
-        rows = Rows({**rows.columns, "n_safe": n_safe, "n_optimized": n_optimized})
-
-    def kernel(block: Block) -> dict[str, Any]:
-        n_safe, n_optimized = block.get("n_safe", counts[0]), block.get("n_optimized", counts[1])
-        with np.errstate(invalid="ignore", over="ignore"):
-            ratio = np.exp(block["log_optimized"] - block["log_safe"])
-            terms = (n_safe + n_optimized) / (n_safe / ratio + n_optimized)
-        terms = np.where(np.isnan(terms), 0.0, terms)
-        return {"sums": np.array([len(terms), terms.sum(), (terms * terms).sum()])}
-
-    with np.errstate(divide="ignore"):
-        size, total, squares = rows.reduce(kernel, {"sums": "sum"})["sums"]
-    mean = total / size
-    # A few draws may agree by chance, so a standard deviation below one is not trusted.
-    error = np.sqrt(max(squares / size - mean**2, 1.0) / size)
-    if not mean <= 1 + MAX_STANDARD_ERRORS * error:
-        raise ValueError(
-            f"proposals: the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most "
-            f"1: the proposals were not drawn from the policies whose log-probabilities they carry"
         )
 
 

@@ -118,7 +118,7 @@ class _Change:
             here + log_of(np.expm1(np.minimum(each, LARGEST_LOG)))
             for each in (step / np.sqrt(self.points), step)
         )
-        return np.minimum(np.logaddexp(measured, slack), most)
+        return np.asarray(np.minimum(np.logaddexp(measured, slack), most))
 
 
 def _difference(here: Floats, there: Floats) -> Floats:

@@ -26,6 +26,7 @@ import numpy as np
 
 from tether._core.rows import BLOCK, Block, Rows
 from tether._core.types import Floats, Integers
+from tether.control.bins import clip_bins, clip_sums, scores
 from tether.control.chain import Bet
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.kernels import (
@@ -36,9 +37,6 @@ from tether.control.kernels import (
     OwnKernel,
     PathKernel,
     TableKernel,
-    clip_bins,
-    clip_sums,
-    scores,
 )
 
 LIMITED_UP_TO = 8.0
