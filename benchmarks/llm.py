@@ -18,8 +18,8 @@ import torch
 import tether
 from benchmarks.small_llama import small_llama
 from tether.llm import CausalPolicy, TokenTether
-from tether.llm.lanes import pack_rows
 from tether.llm.causal_policy import DEFAULT_BATCH_TOKENS
+from tether.llm.lanes import pack_rows
 
 REPEATS = 3
 MAX_NEW_TOKENS = 48

@@ -26,8 +26,8 @@ import torch
 import tether
 from benchmarks.small_llama import small_llama
 from tether.llm import CausalPolicy, TokenTether
-from tether.llm.token_tether import TOKEN_FAMILIES
 from tether.llm.preflight_checks import estimate_costs
+from tether.llm.token_tether import TOKEN_FAMILIES
 
 LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
 VOCABULARY_SIZE, PROMPT_TOKENS = 1024, 32

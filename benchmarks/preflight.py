@@ -13,15 +13,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import LlamaConfig, LlamaForCausalLM
-
-from tether.llm import CausalPolicy, preflight
 from tether.llm.preflight_checks.policy_checks import (
     FIRST_TOKENS_WITH_TABLE,
     FIRST_TOKENS_WITHOUT_TABLE,
     MAX_FIRST_TOKEN_PROMPTS,
     check_first_tokens,
 )
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tether.llm import CausalPolicy, preflight
 
 Shares = NDArray[np.float64]
 

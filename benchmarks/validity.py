@@ -99,7 +99,8 @@ class Line:
         above = np.mean(self.risk > self.case.asked * (1 + 1e-9))
         return (
             f"{self.case.world.name:28s} n {self.case.rows:6d}  {self.case.rule:34s} asked "
-            f"{self.case.asked:.3f}  stated {self.stated.mean():.4f}  served {self.risk.mean():.4f} "
+            f"{self.case.asked:.3f}  stated {self.stated.mean():.4f}  served "
+            f"{self.risk.mean():.4f} "
             f"± {error:.4f}  above {above:4.0%}  gain {self.kept.mean():4.0%}  {verdict}"
         )
 

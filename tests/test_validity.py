@@ -1,4 +1,4 @@
-"""Deployed risk against what is promised, in worlds where it is known; `make validity` runs longer."""
+"""Deployed risk against what is promised, in known worlds; `make validity` runs longer."""
 
 import numpy as np
 import pytest

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tether.llm.server.http_client import HTTPClient
 
 from tests.llm.chat_server import asked
 from tests.scale import scaled
@@ -16,7 +17,6 @@ from tests.service.gateway.tethered_gateway import (
 )
 from tether.llm import read_answer
 from tether.llm.chat import canonical_json
-from tether.llm.server.http_client import HTTPClient
 from tether.policies import ShortlistRows
 from tether.service.gateway.tethered_run import open_tethered
 
