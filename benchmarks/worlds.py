@@ -1,7 +1,8 @@
 """Worlds whose risks are known exactly: few contexts, finitely many actions, tables of both.
 
 A Gaussian world is a fine grid of actions in a single context. The same world can be logged in
-three ways: without contexts, with tables of all actions, or with draws of both policies in each context.
+three ways: without contexts, with tables of all actions, or with draws of both policies in each
+context.
 """
 
 from __future__ import annotations
