@@ -71,75 +71,22 @@ class Family(ABC):
 
     @abstractmethod
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
-        """Log of the function whose integral over actions is the normalizing constant ψ.
-
-        Parameters
-        ----------
-        log_safe, log_optimized : ndarray of float
-            Log-densities of the two policies at the same actions.
-        log_beta : float
-            The control parameter.
-
-        Returns
-        -------
-        ndarray of float
-            The log of the unnormalized density.
-        """
+        """Log of the function whose integral over actions is the normalizing constant ψ."""
 
     def log_density(
         self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
     ) -> Floats:
-        """Log-density of the tethered policy: the kernel over its integral.
-
-        Parameters
-        ----------
-        log_safe, log_optimized : ndarray of float
-            Log-densities of the two policies at the same actions.
-        log_beta : float
-            The control parameter.
-        log_psi : ndarray of float or float
-            Log of the normalizing constant in the context of each action.
-
-        Returns
-        -------
-        ndarray of float
-            The log-density at each action.
-        """
+        """Log-density of the tethered policy: the kernel over its integral."""
         if np.isinf(log_beta):
             return limit_density(log_safe, log_optimized, log_beta)
         return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
 
     def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
-        """Log of the share of proposals that a sampler accepts; NaN where it is unknown.
-
-        Parameters
-        ----------
-        log_beta : float
-            The control parameter.
-        log_psi : ndarray of float
-            Log of the normalizing constant in each context.
-
-        Returns
-        -------
-        ndarray of float
-            The log acceptance rate in each context.
-        """
+        """Log of the share of proposals that a sampler accepts; NaN where it is unknown."""
         return np.full_like(log_psi, np.nan)
 
     def optimized_share(self, log_beta: float) -> float | None:
-        """The share of proposals that a sampler draws from the optimized policy.
-
-        Parameters
-        ----------
-        log_beta : float
-            The control parameter.
-
-        Returns
-        -------
-        float or None
-            A number from 0 to 1; None where the family has no sampler, and then it can be drawn
-            from over finitely many actions only.
-        """
+        """The share of proposals from the optimized policy; None without a sampler."""
         return None
 
     def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
@@ -147,18 +94,6 @@ class Family(ABC):
 
         It must be the kernel over the density of the proposals, up to a constant: with s the
         `optimized_share`, kernel / ((1 − s)·safe + s·optimized), scaled to at most one.
-
-        Parameters
-        ----------
-        log_ratio : ndarray of float
-            Log optimized/safe density of each proposal.
-        log_beta : float
-            The control parameter.
-
-        Returns
-        -------
-        ndarray of float
-            The log acceptance probability of each proposal, at most zero.
         """
         raise NotImplementedError(f"family {self.name!r} has an optimized_share but no log_accept")
 
@@ -252,20 +187,12 @@ class Mix(Family):
         return self.log_density(log_safe, log_optimized, log_beta, 0.0)
 
     def log_density(
-        self,
-        log_safe: Floats,
-        log_optimized: Floats,
-        log_beta: float | Floats,
-        log_psi: Floats | float,
+        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
     ) -> Floats:
-        """The log of a weighted average of the two densities; beta may differ between actions."""
-        if np.ndim(log_beta) == 0 and np.isinf(log_beta):
-            return limit_density(log_safe, log_optimized, float(log_beta))
-        with np.errstate(invalid="ignore"):  # where beta is infinite
-            mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
-        if np.isposinf(log_beta).any():
-            limit = limit_density(log_safe, log_optimized, np.inf)
-            mixed = np.where(np.isposinf(log_beta), limit, mixed)
+        """The log of a weighted average of the two densities."""
+        if np.isinf(log_beta):
+            return limit_density(log_safe, log_optimized, log_beta)
+        mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
         return np.asarray(mixed, dtype=np.float64)
 
     def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
@@ -349,20 +276,7 @@ def exact_averages(log_accepted: Floats, budget: int) -> tuple[Floats, Floats]:
 class PathFamily(Family):
     """A family that exists at the betas of a path, where its densities were computed.
 
-    Parameters
-    ----------
-    path_name : str
-        "token_clip" or "token_mix", with the share of a blend in brackets if there is one.
-
-    Raises
-    ------
-    ValueError
-        If there is no path of that name.
-
-    Examples
-    --------
-    >>> PathFamily("token_clip").normalized
-    True
+    `path_name` is "token_clip" or "token_mix", with the share of a blend in brackets, if any.
     """
 
     path_name: str

@@ -108,8 +108,32 @@ class Kernel:
         raise NotImplementedError
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Logs of the factors that weights lack, one for each beta: 0 where weights are known."""
-        return np.zeros(len(t))
+        """Logs of the factors that weights lack, one for each beta: 0 where weights are known.
+
+        Else ψ, or ψ/β, from the draws: each adds its kernel over n₀·safe + n₁·optimized, where n₀
+        and n₁ count the draws of each policy. Without draws, from the rows.
+        """
+        if self.known:
+            return np.zeros(len(t))
+        logs = None if problem.drawn is None else log_of(problem.drawn)
+
+        def kernel(block: Block) -> dict[str, Any]:
+            log_w = self.weigh(block, t, problem)[0]
+            if logs is not None:
+                drew = block.get("log_drawn", block["log_optimized"])  # without any blend
+                mass = np.logaddexp(logs[0] + block["log_safe"], logs[1] + drew)
+                log_w = log_w + block.get("log_mix", block["log_safe"]) - mass
+            return {"psi": np.logaddexp.reduce(log_w, axis=1)}
+
+        source, count = self._source(problem)
+        found = source.reduce(kernel, {"psi": "logsum"}, self.size)["psi"]
+        return np.asarray(found - np.log(count))
+
+    def _source(self, problem: Problem) -> tuple[Rows, int]:
+        """Where ψ is estimated from, and by how many its sum is divided."""
+        if problem.drawn is None or problem.draws is None:
+            return problem.rows, len(problem.rows)
+        return problem.draws, 1
 
 
 def _log_dots(logs: Floats, block: Block, problem: Problem) -> dict[str, Any]:
@@ -176,10 +200,10 @@ class ClipKernel(Kernel):
         return np.zeros(len(t))
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Log of ψ(β)/β, estimated from the draws, or else from the rows."""
-        counts, draws = problem.drawn, problem.draws if problem.drawn is not None else None
-        logs = None if counts is None else log_of(counts)
-        source, count = (problem.rows, len(problem.rows)) if draws is None else (draws, 1)
+        """Log of ψ(β)/β, by the same bins."""
+        if not on_grid(t):
+            return super().log_unit(problem, t)
+        counts = problem.drawn
 
         def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
             if counts is None:
@@ -188,17 +212,8 @@ class ClipKernel(Kernel):
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 return [np.minimum(1 / (counts[0] + counts[1] * np.exp(drew)), LARGEST)]
 
-        if on_grid(t):
-            sums = self._binned(source, amounts, "psi").log_sums(t)[:, 0]
-        else:
-
-            def kernel(block: Block) -> dict[str, Any]:
-                ratio, base = scores(block)
-                mass = base if logs is None else block["log_safe"] - log_mass(block, logs)
-                log_w = np.minimum(ratio - t[:, None], 0.0) + mass
-                return {"psi": np.logaddexp.reduce(log_w, axis=1)}
-
-            sums = source.reduce(kernel, {"psi": "logsum"}, BLOCK)["psi"]
+        source, count = self._source(problem)
+        sums = self._binned(source, amounts, "psi").log_sums(t)[:, 0]
         return np.asarray(sums - np.log(count))
 
     def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
@@ -206,12 +221,6 @@ class ClipKernel(Kernel):
         if key not in self._kept:
             self._kept[key] = Binned.of(rows, amounts)
         return self._kept[key]
-
-
-def log_mass(block: Block, log_counts: Floats) -> Floats:
-    """Log of n₀·safe + n₁·optimized at each draw, of the policies that made the draws."""
-    drew = block.get("log_drawn", block["log_optimized"])  # without any blend
-    return np.asarray(np.logaddexp(log_counts[0] + block["log_safe"], log_counts[1] + drew))
 
 
 class MixKernel(Kernel):
@@ -491,12 +500,14 @@ class OwnKernel(Kernel):
         self.smoothness = None if self.known else family.smoothness
 
     def log_density(
-        self, safe: Floats, optimized: Floats, log_beta: float, log_psi: Floats | float
+        self, safe: Floats, optimized: Floats, log_beta: float, log_psi: Floats | float = 0.0
     ) -> Floats:
-        """The density; the kernel where ψ cancels."""
-        if abs(log_beta) == LAST:
-            return limit_density(safe, optimized, log_beta)
-        return np.asarray(self.family.log_density(safe, optimized, float(log_beta), log_psi))
+        """The density, −inf where safe is; the kernel where ψ cancels."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            if abs(log_beta) == LAST:
+                return limit_density(safe, optimized, log_beta)
+            found = self.family.log_density(safe, optimized, float(log_beta), log_psi)
+        return np.where(safe > -np.inf, found, -np.inf)
 
     def log_psi(self, block: Block, log_beta: float) -> Floats | float:
         """The log of the sum of the kernel over all actions of each row, where it is needed."""
@@ -506,62 +517,29 @@ class OwnKernel(Kernel):
         with np.errstate(invalid="ignore", over="ignore"):
             kernel = self.family.log_kernel(safe, optimized, float(log_beta))
         logs = np.where(safe > -np.inf, kernel, -np.inf)
-        return np.asarray(np.logaddexp.reduce(logs, axis=1))
+        return np.asarray(np.logaddexp.reduce(logs, axis=1, keepdims=True))
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """One beta after the other."""
-        log_w = np.empty((len(t), len(block["log_safe"])))
-        top = np.full(len(t), -np.inf)
+        log_w, top = np.empty((len(t), len(block["log_safe"]))), np.full(len(t), -np.inf)
+
+        def against_mixture(end: str, log_beta: float, log_psi: Floats | float) -> Floats:
+            scores = block["log_safe" + end], block["log_optimized" + end]
+            log_mix = block.get("log_mix" + end, scores[0])
+            density = self.log_density(*scores, log_beta, log_psi)
+            return density - np.where(density > -np.inf, log_mix, 0.0)
+
         for k, log_beta in enumerate(t):
             log_psi = self.log_psi(block, log_beta)
-            log_w[k] = self._against_mixture(block, "", log_beta, log_psi)
+            log_w[k] = against_mixture("", log_beta, np.ravel(log_psi))
             if self.tables and problem.test_weight == "empirical":
-                psi = log_psi if isinstance(log_psi, float) else log_psi[:, None]
-                top[k] = self._against_mixture(block, "_all", log_beta, psi).max()
+                top[k] = against_mixture("_all", log_beta, log_psi).max()
             elif self.tables and problem.test_weight == "analytic":
-                limit = self._limit(log_beta, log_psi)
-                top[k] = np.max(limit) - np.log(problem.safe_share)
-        draws = np.full((1, log_w.shape[1]), np.nan)
-        return log_w, top if self.tables else log_w.max(axis=1), draws, slice(None)
-
-    def _against_mixture(
-        self, block: Block, suffix: str, log_beta: float, log_psi: Floats | float
-    ) -> Floats:
-        safe, optimized = block["log_safe" + suffix], block["log_optimized" + suffix]
-        log_mix = block.get("log_mix" + suffix, safe)
-        with np.errstate(invalid="ignore", over="ignore"):
-            found = self.log_density(safe, optimized, log_beta, log_psi) - log_mix
-        return np.where(safe > -np.inf, found, -np.inf)
-
-    def _limit(self, log_beta: float, log_psi: Floats | float) -> Floats:
-        """The log of the weight of an infinite ratio against the safe policy."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return self.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
+                limit = self.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
+                top[k] = limit.max() - np.log(problem.safe_share)
+        return log_w, top if self.tables else log_w.max(axis=1), np.zeros((1, 1)), slice(None)
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight of an infinite ratio, or of the largest that the log states."""
         ratio = np.full(1, np.log(problem.max_ratio))
-        with np.errstate(invalid="ignore", over="ignore"):
-            found = [self.log_density(np.zeros(1), ratio, each, 0.0)[0] for each in t]
-        return np.array(found)
-
-    def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """The log of ψ, estimated from the draws or the rows where it cancels."""
-        if self.known:
-            return np.zeros(len(t))
-        logs = None if problem.drawn is None else log_of(problem.drawn)
-
-        def kernel(block: Block) -> dict[str, Any]:
-            safe, optimized = block["log_safe"], block["log_optimized"]
-            mass = block.get("log_mix", safe) if logs is None else log_mass(block, logs)
-            found = []
-            for each in t:
-                with np.errstate(invalid="ignore", over="ignore"):
-                    log_w = self.log_density(safe, optimized, each, 0.0) - mass
-                found.append(np.logaddexp.reduce(np.where(safe > -np.inf, log_w, -np.inf)))
-            return {"psi": np.array(found)}
-
-        draws = problem.draws if problem.drawn is not None else None
-        source, count = (problem.rows, len(problem.rows)) if draws is None else (draws, 1)
-        found: Floats = source.reduce(kernel, {"psi": "logsum"}, self.size)["psi"]
-        return np.asarray(found - np.log(count))
+        return np.array([self.log_density(np.zeros(1), ratio, each)[0] for each in t])

@@ -227,22 +227,13 @@ class Log(Described):
             The column of contexts; several feature columns, where rows with equal features are in
             the same context; or None if neither policy depends on a context. May be left out only
             if the frame has tables of all actions.
-        loss : str or sequence of str, default "loss"
-            The column of losses, or several of them.
-        log_safe, log_optimized : str
-            The columns of log-probabilities.
-        log_mix : str, optional
-            The column of the mixture.
+        loss, log_safe, log_optimized, log_mix, reward : str
+            The columns of these; several losses as a sequence. Rewards are read only if named.
         log_safe_all, log_optimized_all, log_mix_all : sequence of str, optional
             The columns of each table, one per action; by default all whose names start with the
             name of the argument and an underscore.
-        safe_share : float, optional
-            The share of rows that the safe policy produced.
-        max_ratio : float, optional
-            A number that optimized over safe probability never exceeds; by default the largest of
-            the column `max_ratio`, if there is one.
-        reward : str, optional
-            The column of rewards; none are read unless it is named.
+        safe_share, max_ratio : float, optional
+            As in `Log`; by default the largest of the column `max_ratio`, if there is one.
 
         Returns
         -------

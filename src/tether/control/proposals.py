@@ -123,10 +123,8 @@ class Proposals:
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
         context : str, sequence of str or None
             The columns that state the contexts of the log, or None if it has none.
-        log_safe, log_optimized : str
+        log_safe, log_optimized, log_mix : str
             The columns of log-probabilities.
-        log_mix : str, optional
-            The column of the mixture.
         source : str, optional
             The column of policies that made the draws, or "safe" or "optimized" for all draws; the
             optimized policy by default.
