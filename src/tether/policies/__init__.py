@@ -8,12 +8,7 @@ from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import FinitePolicy, Policy, as_policy
-from tether.policies.ratio import (
-    DensityRatio,
-    EstimatedPolicy,
-    RatioError,
-    estimate_ratio,
-)
+from tether.policies.ratio import DensityRatio, EstimatedPolicy, RatioError, estimate_ratio
 from tether.policies.served import Served, serve
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tables import Pool

@@ -76,9 +76,7 @@ class Categorical(TablePolicy):
 
     @classmethod
     def from_probabilities(
-        cls,
-        probabilities: ArrayLike | Callable[[Any], ArrayLike],
-        actions: Actions | None = None,
+        cls, probabilities: ArrayLike | Callable[[Any], ArrayLike], actions: Actions | None = None
     ) -> Self:
         """Build the policy from probabilities that sum to 1."""
         if callable(probabilities):

@@ -58,11 +58,7 @@ class Normalizer:
 
 
 def density_with_error(
-    family: Family,
-    log_safe: Floats,
-    log_optimized: Floats,
-    log_beta: float,
-    normalizer: Normalizer,
+    family: Family, log_safe: Floats, log_optimized: Floats, log_beta: float, normalizer: Normalizer
 ) -> tuple[Floats, Floats]:
     """The log-density of a tethered policy, with its standard error; inf where it is unknown."""
     unknown = np.isinf(normalizer.standard_error)

@@ -229,11 +229,7 @@ def estimate_ratio(
     return DensityRatio(
         EstimatedPolicy("safe", samplers["safe"].sample, ZeroLogRatio()),
         EstimatedPolicy(
-            "optimized",
-            samplers["optimized"].sample,
-            log_ratio,
-            approximate,
-            measured.factor,
+            "optimized", samplers["optimized"].sample, log_ratio, approximate, measured.factor
         ),
         measured,
         *sizes,

@@ -57,11 +57,7 @@ class Served:
 
 
 def serve(
-    policy: Policy,
-    contexts: Contexts,
-    rng: np.random.Generator,
-    *,
-    safe: Policy | None = None,
+    policy: Policy, contexts: Contexts, rng: np.random.Generator, *, safe: Policy | None = None
 ) -> Served:
     """Take an action in every context: the policy's, or the safe policy's where the policy fails.
 

@@ -126,19 +126,8 @@ def metropolis(
 
     Each chain runs for `burn_in` steps and until it has settled, and gives its last state.
 
-    Parameters
-    ----------
-    pair, contexts, rng, max_draws, batch_size : Any
-        As for `accept_reject`; `max_draws` limits the steps of a chain.
-    envelope : Envelope
-        The proposal; its constant decides when a chain has settled.
-    burn_in : int, default 64
-        Steps before the state is taken.
-
-    Returns
-    -------
-    ndarray and SamplingInfo
-        One action per context; `info.chain` has the diagnostics of the chains.
+    The other arguments are those of `accept_reject`; the constant of the envelope decides when a
+    chain has settled, and `max_draws` limits its steps. `info.chain` has the diagnostics.
 
     Examples
     --------

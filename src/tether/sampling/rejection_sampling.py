@@ -47,30 +47,10 @@ def accept_reject(
     learned from other draws, everything accepted so far is discarded, and sampling starts again
     under the tight envelope.
 
-    Parameters
-    ----------
-    pair : PolicyPair
-        The safe and the optimized policy.
-    contexts : array-like or int
-        One row per context, or the number of actions where there are no contexts.
-    rng : numpy.random.Generator
-        Source of randomness.
-    envelope : Envelope
-        The proposal and its envelope constant.
-    budget : int, optional
-        Draws per action after which the safe policy acts instead (budgeted clip).
-    max_draws : int, default 100_000
-        Without a budget: the limit of draws for one action, and of all draws divided by one more
-        than the number of accepted actions. Beyond it a `DrawLimitError` is raised.
-    batch_size : int, default 32_768
-        The largest number of proposals requested in one call.
-    method : str, default "accept-reject"
-        Name of the method in the record.
-
-    Returns
-    -------
-    ndarray and SamplingInfo
-        One action per context, and how many draws they took.
+    With a `budget` of draws per action the safe policy acts after it (budgeted clip). Without one,
+    more than `max_draws` draws for an action, or in all for each accepted action and one more, are
+    a `DrawLimitError`. Policies are asked for at most `batch_size` proposals in one call. The
+    actions come with a record of how many draws they took, which `method` names.
 
     Examples
     --------

@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 from tether._core.contexts import length, part
 from tether._core.types import Contexts
 from tether.control.families import Family
-from tether.sampling.envelope import (
-    Envelope,
-    adaptive_envelope,
-    grid_envelope,
-    overlap_envelope,
-)
+from tether.sampling.envelope import Envelope, adaptive_envelope, grid_envelope, overlap_envelope
 from tether.sampling.metropolis_hastings import metropolis
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import accept_reject

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tether._core.types import Integers
 
@@ -88,10 +87,6 @@ class SamplingInfo:
     def acceptance(self) -> float:
         """The share of draws that became actions; `chain.acceptance` is how often a chain moved."""
         return (self.actions - self.fallbacks) / self.draws
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert the record to plain values."""
-        return {**asdict(self), "acceptance": self.acceptance}
 
     def __str__(self) -> str:
         rate = f"acceptance {self.acceptance:.3g}"
