@@ -69,16 +69,6 @@ def test_a_log_may_have_actions_and_contexts_of_every_form(form):
 
 
 @forms
-def test_groups_and_items_of_claims_may_have_every_form(form):
-    scores, supported = [0.9, 0.2, 0.8, 0.4, 0.7, 0.3], [1, 0, 1, 0, 1, 0]
-    claims = tether.Claims.from_table(scores, supported, form(WORDS), form(WORDS))
-    assert sorted(claims.items.tolist()) == ["act", "wait"]
-    found = tether.gcrc(claims, alpha=0.9, groups=claims.groups, minimum_group_size=1)
-    kept = tether.filter_claims(found, scores, groups=form(WORDS))
-    assert kept.shape == (6,)
-
-
-@forms
 def test_contexts_in_a_log_may_have_every_form(form):
     log = tether.Log([0, 1, 0, 1, 0, 1], [-1.0] * 6, [-1.2] * 6, context=form(WORDS))
     assert log.context.tolist() == WORDS

@@ -64,7 +64,6 @@ CALLS = {
     ),
     "Proposals": lambda mixed: tether.Proposals(FRAME.log_safe, mixed.log_optimized),
     "Claims": lambda mixed: tether.Claims(FRAME.x, mixed.label, np.arange(0, N + 1, 4)),
-    "Claims.from_table": lambda mixed: tether.Claims.from_table(FRAME.x, FRAME.label, mixed.item),
     "ScoredLabels": lambda mixed: tether.ScoredLabels(FRAME.x, mixed.label),
     "TetheredClassifier.fit": lambda mixed: TetheredClassifier(*CLASSIFIERS, alpha=0.9).fit(
         FRAME[["x"]], mixed.action

@@ -49,7 +49,7 @@ def test_gaps_among_booleans_and_numbers_get_the_same_advice(given):
 )
 def test_codes_and_numbers_in_text_are_told(values, told):
     with pytest.raises((TypeError, ValueError), match=told) as error:
-        tether.calibrate(tether.Log(values, np.zeros(4), np.zeros(4)), alpha=0.5, family="mix")
+        tether.calibrate(tether.Log(values, np.zeros(4), np.zeros(4)), alpha=0.5)
     assert ("larger bound" in str(error.value)) == ("larger bound" in told)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether._core.digests import content_digest
+from tether._core.records import content_digest
 from tether.verification import generate_keys, verify_record
 
 RULES = {

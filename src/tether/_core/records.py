@@ -8,6 +8,7 @@ it was saved with a key, a signature.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import re
@@ -21,18 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import files, signing
-from tether._core.digests import content_digest
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
 
-TEXT_ENTRIES = ("name", "family", "warnings")
-"""Entries that hold text, which stays text even if it reads "inf"."""
-NAMED_ENTRIES = (
-    *("log_beta_by_constraint", "asked_promise", "upper_bounds", "risks", "promises", "curves"),
-    *("promise_terms", "alpha", "promise", "bound", "groups"),
-)
-"""Entries that may be mappings by names that users choose, which can be those of any entry."""
 DIGEST_ENTRY, SIGNATURE_ENTRY = ENTRIES_ABOUT_THE_CONTENT = ("digest", "signature")
 """Entries of a file that are not part of the content that they vouch for."""
 RECORD_PURPOSE = "tether record"
@@ -71,17 +64,12 @@ def _in_words(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_MISSING: Any = object()
-
-
-def decode(kind: Any, value: Any = _MISSING, name: str = "record") -> Any:
+def decode(kind: Any, value: Any, name: str = "record") -> Any:
     """Undo `encode` for a value of a known type; errors say which entry is wrong.
 
     >>> decode(dict[str, float], {"low": 1, "high": "inf"})
     {'low': 1.0, 'high': inf}
     """
-    if value is _MISSING or isinstance(value, tuple):  # the callers of before, without types
-        return decode_plain(kind, TEXT_ENTRIES if value is _MISSING else value)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind in (Any, object):
         return value
@@ -198,21 +186,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def decode_plain(value: Any, text_entries: tuple[str, ...] = TEXT_ENTRIES) -> Any:
-    """Undo `encode` without types; strings in `text_entries` stay even if they read "inf"."""
+def decode_plain(value: Any) -> Any:
+    """Undo `encode` without types: every string that reads "inf", "-inf" or "nan" is a float."""
     if isinstance(value, dict):
-        return {key: _decode_entry(key, item, text_entries) for key, item in value.items()}
+        return {key: decode_plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [decode_plain(item, text_entries) for item in value]
-    return float(value) if value in WORDS_FOR_FLOATS else value
-
-
-def _decode_entry(name: str, value: Any, text_entries: tuple[str, ...]) -> Any:
-    if not isinstance(value, dict):
-        return value if name in text_entries else decode_plain(value, text_entries)
-    if name in NAMED_ENTRIES:
-        return {chosen: decode_plain(item, text_entries) for chosen, item in value.items()}
-    return decode_plain(value, text_entries)
+        return [decode_plain(item) for item in value]
+    return float(value) if isinstance(value, str) and value in WORDS_FOR_FLOATS else value
 
 
 def write(
@@ -270,17 +250,6 @@ def parse(path: str | Path) -> dict[str, Any]:
     return entries
 
 
-def content_of(
-    entries: dict[str, Any], text_entries: tuple[str, ...] = TEXT_ENTRIES
-) -> dict[str, Any]:
-    """What a record says, without its kind, digest and signature."""
-    outside = ("kind", *ENTRIES_ABOUT_THE_CONTENT)
-    content: dict[str, Any] = decode_plain(
-        {name: value for name, value in entries.items() if name not in outside}, text_entries
-    )
-    return content
-
-
 def digest_problem(entries: dict[str, Any]) -> str | None:
     """What is wrong with the digest of a record; None if it is that of the content."""
     stored = entries.get(DIGEST_ENTRY)
@@ -326,6 +295,16 @@ def described(error: Exception) -> str:
     return f"the entry {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
+def content_digest(value: Any) -> str:
+    """The digest of plain values, as the one JSON text that stands for them.
+
+    >>> content_digest({"b": 1.0, "a": [True, None, "é"]})[:15]
+    'sha256:04837a9c'
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
 def _signed(entries: dict[str, Any]) -> bytes:
     """What is signed: the digest, which stands for kind and content."""
     return str(entries[DIGEST_ENTRY]).encode()
@@ -353,7 +332,6 @@ class Saved:
     """
 
     _kind: ClassVar[str]
-    _text_entries: ClassVar[tuple[str, ...]] = TEXT_ENTRIES
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -428,7 +406,7 @@ class Saved:
         """
         saved = read(path, cls._kind, key=key)
         if cls._from_saved.__func__ is not Saved._from_saved.__func__:  # type: ignore[attr-defined]
-            saved = decode_plain(saved, cls._text_entries)
+            saved = decode_plain(saved)
         try:
             return cls._from_saved(saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

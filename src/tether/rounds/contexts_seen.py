@@ -81,7 +81,7 @@ class ContextsSeen:
         if saved is None:
             return None
         scores = read_scores(connection, start, seen)
-        return ShiftMonitor._from_saved({**records.decode(saved), "scores": scores})
+        return ShiftMonitor._from_saved({**records.decode_plain(saved), "scores": scores})
 
     def _add(self, connection: sql.Connection, start: Any, seen: Any, scores: Floats) -> Any:
         if self._monitor is None:

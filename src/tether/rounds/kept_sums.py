@@ -83,7 +83,7 @@ class Sums:
     @classmethod
     def from_json(cls, text: str) -> Sums:
         """The inverse of `to_json`."""
-        content = records.decode(json.loads(text))
+        content = records.decode_plain(json.loads(text))
         sums = cls(content["withdrawn"], reward=RewardSums(**content["reward"]))
         for name, each in content["losses"].items():
             sums.losses[name] = LossSums(

@@ -53,7 +53,7 @@ def find_wrong_shift(connection: sql.Connection, settings: RunSettings) -> Itera
         yield "the shift monitor does not begin after the first contexts"
     if saved is None or fresh is None:
         return
-    kept = ShiftMonitor._from_saved({**records.decode(saved), "scores": scores})
+    kept = ShiftMonitor._from_saved({**records.decode_plain(saved), "scores": scores})
     in_order = sum(row > 0 for row in last.values()) <= 1
     if not _same(kept.state(), fresh.state(), in_order):
         yield "the shift monitor does not follow from the contexts"
@@ -85,6 +85,7 @@ def _same(kept: dict[str, Any], fresh: dict[str, Any], in_order: bool) -> bool:
     if any(ours[name] != theirs[name] for name in ("alarm_at", "lowest_at")):
         return False
     first, second = (
-        np.hstack([records.decode(each[name]) for name in _LOG_WEALTHS]) for each in (ours, theirs)
+        np.hstack([records.decode_plain(each[name]) for name in _LOG_WEALTHS])
+        for each in (ours, theirs)
     )
     return np.allclose(first, second, rtol=LOG_WEALTH_TOLERANCE, atol=LOG_WEALTH_TOLERANCE)
