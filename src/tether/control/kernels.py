@@ -159,7 +159,7 @@ class ClipKernel(Kernel):
     size = BLOCK
 
     def __init__(self) -> None:
-        self._kept: dict[object, Binned] = {}
+        self._kept: dict[object, tuple[Rows, Binned]] = {}
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """min(0, log ρ − log β) plus the base."""
@@ -183,7 +183,10 @@ class ClipKernel(Kernel):
                 found += [weight, loss if weight is None else weight * loss]
             return found
 
-        binned = self._binned(problem.rows, amounts, problem.constraints)
+        key = tuple(
+            (c.name, c.ratio_error, c.ratio_error > 1 and c.alpha) for c in problem.constraints
+        )
+        binned = self._binned(problem.rows, amounts, key)
         sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
         return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
@@ -218,9 +221,9 @@ class ClipKernel(Kernel):
 
     def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
         """The sums of amounts in every bin of log ρ: two passes, kept for all betas."""
-        if key not in self._kept:
-            self._kept[key] = Binned.of(rows, amounts)
-        return self._kept[key]
+        if key not in self._kept or self._kept[key][0] is not rows:
+            self._kept[key] = rows, Binned.of(rows, amounts)
+        return self._kept[key][1]
 
 
 class MixKernel(Kernel):

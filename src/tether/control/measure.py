@@ -94,7 +94,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     def one_pass(block: Block) -> dict[str, Any]:
         (ratio, base), (matrix, top, draws, _) = scores(block), kernel.weigh(block, t, problem)
         log_w, most = matrix[0], float(matrix[0].max())
-        shift, shift_base = max(most, -LARGEST_LOG), float(base.max())
+        shift, shift_base = most if most > -np.inf else 0.0, float(base.max())
         w = np.exp(log_w - shift)
         plain = np.exp(base - shift_base) if problem.has_mixture else np.ones(len(base))
         changed = np.maximum(plain * np.exp(shift_base) - w * np.exp(shift - unit), 0.0)
