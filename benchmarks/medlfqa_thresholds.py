@@ -23,7 +23,8 @@ ALPHAS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 SPLITS = 25
 SPREADS = {"selfeval": 1e-8, "logprob": None, "frequency": 1e-8}  # few distinct scores, or many
 METHODS = {
-    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, measure_stability=False),
+    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha),
+    "soft chain": lambda swept, alpha: tether.gcrc(swept, promise=alpha),
     "monotonized CRC": lambda swept, alpha: tether.monotonized_crc(swept, alpha=alpha),
     "LTT": lambda swept, alpha: tether.ltt(swept, alpha=alpha),
 }
@@ -38,11 +39,11 @@ def splits(
     for split in range(SPLITS):
         scores = data[score]
         if spread is not None:
-            scores = tether.risk.spread_ties(scores, rng, width=spread)
+            scores = scores + rng.uniform(0, spread, len(scores))
         claims = tether.Claims(scores, data["is_supported"], data["offsets"])
         order = rng.permutation(claims.n_items)
         cut = round(0.7 * claims.n_items)
-        swept = tether.risk.sweep(claims.take(order[:cut]))
+        swept = tether.thresholds.sweep(claims.take(order[:cut]))
         test = claims.take(order[cut:])
         for i, method in enumerate(methods.values()):
             for j, alpha in enumerate(ALPHAS):

@@ -17,7 +17,7 @@ ROOMS = {
     "tether": "The everyday names",
     "tether.control": "How far: beta from a log",
     "tether.planning": "How many rows",
-    "tether.risk": "Which threshold",
+    "tether.thresholds": "Which threshold",
     "tether.policies": "Who acts",
     "tether.sampling": "How to draw",
     "tether.aiming": "More of the gain",

@@ -18,10 +18,14 @@ from experiments.medical_qa.claims import Questions, false_share_and_recall
 
 Select = Callable[[Any, float], tether.Selection]
 METHODS: dict[str, Select] = {
-    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, measure_stability=False),
+    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha),
     "monotonized CRC": lambda swept, alpha: tether.monotonized_crc(swept, alpha=alpha),
-    "LTT, delta = alpha": lambda swept, alpha: tether.ltt(swept, alpha=alpha, confidence=1 - alpha),
-    "LTT, delta = 0.1": lambda swept, alpha: tether.ltt(swept, alpha=alpha, confidence=0.9),
+    "LTT, delta = alpha": lambda swept, alpha: tether.ltt(
+        swept, alpha=alpha, confidence=1 - alpha, pvalue="hoeffding_bentkus"
+    ),
+    "LTT, delta = 0.1": lambda swept, alpha: tether.ltt(
+        swept, alpha=alpha, confidence=0.9, pvalue="hoeffding_bentkus"
+    ),
     "CRC": lambda swept, alpha: tether.crc(swept, alpha=alpha),
 }
 GRID = "gCRC on a grid"
@@ -66,17 +70,17 @@ def singles(task: harness.Task, questions: Questions) -> list[dict]:
                 order, values = shuffled(task, questions, split), whole
                 if ties == "spread":
                     rng = np.random.default_rng([task["seed"], split, 1])
-                    values = tether.risk.spread_ties(whole, rng, width=task["jitter"])
+                    values = whole + rng.uniform(0, task["jitter"], len(whole))
                 claims = questions.claims(values)
                 calibrate, test = claims.take(order[:cut]), claims.take(order[cut:])
-                swept = tether.risk.sweep(calibrate)
+                swept = tether.thresholds.sweep(calibrate)
                 shares = np.linspace(0, 1, task["grid"])
                 grid = np.unique(np.quantile(calibrate.scores, shares, method="nearest"))
-                coarse = tether.risk.sweep(calibrate, grid, envelope=False)
+                coarse = tether.thresholds.sweep(calibrate, grid)
                 for i, name in enumerate(names):
                     for j, alpha in enumerate(task["alphas"]):
                         if name == GRID:
-                            chosen = tether.gcrc(coarse, alpha=alpha, measure_stability=False)
+                            chosen = tether.gcrc(coarse, alpha=alpha)
                         else:
                             chosen = METHODS[name](swept, alpha)
                         # Where none passes, keep nothing: the safest of a grid may still fail.
@@ -115,13 +119,13 @@ def combined(task: harness.Task, questions: Questions) -> list[dict]:
         scores = {"learned": learned.fit(table, label, task["forests"]), **questions.scores}
         for i, name in enumerate(names):
             rng = np.random.default_rng([task["seed"], split, 1])
-            spread = tether.risk.spread_ties(scores[name], rng, width=task["jitter"])
+            spread = scores[name] + rng.uniform(0, task["jitter"], len(scores[name]))
             claims = questions.claims(spread)
             # The learned score has never seen the questions that calibrate it.
             calibrate = claims.take(order[first if name == "learned" else 0 : cut])
-            swept, test = tether.risk.sweep(calibrate, envelope=False), claims.take(order[cut:])
+            swept, test = tether.thresholds.sweep(calibrate), claims.take(order[cut:])
             for j, alpha in enumerate(alphas):
-                chosen = tether.gcrc(swept, alpha=alpha, measure_stability=False)
+                chosen = tether.gcrc(swept, alpha=alpha)
                 found[i, j, split] = false_share_and_recall(test, chosen.threshold)
     rows = []
     for j, alpha in enumerate(alphas):
@@ -159,10 +163,10 @@ def sources(task: harness.Task, questions: Questions) -> list[dict]:
         held = {
             name: claims.take(order[cut:][questions.source[order[cut:]] == name]) for name in names
         }
-        swept = tether.risk.sweep(calibrate, envelope=False)
+        swept = tether.thresholds.sweep(calibrate)
         for alpha in task["sources_alphas"]:
-            one = tether.gcrc(swept, alpha=alpha, measure_stability=False).threshold
-            each = tether.gcrc(calibrate, alpha=alpha, groups=label, measure_stability=False)
+            one = tether.gcrc(swept, alpha=alpha).threshold
+            each = tether.gcrc(calibrate, alpha=alpha, groups=label)
             for name in names:
                 own = each.for_group(name).threshold
                 for way, threshold in (("one for all", one), ("one a source", own)):

@@ -17,7 +17,7 @@ from experiments import harness, style
 
 METHODS = {
     "CRC": lambda swept, alpha: tether.crc(swept, alpha=alpha),
-    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha, measure_stability=False),
+    "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha),
 }
 COLOURS = {"CRC": style.ORANGE, "gCRC": style.BLUE}
 
@@ -64,7 +64,7 @@ def simulate(world: World, repeats: int, rng: np.random.Generator) -> dict[str, 
     """The true risk at the chosen threshold and what it looked like, repeat by repeat."""
     found = {method: np.empty((repeats, 2)) for method in METHODS}
     for repeat in range(repeats):
-        swept = tether.risk.sweep(world.draw(rng), world.grid, envelope=False)
+        swept = tether.thresholds.sweep(world.draw(rng), world.grid)
         for method, choose in METHODS.items():
             chosen = choose(swept, world.alpha)
             place = np.searchsorted(world.grid, chosen.threshold)
@@ -103,7 +103,7 @@ def trajectory(task: harness.Task) -> list[dict]:
     alpha = task["trajectory_alpha"]
     world = World.of(alpha, task["items"], task["thresholds"])
     losses = world.draw(np.random.default_rng([task["seed"], 999]))
-    swept = tether.risk.sweep(losses, world.grid, envelope=False)
+    swept = tether.thresholds.sweep(losses, world.grid)
     picks = {method: choose(swept, alpha).threshold for method, choose in METHODS.items()}
     seen = (losses.sum(axis=0) + 1) / (task["items"] + 1)
     return [

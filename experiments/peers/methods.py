@@ -169,7 +169,7 @@ def drop_false(world: Labelled, settings: Any) -> Problem:
         Method(
             "tether.gcrc",
             EXPECTATION,
-            lambda s: _threshold(tether.gcrc(as_claims(*s), alpha=alpha, measure_stability=False)),
+            lambda s: _threshold(tether.gcrc(as_claims(*s), alpha=alpha)),
         ),
     ]
 
@@ -206,7 +206,7 @@ def toss(settings: Any) -> Problem:
         Method(
             "tether.gcrc",
             EXPECTATION,
-            lambda s: _threshold(tether.gcrc(s, grid, alpha=alpha, measure_stability=False)),
+            lambda s: _threshold(tether.gcrc(s, grid, alpha=alpha)),
         ),
     ]
     return Problem(
@@ -228,16 +228,13 @@ def classify(settings: Any) -> Problem:
     methods = [
         Method("MAPIE, LTT", PROBABILITY, lambda s: _mapie_binary(s, grid, alpha, delta)),
         Method(
-            "tether.ltt, Holm",
+            "tether.ltt",
             PROBABILITY,
             lambda s: _threshold(
-                tether.ltt(labels(s), grid, alpha=alpha, confidence=1 - delta, procedure="holm")
+                tether.ltt(
+                    labels(s), grid, alpha=alpha, confidence=1 - delta, loss="false_discovery"
+                )
             ),
-        ),
-        Method(
-            "tether.gcrc",
-            EXPECTATION,
-            lambda s: _threshold(tether.gcrc(labels(s), grid, alpha=alpha)),
         ),
     ]
     return Problem(

@@ -37,6 +37,8 @@ from tether.thresholds.sweep import Sweep
 
 SHARE_STEPS = 1024
 """Shares are rounded down to multiples of 1 / 1024, so that a saved chain has few thresholds."""
+NEAR_PROMISE = 0.98
+"""The level for losses whose means are all near the promise, as a share of it, at least."""
 LOWEST_LOG = -750.0
 """Stands for the log of 0, so that sums of differences stay finite; its exponential is 0."""
 FIRST_BATCH, LARGEST_CELLS = 64, 1 << 21
@@ -155,7 +157,7 @@ class Chain(Rule):
                 raise ValueError("promise for several losses needs the same candidates for each")
             if self.too_few(sweep, promise):
                 return [Stop(-1, {})] * len(sweeps)
-            designs.append(design(sweep.n_items, promise, sweep.bound))
+            designs.append(_design(sweep, promise))
             factors = log_factor(sweep.pieces.level, 1.0, 1.0, *designs[-1], sweep.bound)
             logs = sweep.pieces.sums(np.maximum(factors, LOWEST_LOG))
             shares = np.minimum(shares, soft_chain(logs))
@@ -183,7 +185,7 @@ class Chain(Rule):
         self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
     ) -> Promise:
         """What is promised, and the condition."""
-        level, condition = design(sweep.n_items, alpha, sweep.bound)[0], ""
+        level, condition = _design(sweep, alpha)[0], ""
         if safest is not None:
             condition = (
                 f" if the safest threshold itself costs at most {level:.4g} (here "
@@ -197,7 +199,17 @@ class Chain(Rule):
 
     def too_few(self, sweep: Sweep, alpha: float) -> bool:
         """Whether the level of the chain is not above 0."""
-        return design(sweep.n_items, alpha, sweep.bound)[0] <= 0
+        return _design(sweep, alpha)[0] <= 0
+
+
+def _design(sweep: Sweep, promise: float) -> tuple[float, float]:
+    """The level and the stake of the chain, from the number of items and the kind of loss alone.
+
+    All means of `FalseAmongShown` are near its share, and its losses vary little: a level near the
+    promise, with a large stake, serves it.
+    """
+    near = None if sweep.shown is None else NEAR_PROMISE * promise
+    return design(sweep.n_items, promise, sweep.bound, near)
 
 
 @dataclass(frozen=True)
