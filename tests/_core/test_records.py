@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -98,6 +98,7 @@ def same(one, other):
 
 
 @given(results)
+@settings(max_examples=300)
 def test_a_record_survives_json(found):
     text = json.dumps(records.encode(found), allow_nan=False)
     again = records.decode(FoundResult, json.loads(text))

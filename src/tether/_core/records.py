@@ -119,9 +119,11 @@ def _saved_fields(record: Any) -> list[dataclasses.Field[Any]]:
 
 
 def _decode_union(members: tuple[Any, ...], value: Any, name: str) -> Any:
-    """The first member that the value can be; None first of all."""
+    """The first member that the value can be; None and infinities first of all."""
     if value is None and type(None) in members:
         return None
+    if float in members and isinstance(value, str) and value in WORDS_FOR_FLOATS:
+        return float(value)
     problems = []
     for each in members:
         if each is not type(None):
