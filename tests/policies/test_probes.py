@@ -177,12 +177,6 @@ def test_shortlists(change, named, loaded, tmp_path):
         shortlist(**change).tethered(found)
 
 
-def test_a_calibration_of_plain_policies_is_not_one_of_shortlists(tmp_path):
-    found = calibrated(logits(1), logits(2), contexts_of("array"), tmp_path, loaded=False)
-    with pytest.raises(ValueError, match="not calibrated on shortlists"):
-        tether.Shortlist(tether.Gaussian(0.0), lambda x, c: c, size=3).tethered(found)
-
-
 def test_contexts_that_cannot_be_kept_leave_fingerprints(tmp_path):
     """Complex numbers, and pictures of a million pixels, are not kept: digests decide."""
     for contexts in (np.arange(400) + 1j, np.zeros((400, 20, 1000))):
@@ -224,18 +218,6 @@ def test_an_unavailable_policy_is_recognized_by_its_fingerprint_or_told(tmp_path
     other.fingerprint = None
     with pytest.warns(tether.AssumptionWarning, match="no route"):
         tether.Tethered(table(1), other, found)
-
-
-def test_where_nothing_passes_the_optimized_policy_does_not_matter(tmp_path):
-    safe, optimized = logits(1), logits(2)
-    contexts = contexts_of("array")
-    actions = safe.sample(contexts, np.random.default_rng(0))
-    log = tether.make_log(safe, optimized, contexts, actions, np.ones(400))
-    found = tether.calibrate(log, alpha=0.2)
-    assert not found.exists
-    tether.Tethered(safe, logits(3), found)
-    with pytest.raises(ValueError, match="the safe policy"):
-        tether.Tethered(logits(3), optimized, found)
 
 
 def test_long_densities_may_round_more(tmp_path):

@@ -85,18 +85,6 @@ def test_categories_in_contexts(family, hidden):
     fits(found)
 
 
-@pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive", "metropolis"])
-def test_categories_by_every_sampler(sampler):
-    rng = np.random.default_rng(5)
-    safe, optimized = tether.Pool.uniform(12), tether.Pool(rng.normal(size=12), temperature=0.7)
-    found = []
-    for beta in BETAS[:-1]:
-        policy = tether.Tethered(safe, optimized, beta, sampler=sampler)
-        stated = np.exp(policy.log_prob_all(1)[0])
-        found += [chi_square(policy.sample(2000, generator(policy, s)), stated) for s in SEEDS]
-    fits(found)
-
-
 @pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip"])
 def test_the_ends_are_the_policies_themselves(family):
     for beta, same in ((0.0, SAFE), (np.inf, OPTIMIZED)):
