@@ -1,20 +1,25 @@
 """How far: from a log to the largest beta whose calibrated risk is at most alpha.
 
-Pure functions on arrays. `tether.calibrate` is the entry point; the less common names are here.
+Pure functions on arrays. `tether.calibrate` is the entry point; the less common names are here, and
+imported when they are first used.
 """
 
-from tether.control.alpha_grid import AlphaGrid, gain, gain_over_alphas
-from tether.control.calibration import Calibration, LossResult
-from tether.control.columns import Acting, PolicyPath
-from tether.control.engine import Constraint
-from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
-from tether.control.gains import Gain, PolicyMeans, WeightedMean
-from tether.control.log import Log
-from tether.control.measure import Measured
-from tether.control.mixture_density import mixture_log_density
-from tether.control.permutation import permutation_weights
-from tether.control.promise import PromiseTerms
-from tether.control.proposals import Proposals
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tether.control.alpha_grid import AlphaGrid, gain, gain_over_alphas
+    from tether.control.calibration import Calibration, LossResult
+    from tether.control.columns import Acting, PolicyPath
+    from tether.control.engine import Constraint
+    from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
+    from tether.control.gains import Gain, PolicyMeans, WeightedMean
+    from tether.control.log import Log
+    from tether.control.measure import Measured
+    from tether.control.mixture_density import mixture_log_density
+    from tether.control.permutation import permutation_weights
+    from tether.control.promise import PromiseTerms
+    from tether.control.proposals import Proposals
 
 __all__ = [
     "Acting",
@@ -40,3 +45,25 @@ __all__ = [
     "mixture_log_density",
     "permutation_weights",
 ]
+
+_MODULES = {
+    **dict.fromkeys(("AlphaGrid", "gain", "gain_over_alphas"), "alpha_grid"),
+    **dict.fromkeys(("Calibration", "LossResult"), "calibration"),
+    **dict.fromkeys(("Acting", "PolicyPath"), "columns"),
+    **dict.fromkeys(("Constraint",), "engine"),
+    **dict.fromkeys(("BudgetedClip", "Clip", "Family", "Mix", "find_family"), "families"),
+    **dict.fromkeys(("Gain", "PolicyMeans", "WeightedMean"), "gains"),
+    **dict.fromkeys(("Log",), "log"),
+    **dict.fromkeys(("Measured",), "measure"),
+    **dict.fromkeys(("mixture_log_density",), "mixture_density"),
+    **dict.fromkeys(("permutation_weights",), "permutation"),
+    **dict.fromkeys(("PromiseTerms",), "promise"),
+    **dict.fromkeys(("Proposals",), "proposals"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tether.control' has no attribute {name!r}")
+    return getattr(import_module(f"tether.control.{_MODULES[name]}"), name)
