@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tether.llm.server.http_client import HTTPClient
 
 from tests.llm.chat_server import asked
 from tests.scale import scaled
@@ -17,6 +16,7 @@ from tests.service.gateway.tethered_gateway import (
 )
 from tether.llm import read_answer
 from tether.llm.chat import canonical_json
+from tether.llm.client import Client
 from tether.policies import ShortlistRows
 from tether.service.gateway.tethered_run import open_tethered
 
@@ -71,7 +71,7 @@ def deployed_risk(served, probabilities):
 def repeat(path, seed, monkeypatch, rounds=2, changed=None):
     """The deployed risk after each calibration of one run, and the betas."""
     world = World(seed)
-    monkeypatch.setattr(HTTPClient, "post_all", lambda client, *given, **_: world.post_all(*given))
+    monkeypatch.setattr(Client, "post_all", lambda client, *given, **_: world.post_all(*given))
     served = open_tethered(
         tethered_settings(path / f"{seed}.db", candidates=SIZE, controller={"alpha": ALPHA}),
         deadline=30,
@@ -100,7 +100,7 @@ def measure(path, monkeypatch, count, **options):
 
 def test_the_risk_is_exact_where_it_is_known(tmp_path, monkeypatch):
     """At beta 0 and of an untethered scorer, by other arithmetic."""
-    monkeypatch.setattr(HTTPClient, "post_all", None)
+    monkeypatch.setattr(Client, "post_all", None)
     served = open_tethered(tethered_settings(tmp_path / "x.db", candidates=SIZE), deadline=30)
     means = np.mean([[RISKS[each][a] for a in ANSWERS] for each in QUESTIONS], axis=0)
     assert deployed_risk(served, PROBABILITIES) == pytest.approx(PROBABILITIES @ means)
