@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from tether._core import policy_calls
 from tether._core.contexts import labels, length, parts, take
-from tether._core.types import Booleans, Floats
+from tether._core.types import Floats
 from tether.control.families import Family
 from tether.sampling.policy_pair import PolicyPair
 
@@ -234,39 +233,20 @@ def settled_normalizer(
     """ψ in each context, with more draws where the density of its action is not precise.
 
     A density in the denominator of a weight must not be noisy: with a relative variance v, one over
-    the estimate is too large by a factor of 1 + v on average.
+    the estimate is too large by a factor of 1 + v on average. Without contexts it is one number.
     """
     found = policy.normalizer(contexts)
     for factor in MORE_DRAWS:
-        rough = np.flatnonzero(_is_rough(policy, log_safe, log_optimized, found))
+        both = (log_safe, log_optimized)
+        _, error = density_with_error(policy.family, *both, policy.log_beta, found)
+        rough = np.flatnonzero(error > SMALL_DENSITY_ERROR)
         if len(rough) == 0:
             break
+        if isinstance(contexts, int):
+            found = policy.normalizer(contexts, factor)
+            continue
         again = policy.normalizer(take(contexts, rough), factor)
         log_psi, standard_error = found.log_psi.copy(), found.standard_error.copy()
         log_psi[rough], standard_error[rough] = again.log_psi, again.standard_error
         found = Normalizer(log_psi, standard_error)
     return found
-
-
-def settled_marginal_normalizer(
-    policy: Tethered, scores: Callable[[], Iterable[tuple[Floats, Floats]]]
-) -> Normalizer:
-    """The one ψ without contexts, with more draws while a density of an action is not precise.
-
-    `scores` gives those of all actions under both policies, in parts, whenever it is called.
-    """
-    found = policy.normalizer(1)
-    for factor in MORE_DRAWS:
-        if not any(_is_rough(policy, *part, found).any() for part in scores()):
-            break
-        found = policy.normalizer(1, factor)
-    return found
-
-
-def _is_rough(
-    policy: Tethered, log_safe: Floats, log_optimized: Floats, found: Normalizer
-) -> Booleans:
-    """Where the density of an action would be more precise with more draws."""
-    both = (log_safe, log_optimized)
-    _, error = density_with_error(policy.family, *both, policy.log_beta, found)
-    return error > SMALL_DENSITY_ERROR

@@ -32,11 +32,6 @@ class Policy(Protocol):
 
     Scores are natural logarithms, and must be of the distribution that `sample` really draws from.
 
-    Parameters
-    ----------
-    *args, **kwargs : Any
-        Arguments of the class that implements the protocol.
-
     Examples
     --------
     >>> from tether import Gaussian

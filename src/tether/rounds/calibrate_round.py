@@ -15,7 +15,7 @@ from tether.control.calibration import Calibration
 from tether.control.families import Family, blend_scores
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.policies.normalizer import Normalizer, settled_marginal_normalizer
+from tether.policies.normalizer import Normalizer, settled_normalizer
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.rounds.calibration_rows import CalibrationRows
@@ -123,7 +123,7 @@ def calibrate_round(
         if calibration_rows.contextual:
             return None
         blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
-        return settled_marginal_normalizer(policy, lambda: [(log.log_safe, blended)])
+        return settled_normalizer(policy, 1, log.log_safe, blended)
 
     probed = probed[:PROBES_PER_CALL]
     probe_rows = take(contexts, probed), actions[probed]
