@@ -26,9 +26,8 @@ import torch
 import tether
 from benchmarks.small_llama import small_llama
 from tether.llm import CausalPolicy, TokenTether
-from tether.llm.preflight_checks import estimate_costs
-from tether.llm.token_tether import TOKEN_FAMILIES
 
+TOKEN_FAMILIES = ("clip", "mix")
 LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
 VOCABULARY_SIZE, PROMPT_TOKENS = 1024, 32
 PROMPTS, DRAWS = 4, 32
@@ -123,11 +122,10 @@ def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
 
 def expected_draws(log_safe: np.ndarray, log_optimized: np.ndarray) -> dict[str, float]:
     """Draws per answer, averaged over prompts, of every family."""
-    clip = estimate_costs(log_safe, log_optimized, (1.0,))[0].draws
-    rates = [
-        estimate_costs(log_safe[[k]], log_optimized[[k]], (1.0,))[0].acceptance
-        for k in range(len(log_safe))
-    ]
+    # Draws are of the even mixture of both policies, in which ψ at beta 1 is a mean of min/mean.
+    log_mixture = np.logaddexp(log_safe, log_optimized) - np.log(2)
+    rates = np.exp(np.minimum(log_safe, log_optimized) - log_mixture).mean(axis=1)
+    clip = float((1 / rates).mean())
     missed = [(1 - rate) ** BUDGET for rate in rates]
     budgeted = [(1 - left) / rate + left for rate, left in zip(rates, missed, strict=True)]
     found = {"clip": clip, f"budgeted clip, {BUDGET}": float(np.mean(budgeted)), "mix": 1.0}

@@ -46,6 +46,7 @@ def test_candidates_of_a_context_are_one_request_or_one_reading_of_the_prompt(wo
     assert len(distinct) > 3, "candidates are draws of their own"
 
 
+@pytest.mark.filterwarnings("ignore:.*in the log more than once")
 def test_an_old_log_joins_by_fresh_draws_and_every_score_is_calibrated_and_served(world):
     rng = np.random.default_rng(0)
     contexts = np.tile(world.contexts, 5)
