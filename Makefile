@@ -54,6 +54,7 @@ soak: $(VENV)/test
 
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
+	$(ALONE) $(BIN)/python -m benchmarks.climb
 	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
 	$(ALONE) $(BIN)/python -m benchmarks.mistakes
 	$(ALONE) $(BIN)/python -m benchmarks.gains

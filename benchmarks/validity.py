@@ -195,22 +195,6 @@ def _draw(world: World, context: Array, rng: np.random.Generator) -> Array:
     return draw(world.safe[context], rng)
 
 
-def searched_promise(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
-    """Wrong: the largest alpha whose stated promise fits is a choice made on the log."""
-    log, proposals = world.log(rows, rng)
-    best = None
-    for alpha in asked * np.linspace(0.5, 1.0, 21):
-        found = tether.calibrate(log, proposals, alpha=alpha)
-        if (
-            found.exists
-            and found.promise <= asked
-            and (best is None or found.log_beta > best.log_beta)
-        ):
-            best = found
-    log_beta = -np.inf if best is None else best.log_beta
-    return _outcome(world, "clip", log_beta, asked, asked)
-
-
 def boldest_look(looks: int = 10) -> Procedure:
     """Wrong: the promise is asked for at several numbers of rows, and the boldest answer served."""
 
@@ -287,9 +271,6 @@ def _promise_cases() -> Iterator[Case]:
         yield Case(unequal_contexts(), rows, 0.12, "promise, mix", calibrated("mix", **promise))
     for rows in (1000, 5000, 20000):
         yield Case(rare_harm(), rows, 0.1, "promise", calibrated(**promise), runs=200)
-    yield Case(
-        rare_harm(), 5000, 0.1, "alpha searched on the log", searched_promise, wrong=True, runs=200
-    )
     yield Case(
         many_prompts(), 1000, 0.09, "promise", calibrated("budgeted_clip(4)", **promise), runs=60
     )
