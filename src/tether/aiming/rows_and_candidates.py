@@ -1,29 +1,79 @@
-"""Candidates to choose from: the optimized policy, and aimed versions of it."""
+"""Training rows, and candidates to choose from: the optimized policy, and aimed versions of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core import validate
-from tether.aiming.aim_at_alpha import THE_LOSS, aim, aimed_shortlist
-from tether.aiming.aimed_policy import AimedPolicy
+from tether._core.contexts import take
+from tether._core.types import Floats, Integers
+from tether.aiming.aim import THE_LOSS, aim, tilt
 from tether.aiming.fitted_loss import fit_loss
-from tether.aiming.tempered_policy import TemperedPolicy
-from tether.aiming.training_rows import LoggedRows
+from tether.aiming.tilted_policies import TemperedPolicy
 from tether.control.families import Family
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 
-Fit: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
-"""From training rows to a loss model for each loss, by name."""
 PLAIN = "plain"
 """The name of the optimized policy as it is."""
 SHORTLIST_SIZES_TO_TRY = (4, 16)
 """Sizes of shortlists of a policy over infinitely many actions."""
+
+
+@dataclass(frozen=True)
+class LoggedRows:
+    """Training rows of the safe policy, with rewards.
+
+    Parameters
+    ----------
+    contexts : array-like, data frame or int
+        One row per action, or their number where there are no contexts.
+    actions : ndarray
+        One action per row.
+    losses : ndarray of float, or mapping of str to ndarray
+        The loss of each action, or several losses by name.
+    rewards : ndarray of float
+        The reward of each action.
+    safe : Policy, optional
+        The safe policy. Its log-probabilities, if it has any, are features of loss models.
+    """
+
+    contexts: Any
+    actions: NDArray[Any]
+    losses: Floats | Mapping[str, Floats]
+    rewards: Floats
+    safe: Any = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def losses_by_name(self) -> dict[str, Floats]:
+        """The losses by name, which is empty where there is one."""
+        return dict(self.losses) if isinstance(self.losses, Mapping) else {THE_LOSS: self.losses}
+
+    def take(self, index: Integers) -> LoggedRows:
+        """Select rows by their numbers."""
+        several = isinstance(self.losses, Mapping)
+        losses = {name: loss[index] for name, loss in self.losses_by_name.items()}
+        return LoggedRows(
+            take(self.contexts, index),
+            self.actions[index],
+            losses if several else losses[THE_LOSS],
+            self.rewards[index],
+            self.safe,
+        )
+
+
+Fit: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
+"""From training rows to a loss model for each loss, by name."""
+Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
+"""From training rows to candidates by name, the plain one first."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +102,7 @@ def aimed_candidates(
     temperatures: Sequence[float] = (1.0, 0.5),
     families: Sequence[str | Family] = (),
     sizes: Sequence[int] | None = None,
-) -> Callable[[LoggedRows, np.random.Generator], dict[str, Any]]:
+) -> Build:
     """Make a function that fits a loss model on training rows and aims the optimized policy by it.
 
     The log-probabilities of the optimized policy, and of the safe one if the rows have it, are
@@ -87,12 +137,6 @@ def aimed_candidates(
         `choose`. Where the loss model is a constant, there is nothing to aim by, and nothing is
         tilted. Over infinitely many actions the first one is the first shortlist.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If multiples or temperatures are not one or more numbers above 0; when it is called, if a
-        shortlist is needed, and the rows have no safe policy.
-
     Examples
     --------
     >>> import tether
@@ -107,48 +151,41 @@ def aimed_candidates(
     """
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
-    tilts, warmths = positive("multiples", multiples), positive("temperatures", temperatures)
+    for name, values in (("multiples", multiples), ("temperatures", temperatures)):
+        for each in values:
+            validate.number(name, each, above=0, below=np.inf)
 
     def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
-        losses = rows.losses if isinstance(rows.losses, Mapping) else {THE_LOSS: rows.losses}
-        return {
-            name: fit_loss(
-                rows.contexts,
-                rows.actions,
-                values,
-                rng=rng,
-                bound=bound[name] if isinstance(bound, Mapping) else bound,
-                policies=known,
-            )
-            for name, values in losses.items()
-        }
+        columns, models = (rows.contexts, rows.actions), {}
+        for name, losses in rows.losses_by_name.items():
+            limit = bound[name] if isinstance(bound, Mapping) else bound
+            models[name] = fit_loss(*columns, losses, rng=rng, bound=limit, policies=known)
+        return models
 
     def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         models = dict((fit or fit_each)(rows, rng))
-        bases = _bases(given, rows.safe, warmths, sizes)
-        candidates = {name: base for name, base in bases.items() if _as_it_is(name, base)}
-        candidates |= {
-            str(getattr(family, "name", family)): Candidate(given, family) for family in families
+        bases = _bases(given, rows.safe, temperatures, sizes)
+        candidates = {
+            name: base
+            for name, base in bases.items()
+            if name == PLAIN or isinstance(base, Shortlist)
         }
-        if any(getattr(model, "kind", "") != "constant" for model in models.values()):
-            for name, base in bases.items():
-                suffix = name.removeprefix(PLAIN).removeprefix(", ")
-                for multiple, policy in _tilted(base, models, targets, rows, tilts, rng):
-                    candidates[f"aimed × {multiple:g}{suffix and ', ' + suffix}"] = policy
+        for family in families:
+            candidates[str(getattr(family, "name", family))] = Candidate(given, family)
+        if all(getattr(model, "kind", "") == "constant" for model in models.values()):
+            return candidates
+        for name, base in bases.items():
+            suffix = name.removeprefix(PLAIN).removeprefix(", ")
+            single = isinstance(rows.contexts, int) and not isinstance(base, Shortlist)
+            aimed = aim(base, models, 1 if single else rows.contexts, targets, rng=rng)
+            for multiple in multiples if any(aimed.multipliers.values()) else ():
+                harder = {loss: multiple * each for loss, each in aimed.multipliers.items()}
+                title = f"aimed × {multiple:g}{suffix and ', ' + suffix}"
+                candidates[title] = tilt(base, models, harder)
         return candidates
 
     return build
-
-
-def positive(name: str, values: Any) -> tuple[float, ...]:
-    """One or more numbers above 0."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be a sequence of numbers, got {values!r}")
-    numbers = tuple(validate.number(name, each, above=0, below=np.inf) for each in values)
-    if not numbers:
-        raise ValueError(f"{name} must have at least one number, got {values!r}")
-    return numbers
 
 
 def _bases(
@@ -160,50 +197,15 @@ def _bases(
     bases: dict[str, Any] = {}
     if is_finite(given):
         bases[PLAIN] = given
-        for temperature in temperatures:
-            if temperature != 1:
-                bases[_warm(PLAIN, temperature)] = TemperedPolicy(given, temperature)
+        for warmth in temperatures:
+            if warmth != 1:
+                bases[f"{PLAIN}, temperature {warmth:g}"] = TemperedPolicy(given, warmth)
         sizes, temperatures = sizes or (), (1.0,)
-    if sizes is None:
-        sizes = SHORTLIST_SIZES_TO_TRY
-    if sizes and safe is None:
-        raise TypeError(
-            "the rows have no safe policy, whose draws are the candidates of a shortlist: pass "
-            "LoggedRows(…, safe=safe)"
-        )
-    for size in sizes:
-        for temperature in temperatures:
-            name = _warm(f"shortlist of {size}", temperature)
-            bases[name] = Shortlist(safe, given, size=size, temperature=temperature)
+    if safe is None and sizes != ():
+        raise TypeError("safe is required for shortlists: pass LoggedRows(…, safe=safe)")
+    for size in SHORTLIST_SIZES_TO_TRY if sizes is None else sizes:
+        for warmth in temperatures:
+            suffix = "" if warmth == 1 else f", temperature {warmth:g}"
+            shortlist = Shortlist(safe, given, size=size, temperature=warmth)
+            bases[f"shortlist of {size}{suffix}"] = shortlist
     return bases
-
-
-def _warm(name: str, temperature: float) -> str:
-    return name if temperature == 1 else f"{name}, temperature {temperature:g}"
-
-
-def _as_it_is(name: str, base: Any) -> bool:
-    """Whether it is a candidate without a tilt: all but policies at another temperature."""
-    return name == PLAIN or isinstance(base, Shortlist)
-
-
-def _tilted(
-    base: Any,
-    models: Mapping[str, Any],
-    alphas: Mapping[str, float],
-    rows: LoggedRows,
-    multiples: Sequence[float],
-    rng: np.random.Generator,
-) -> Iterator[tuple[float, Any]]:
-    """Multiples of the tilt at which the predicted loss is alpha; none if it is lower anyway."""
-    short = isinstance(base, Shortlist)
-    no_contexts = isinstance(rows.contexts, int) and not short
-    solved = aim(base, models, 1 if no_contexts else rows.contexts, alphas, rng=rng).multipliers
-    if not any(solved.values()):
-        return
-    for multiple in multiples:
-        tilt = {name: multiple * value for name, value in solved.items()}
-        yield (
-            multiple,
-            aimed_shortlist(base, models, tilt) if short else AimedPolicy(base, models, tilt),
-        )

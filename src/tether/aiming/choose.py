@@ -1,0 +1,410 @@
+"""Choosing on training rows: which policy and family earn most after calibration.
+
+Every candidate is built on folds of the rows and scored on the rows that it was built without. Then
+it is calibrated on some of these rows and its tethered policy is valued on others. With π_β the
+tethered policy, π₀ the safe one that took the actions and r̂ a reward model fitted elsewhere, the
+doubly robust value of a row is
+
+    Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/π₀(a_i | x)·(r_i − r̂(x, a_i)),
+
+which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy. Where
+a mixture of policies took the actions, as after several rounds, it takes the place of π₀.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tether._core import policy_calls, validate
+from tether._core.contexts import as_contexts, length
+from tether._core.plain_arrays import plain_column
+from tether._core.row_indexes import check_row_indexes
+from tether._core.shown import shown
+from tether._core.types import Actions, Contexts, Floats, Integers, Losses
+from tether.aiming.fitted_loss import fit_rewards
+from tether.aiming.loss_models import LossModel, predict_losses, predict_table
+from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows
+from tether.control.engine import Constraint, search
+from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
+from tether.control.log import Log
+from tether.control.pose import pose
+from tether.policies.categorical import align_actions
+from tether.policies.policy import as_policy, is_finite
+from tether.policies.shortlist import Shortlist
+from tether.policies.tables import picked, positions
+
+MIN_ROWS_TO_CHOOSE = 40
+"""With fewer training rows there is nothing to choose by, and the plain candidate is taken."""
+BUILD_FOLDS = 5
+"""Candidates are built so often, each time without one fold of the training rows."""
+CALIBRATION_REPEATS = CALIBRATION_PARTS = 3
+"""How often the rows are split in parts for simulated calibrations, and in how many: a candidate is
+calibrated on all but one part, and valued on that one."""
+LEAST_RELATIVE_LEAD = 1e-9
+"""A lead that is smaller, relative to the reward, may be a rounding error."""
+
+
+@dataclass(frozen=True)
+class ExpectedReward:
+    """What a candidate is estimated to earn after calibration.
+
+    Parameters
+    ----------
+    reward : float
+        The expected reward per action.
+    lead, lead_error : float
+        By how much it is above the plain candidate's, and the standard error of that, over rows.
+    no_beta : float
+        The share of simulated calibrations in which no beta passed.
+    """
+
+    reward: float
+    lead: float
+    lead_error: float
+    no_beta: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate to calibrate, and the estimates by which it was chosen.
+
+    Parameters
+    ----------
+    name : str
+        The name of the chosen candidate.
+    policy : Policy or Shortlist
+        Its policy, built from all training rows: to be calibrated and served.
+    family : str or Family
+        Its family, for `calibrate`.
+    estimates : mapping of str to ExpectedReward
+        The estimate of every candidate, the plain one first.
+    standard_errors : float
+        How many standard errors a lead had to exceed.
+    rows : int
+        The number of training rows.
+    """
+
+    name: str
+    policy: Any
+    family: str | Family
+    estimates: Mapping[str, ExpectedReward]
+    standard_errors: float
+    rows: int
+
+    def __str__(self) -> str:
+        if not self.estimates:
+            few = f"{self.rows} training rows are too few to choose by"
+            why = few if self.rows < MIN_ROWS_TO_CHOOSE else "there is no other candidate"
+            return f"{self.name}: {why}"
+        plain = next(iter(self.estimates))
+        width = max(map(len, self.estimates))
+        lines = [
+            f"chosen: {self.name}, by {self.rows} training rows",
+            f"  {'candidate':<{width}}  expected reward  lead over {plain}",
+        ]
+        for name, each in self.estimates.items():
+            lines.append(
+                f"  {name:<{width}}  {each.reward:15.4g}  {each.lead:+.4g} ± {each.lead_error:.2g}"
+            )
+        if self.name == plain and len(self.estimates) > 1:
+            lines.append(f"no lead is above {self.standard_errors:g} standard errors")
+        return "\n".join(lines)
+
+
+def choose(
+    candidates: Mapping[str, Any] | Build,
+    *,
+    safe: Any,
+    contexts: Contexts | None,
+    actions: Actions,
+    losses: Losses,
+    rewards: ArrayLike,
+    alpha: float | Mapping[str, float],
+    rng: np.random.Generator,
+    bound: float | Mapping[str, float] = 1.0,
+    calibration_rows: int | None = None,
+    standard_errors: float = 2.5,
+    logged_by: Any = None,
+) -> Choice:
+    """Choose the candidate that earns most after calibration, judged by training rows alone.
+
+    Candidates are built five times, each time without a fifth of the training rows, so that every
+    row meets policies that were built without it. Then each candidate is calibrated on some rows,
+    drawn with replacement as often as there will be calibration rows, and its tethered policy is
+    valued on the remaining ones (doubly robust importance weighting). So nothing is valued on rows
+    that it was fitted on or calibrated on. Of the candidates whose lead over the first, plain one
+    is above `standard_errors` of its standard errors, the one with the largest lead after one
+    standard error is subtracted is taken; the plain one if there is none.
+
+    The guarantee is not touched: it comes from calibrating the chosen candidate on calibration
+    rows, which must be others than these.
+
+    Parameters
+    ----------
+    candidates : mapping of str to policy, or callable
+        Policies by name, each a finite policy, a `Shortlist`, or a `Candidate` with a family; the
+        first one is the plain one. Or a function of (rows, rng) that builds them from training
+        rows, such as `aimed_candidates` makes: whatever is fitted must be fitted there.
+    safe : FinitePolicy
+        The safe policy, which took the actions.
+    contexts : array-like, data frame, int or None
+        The contexts of the training rows; None where there are none.
+    actions : array-like
+        The actions.
+    losses : array-like of float, or mapping
+        Their losses, or several losses by name.
+    rewards : array-like of float
+        Their rewards.
+    alpha : float or mapping of str to float
+        The tolerated expected loss, as for `calibrate`.
+    rng : numpy.random.Generator
+        The source of randomness.
+    bound : float or mapping of str to float, default 1.0
+        The largest possible loss.
+    calibration_rows : int, optional
+        How many rows there will be to calibrate on; by default as many as there are training rows.
+    standard_errors : float, default 2.5
+        How many standard errors a lead must exceed. The default allows for a choice among ten
+        candidates.
+    logged_by : FinitePolicy, optional
+        The policy that took the actions, if it was not the safe one: after several rounds, a
+        `Mixture` of the policies that were served. Not for shortlists.
+
+    Returns
+    -------
+    Choice
+        The chosen policy, built on all training rows, its family, and all estimates.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or value, or a candidate has infinitely many actions.
+
+    Examples
+    --------
+    >>> import tether
+    >>> rng = np.random.default_rng(0)
+    >>> safe = tether.Categorical.from_probabilities([0.8, 0.1, 0.1])
+    >>> greedy = tether.Categorical.from_probabilities([0.1, 0.1, 0.8])
+    >>> better = tether.Categorical.from_probabilities([0.3, 0.68, 0.02])
+    >>> actions = safe.sample(900, rng)
+    >>> choice = tether.choose(
+    ...     {"plain": greedy, "better": better}, safe=safe, contexts=None, actions=actions,
+    ...     losses=0.6 * (actions == 2), rewards=1.0 * (actions > 0), alpha=0.1, rng=rng)
+    >>> choice.name
+    'better'
+    """
+    rows = _as_rows(contexts, actions, losses, rewards, safe)
+    validate.generator("rng", rng)
+    margin = validate.number(
+        "standard_errors", standard_errors, above=0, below=np.inf, including=(0,)
+    )
+    target = len(rows) if calibration_rows is None else calibration_rows
+    validate.integer_at_least("calibration_rows", target)
+    build = candidates if callable(candidates) else lambda rows, rng: candidates
+    final = _as_candidates(build(rows, rng))
+    name = plain = next(iter(final))
+    estimates: dict[str, ExpectedReward] = {}
+    if len(rows) >= MIN_ROWS_TO_CHOOSE and len(final) > 1:
+        constraints = _constraints(rows, alpha, bound)
+        order, tables = _held_out_tables(rows, build, tuple(final), logged_by, rng)
+        estimates = _estimates(rows.take(order), tables, constraints, target, rng)
+        leads = {
+            key: each.lead - each.lead_error
+            for key, each in estimates.items()
+            if each.lead > margin * each.lead_error + LEAST_RELATIVE_LEAD * abs(each.reward)
+        }
+        name = max(leads, key=lambda key: leads[key]) if leads else plain
+    return Choice(name, final[name].policy, final[name].family, estimates, margin, len(rows))
+
+
+def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) -> LoggedRows:
+    """Rows from columns, checked for equal lengths."""
+    columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
+    check_row_indexes(columns)
+    taken = plain_column("actions", actions)
+    several = isinstance(losses, Mapping)
+    named = losses if several else {"": losses}
+    checked = {name: validate.losses("losses", values) for name, values in named.items()}
+    for values in checked.values():
+        validate.same_length("losses", values, "actions", len(taken))
+    reward = validate.rewards("rewards", rewards, len(taken))
+    if hasattr(safe, "predict_proba"):
+        safe = as_policy("safe", safe)
+    given = as_contexts(contexts, taken)
+    return LoggedRows(given, taken, checked if several else checked[""], reward, safe)
+
+
+def _as_candidates(made: Any) -> dict[str, Candidate]:
+    """Candidates by name; a policy without a family is calibrated with clip."""
+    if not isinstance(made, Mapping) or not made:
+        raise TypeError(f"candidates must be a mapping with at least one policy, got {made!r}")
+    return {
+        str(name): each if isinstance(each, Candidate) else Candidate(each)
+        for name, each in made.items()
+    }
+
+
+def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
+    """What is tolerated of each loss, and the most it can be."""
+    names = list(rows.losses_by_name)
+    given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
+    if set(given) != set(names):
+        raise ValueError(f"alpha must have the losses {names}, got {list(given)}")
+    limits = bound if isinstance(bound, Mapping) else dict.fromkeys(names, bound)
+    return tuple(Constraint(name or "loss", given[name], limits[name]) for name in names)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """A candidate on rows: log-probabilities and predicted rewards of every action or position."""
+
+    family: Family
+    taken: Integers
+    log_safe: Floats
+    log_optimized: Floats
+    predicted: Floats
+    log_mix: Floats | None = None
+
+    def joined(self, others: list[_Tables], name: str) -> _Tables:
+        """These rows and those of others."""
+        every = [self, *others]
+        if len({each.log_safe.shape[1] for each in every}) > 1:
+            raise ValueError(f"candidate {name!r} must always have the same number of actions")
+        names = ["taken", "log_safe", "log_optimized", "predicted"]
+        names += [] if self.log_mix is None else ["log_mix"]
+        columns = {each: np.concatenate([getattr(one, each) for one in every]) for each in names}
+        return _Tables(self.family, **columns)
+
+    def calibrate(
+        self, index: Integers, losses: Mapping[str, Floats], constraints: tuple[Constraint, ...]
+    ) -> tuple[float, float]:
+        """The log beta and blend that some rows allow, of which some may be repeated."""
+        taken = self.taken[index]
+        safe, optimized = self.log_safe[index], self.log_optimized[index]
+        mix = None if self.log_mix is None else self.log_mix[index]
+        log = Log(
+            {name or "loss": loss[index] for name, loss in losses.items()},
+            picked(safe, taken),
+            picked(optimized, taken),
+            log_mix=None if mix is None else picked(mix, taken),
+            log_safe_all=safe,
+            log_optimized_all=optimized,
+            log_mix_all=mix,
+        )
+        problem = pose(log, None, self.family, "empirical", DEFAULT_BLEND, constraints)
+        return min(search(problem).largest().values()), problem.blend
+
+    def values(self, index: Integers, rewards: Floats, log_beta: float, blend: float) -> Floats:
+        """The doubly robust value of each of some rows under what a calibration allows."""
+        safe, taken = self.log_safe[index], self.taken[index]
+        optimized = blend_scores(self.log_optimized[index], safe, blend)
+        log_psi = np.zeros((len(safe), 1))
+        if np.isfinite(log_beta) and not self.family.normalized:
+            kernel = self.family.log_kernel(safe, optimized, log_beta)
+            log_psi = np.logaddexp.reduce(kernel, axis=1, keepdims=True)
+        density = self.family.log_density(safe, optimized, log_beta, log_psi)
+        logged = safe if self.log_mix is None else self.log_mix[index]
+        weight = np.exp(picked(density, taken) - picked(logged, taken))
+        surprise = rewards[index] - picked(self.predicted[index], taken)
+        return np.asarray((np.exp(density) * self.predicted[index]).sum(axis=1) + weight * surprise)
+
+
+def _held_out_tables(
+    rows: LoggedRows, build: Build, names: tuple[str, ...], logged_by: Any, rng: np.random.Generator
+) -> tuple[Integers, dict[str, _Tables]]:
+    """Tables of every candidate on rows that it was built without, and which rows these are.
+
+    A candidate that some rows do not give rise to has none.
+    """
+    pieces: dict[str, list[_Tables]] = {name: [] for name in names}
+    fold = rng.permutation(len(rows)) % BUILD_FOLDS
+    for number in range(BUILD_FOLDS):
+        others, mine = (
+            rows.take(np.flatnonzero(where)) for where in (fold != number, fold == number)
+        )
+        reward_model = fit_rewards(others.contexts, others.actions, others.rewards)
+        for name, each in _as_candidates(build(others, rng)).items():
+            if name in pieces:
+                made = _tables_of(name, each, mine, reward_model, logged_by, rng)
+                pieces[name].append(made)
+    complete = {name: made for name, made in pieces.items() if len(made) == BUILD_FOLDS}
+    tables = {name: made[0].joined(made[1:], name) for name, made in complete.items()}
+    return np.argsort(fold, kind="stable"), tables
+
+
+def _tables_of(
+    name: str,
+    candidate: Candidate,
+    rows: LoggedRows,
+    reward_model: LossModel,
+    logged_by: Any,
+    rng: np.random.Generator,
+) -> _Tables:
+    """The tables of a candidate, over actions or, for a shortlist, over its candidates."""
+    family, policy = find_family(candidate.family), candidate.policy
+    if family.max_draws is not None:
+        raise ValueError(f"candidate {name!r} has family {family.name!r}: use clip or mix")
+    if isinstance(policy, Shortlist):
+        if logged_by is not None:
+            raise ValueError(f"logged_by must be None for a shortlist, such as candidate {name!r}")
+        drawn, taken = policy.join(rows.contexts, rows.actions, rng)
+        optimized = policy.required_picker.log_prob_all(drawn)
+        log_safe = np.full(optimized.shape, -np.log(policy.size))
+        predicted = predict_losses("rewards", reward_model, *drawn.pairs())
+        shaped = predicted.reshape(log_safe.shape)
+        return _Tables(family, taken, log_safe, optimized, shaped)
+    policy, safe = as_policy(name, policy), as_policy("safe", rows.safe)
+    if not (is_finite(policy) and is_finite(safe)):
+        raise TypeError(
+            f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
+            f"tether.Shortlist(safe, optimized); got {shown(policy)}"
+        )
+    safe, policy = align_actions(safe, policy)
+    actions, shape = safe.actions, (length(rows.contexts), len(safe.actions))  # type: ignore[attr-defined]
+    tables = [policy_calls.table("safe", safe, rows.contexts)]
+    tables.append(policy_calls.table(name, policy, rows.contexts))
+    contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
+    tables.append(predict_table("rewards", reward_model, contexts, actions))
+    if logged_by is not None:
+        logged = as_policy("logged_by", logged_by)
+        table = policy_calls.table("logged_by", logged, rows.contexts)
+        tables.append(table[:, positions(logged.actions, actions)])  # type: ignore[attr-defined]
+    taken = positions(actions, rows.actions)
+    return _Tables(family, taken, *(np.broadcast_to(table, shape) for table in tables))
+
+
+def _estimates(
+    rows: LoggedRows,
+    tables: Mapping[str, _Tables],
+    constraints: tuple[Constraint, ...],
+    target: int,
+    rng: np.random.Generator,
+) -> dict[str, ExpectedReward]:
+    """Means over rows, whose values are averages over splits into parts."""
+    values = {name: np.zeros(len(rows)) for name in tables}
+    missing = dict.fromkeys(tables, 0)
+    for _ in range(CALIBRATION_REPEATS):
+        part = rng.permutation(len(rows)) % CALIBRATION_PARTS
+        for number in range(CALIBRATION_PARTS):
+            pool, valued = np.flatnonzero(part != number), np.flatnonzero(part == number)
+            drawn = pool[rng.integers(len(pool), size=target)]  # the same for all candidates
+            for name, each in tables.items():
+                found = each.calibrate(drawn, rows.losses_by_name, constraints)
+                values[name][valued] += each.values(valued, rows.rewards, *found)
+                missing[name] += found[0] == -np.inf
+    plain, estimates = next(iter(values.values())), {}
+    for name, mine in values.items():
+        lead = (mine - plain) / CALIBRATION_REPEATS
+        estimates[name] = ExpectedReward(
+            reward=float(mine.mean() / CALIBRATION_REPEATS),
+            lead=float(lead.mean()),
+            lead_error=float(lead.std(ddof=1) / np.sqrt(len(lead))),
+            no_beta=missing[name] / (CALIBRATION_REPEATS * CALIBRATION_PARTS),
+        )
+    return estimates
