@@ -3,7 +3,7 @@
 from tether.aiming.aim import Aim, aim
 from tether.aiming.choose import Choice, ExpectedReward, choose
 from tether.aiming.fitted_loss import FittedLoss, fit_loss
-from tether.aiming.loss_models import EstimatorLosses, predicted_losses
+from tether.aiming.loss_models import EstimatorLosses
 from tether.aiming.rows_and_candidates import Candidate, LoggedRows, aimed_candidates
 from tether.aiming.tilted_policies import AimedPolicy, AimedScore, PositionScore, TemperedPolicy
 
@@ -23,5 +23,4 @@ __all__ = [
     "aimed_candidates",
     "choose",
     "fit_loss",
-    "predicted_losses",
 ]

@@ -99,8 +99,8 @@ def aim(
     predicted to lose less.
 
     Nothing is promised here: the aimed policy has to be calibrated like any other, on rows that
-    neither the optimized policy nor the loss model has seen. Then the guarantee holds however wrong
-    the loss model is; a good one leaves more of the gain.
+    neither the optimized policy nor the loss model has seen, and the guarantee holds however wrong
+    the loss model is.
 
     Parameters
     ----------
@@ -126,13 +126,6 @@ def aim(
     Aim
         The aimed policy, its multipliers and its predicted losses.
 
-    Raises
-    ------
-    TypeError
-        If the policy has infinitely many actions, or an argument has the wrong type.
-    ValueError
-        If the names of losses differ, an alpha is not above 0, or a predicted loss is not finite.
-
     Examples
     --------
     >>> import tether
@@ -157,7 +150,7 @@ def aim(
     }
     base, table, predicted = _tables(optimized, models, contexts, rng)
     values = solve_multipliers(table, predicted, np.array(list(alphas.values())))
-    after = mean_losses(_tilted(table, predicted, values), predicted)
+    after = mean_losses(log_softmax(table - np.tensordot(values, predicted, 1)), predicted)
     reached = all(after <= np.array(list(alphas.values())) * (1 + REACHED_WITHIN))
 
     def by_name(numbers: Floats) -> dict[str, float]:
@@ -198,10 +191,6 @@ def _tables(
     return policy, *policy_tables(policy, models, contexts)
 
 
-def _tilted(log_probabilities: Floats, predicted: Floats, values: Floats) -> Floats:
-    return log_softmax(log_probabilities - np.tensordot(values, predicted, 1))
-
-
 def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floats) -> Floats:
     """The smallest tilt after which no predicted loss exceeds its alpha, one number per loss.
 
@@ -216,7 +205,7 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
     possible = log_probabilities > -np.inf
     highest = np.where(possible, predicted, -np.inf).max(axis=2)
     ranges = (highest - np.where(possible, predicted, np.inf).min(axis=2)).max(axis=1)
-    limits = np.divide(MAX_TILT, ranges, out=np.zeros(len(ranges)), where=ranges > 0)
+    limits = np.divide(MAX_TILT, ranges, out=np.zeros(len(ranges)), where=ranges > 1e-12)
 
     def dual(units: Floats) -> tuple[float, Floats]:
         """D and its gradient, in units in which every limit is 1."""
@@ -228,8 +217,9 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
 
     if len(alphas) == 1:  # a root of the gradient, which rises
         if not limits[0] or dual(np.ones(1))[1][0] <= 0:
-            return limits
-        return limits * brentq(lambda unit: dual(np.array([unit]))[1][0], 0.0, 1.0, xtol=1e-13)
+            return np.asarray(limits)
+        root = brentq(lambda unit: dual(np.array([unit]))[1][0], 0.0, 1.0, xtol=1e-13)
+        return np.asarray(limits * root)
     start, bounds = np.full(len(alphas), 1 / MAX_TILT), [(0.0, 1.0)] * len(alphas)
     options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
     found = minimize(dual, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

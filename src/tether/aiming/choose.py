@@ -134,12 +134,10 @@ def choose(
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
     Candidates are built five times, each time without a fifth of the training rows, so that every
-    row meets policies that were built without it. Then each candidate is calibrated on some rows,
-    drawn with replacement as often as there will be calibration rows, and its tethered policy is
-    valued on the remaining ones (doubly robust importance weighting). So nothing is valued on rows
-    that it was fitted on or calibrated on. Of the candidates whose lead over the first, plain one
-    is above `standard_errors` of its standard errors, the one with the largest lead after one
-    standard error is subtracted is taken; the plain one if there is none.
+    row meets policies that were built without it. Then each is calibrated on some rows, as many as
+    there will be, and valued on the remaining ones. Of the candidates whose lead over the first,
+    plain one is above `standard_errors` of its standard errors, the one with the largest lead after
+    one standard error is subtracted is taken; the plain one if there is none.
 
     The guarantee is not touched: it comes from calibrating the chosen candidate on calibration
     rows, which must be others than these.
@@ -152,20 +150,13 @@ def choose(
         rows, such as `aimed_candidates` makes: whatever is fitted must be fitted there.
     safe : FinitePolicy
         The safe policy, which took the actions.
-    contexts : array-like, data frame, int or None
-        The contexts of the training rows; None where there are none.
-    actions : array-like
-        The actions.
-    losses : array-like of float, or mapping
-        Their losses, or several losses by name.
-    rewards : array-like of float
-        Their rewards.
-    alpha : float or mapping of str to float
-        The tolerated expected loss, as for `calibrate`.
+    contexts, actions, losses, rewards : array-like
+        The columns of the training rows; contexts may be a frame, and None where there are none;
+        several losses are a mapping by name.
+    alpha, bound : float or mapping of str to float
+        The tolerated expected loss and the largest possible one, as for `calibrate`.
     rng : numpy.random.Generator
         The source of randomness.
-    bound : float or mapping of str to float, default 1.0
-        The largest possible loss.
     calibration_rows : int, optional
         How many rows there will be to calibrate on; by default as many as there are training rows.
     standard_errors : float, default 2.5
@@ -179,11 +170,6 @@ def choose(
     -------
     Choice
         The chosen policy, built on all training rows, its family, and all estimates.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or value, or a candidate has infinitely many actions.
 
     Examples
     --------
@@ -212,8 +198,8 @@ def choose(
     estimates: dict[str, ExpectedReward] = {}
     if len(rows) >= MIN_ROWS_TO_CHOOSE and len(final) > 1:
         constraints = _constraints(rows, alpha, bound)
-        order, tables = _held_out_tables(rows, build, tuple(final), logged_by, rng)
-        estimates = _estimates(rows.take(order), tables, constraints, target, rng)
+        tables = _held_out_tables(rows, build, tuple(final), logged_by, rng)
+        estimates = _estimates(rows, tables, constraints, target, rng)
         leads = {
             key: each.lead - each.lead_error
             for key, each in estimates.items()
@@ -271,16 +257,6 @@ class _Tables:
     predicted: Floats
     log_mix: Floats | None = None
 
-    def joined(self, others: list[_Tables], name: str) -> _Tables:
-        """These rows and those of others."""
-        every = [self, *others]
-        if len({each.log_safe.shape[1] for each in every}) > 1:
-            raise ValueError(f"candidate {name!r} must always have the same number of actions")
-        names = ["taken", "log_safe", "log_optimized", "predicted"]
-        names += [] if self.log_mix is None else ["log_mix"]
-        columns = {each: np.concatenate([getattr(one, each) for one in every]) for each in names}
-        return _Tables(self.family, **columns)
-
     def calibrate(
         self, index: Integers, losses: Mapping[str, Floats], constraints: tuple[Constraint, ...]
     ) -> tuple[float, float]:
@@ -317,25 +293,32 @@ class _Tables:
 
 def _held_out_tables(
     rows: LoggedRows, build: Build, names: tuple[str, ...], logged_by: Any, rng: np.random.Generator
-) -> tuple[Integers, dict[str, _Tables]]:
-    """Tables of every candidate on rows that it was built without, and which rows these are.
+) -> dict[str, tuple[Integers, _Tables]]:
+    """Every candidate on the rows that it was built without: which these are, and its tables.
 
-    A candidate that some rows do not give rise to has none.
+    A candidate need not be built from every fold.
     """
-    pieces: dict[str, list[_Tables]] = {name: [] for name in names}
+    pieces: dict[str, list[tuple[Integers, _Tables]]] = {name: [] for name in names}
     fold = rng.permutation(len(rows)) % BUILD_FOLDS
     for number in range(BUILD_FOLDS):
-        others, mine = (
-            rows.take(np.flatnonzero(where)) for where in (fold != number, fold == number)
-        )
+        held_out = np.flatnonzero(fold == number)
+        others, mine = rows.take(np.flatnonzero(fold != number)), rows.take(held_out)
         reward_model = fit_rewards(others.contexts, others.actions, others.rewards)
         for name, each in _as_candidates(build(others, rng)).items():
             if name in pieces:
                 made = _tables_of(name, each, mine, reward_model, logged_by, rng)
-                pieces[name].append(made)
-    complete = {name: made for name, made in pieces.items() if len(made) == BUILD_FOLDS}
-    tables = {name: made[0].joined(made[1:], name) for name, made in complete.items()}
-    return np.argsort(fold, kind="stable"), tables
+                pieces[name].append((held_out, made))
+    return {name: _joined(name, each) for name, each in pieces.items() if each}
+
+
+def _joined(name: str, pieces: list[tuple[Integers, _Tables]]) -> tuple[Integers, _Tables]:
+    tables = [each for _, each in pieces]
+    if len({each.log_safe.shape[1] for each in tables}) > 1:
+        raise ValueError(f"candidate {name!r} must always have the same number of actions")
+    names = ["taken", "log_safe", "log_optimized", "predicted"]
+    names += [] if tables[0].log_mix is None else ["log_mix"]
+    columns = {each: np.concatenate([getattr(one, each) for one in tables]) for each in names}
+    return np.concatenate([where for where, _ in pieces]), _Tables(tables[0].family, **columns)
 
 
 def _tables_of(
@@ -374,37 +357,45 @@ def _tables_of(
     if logged_by is not None:
         logged = as_policy("logged_by", logged_by)
         table = policy_calls.table("logged_by", logged, rows.contexts)
-        tables.append(table[:, positions(logged.actions, actions)])  # type: ignore[attr-defined]
+        tables.append(np.take(table, positions(logged.actions, actions), axis=1))  # type: ignore[attr-defined]
     taken = positions(actions, rows.actions)
     return _Tables(family, taken, *(np.broadcast_to(table, shape) for table in tables))
 
 
 def _estimates(
     rows: LoggedRows,
-    tables: Mapping[str, _Tables],
+    tables: Mapping[str, tuple[Integers, _Tables]],
     constraints: tuple[Constraint, ...],
     target: int,
     rng: np.random.Generator,
 ) -> dict[str, ExpectedReward]:
-    """Means over rows, whose values are averages over splits into parts."""
-    values = {name: np.zeros(len(rows)) for name in tables}
-    missing = dict.fromkeys(tables, 0)
+    """Means over rows, whose values are averages over splits into parts; the plain one is first.
+
+    On rows that a candidate was not built for, it is worth what the plain one is.
+    """
+    sums = {name: np.zeros(len(rows)) for name in tables}
+    missing: dict[str, list[bool]] = {name: [] for name in tables}
+    taken = {name: rows.take(known) for name, (known, _) in tables.items()}
     for _ in range(CALIBRATION_REPEATS):
         part = rng.permutation(len(rows)) % CALIBRATION_PARTS
         for number in range(CALIBRATION_PARTS):
-            pool, valued = np.flatnonzero(part != number), np.flatnonzero(part == number)
-            drawn = pool[rng.integers(len(pool), size=target)]  # the same for all candidates
-            for name, each in tables.items():
-                found = each.calibrate(drawn, rows.losses_by_name, constraints)
-                values[name][valued] += each.values(valued, rows.rewards, *found)
-                missing[name] += found[0] == -np.inf
-    plain, estimates = next(iter(values.values())), {}
-    for name, mine in values.items():
-        lead = (mine - plain) / CALIBRATION_REPEATS
+            spread, plain = rng.random(target), np.zeros(len(rows))  # the same for all candidates
+            for place, (name, (known, each)) in enumerate(tables.items()):
+                values, mine = plain if place == 0 else plain.copy(), part[known] == number
+                pool, valued = np.flatnonzero(~mine), np.flatnonzero(mine)
+                if len(pool) and len(valued):
+                    drawn = pool[(spread * len(pool)).astype(np.int64)]
+                    found = each.calibrate(drawn, taken[name].losses_by_name, constraints)
+                    values[known[valued]] = each.values(valued, taken[name].rewards, *found)
+                    missing[name].append(found[0] == -np.inf)
+                sums[name] += values
+    plain, estimates = next(iter(sums.values())), {}
+    for name, total in sums.items():
+        lead = (total - plain) / CALIBRATION_REPEATS
         estimates[name] = ExpectedReward(
-            reward=float(mine.mean() / CALIBRATION_REPEATS),
+            reward=float(total.mean() / CALIBRATION_REPEATS),
             lead=float(lead.mean()),
             lead_error=float(lead.std(ddof=1) / np.sqrt(len(lead))),
-            no_beta=missing[name] / (CALIBRATION_REPEATS * CALIBRATION_PARTS),
+            no_beta=float(np.mean(missing[name])) if missing[name] else np.nan,
         )
     return estimates

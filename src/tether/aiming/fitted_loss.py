@@ -1,10 +1,11 @@
 """A loss model fitted on training rows: as simple as the rows ask for.
 
 Three kinds of models compete on rows that they have not seen: a constant, logistic regression with
-the ridge penalty that predicts best, and gradient boosted trees. A more complex kind is taken only
-if its held-out likelihood is better than that of every simpler one by two nats and by its own
-standard error, so few rows give a constant and a policy that is not tilted. A loss between 0 and
-its bound counts as that share of a loss at the bound (fractional logistic regression).
+the ridge penalty that predicts best, and one with squares of the contexts' numbers. A more complex
+kind is taken only if its held-out likelihood is better than that of every simpler one by two nats
+and by its own standard error, so few rows give a constant and a policy that is not tilted. A loss
+between 0 and its bound counts as that share of a loss at the bound. For trees or networks, pass a
+loss model of your own.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ LOSS_FOLDS = 5
 """Models are compared by predictions of each fold of the rows from the others."""
 LEAST_GAIN = 2.0
 """How many nats of held-out likelihood a more complex kind must gain."""
-MIN_ROWS_FOR_TREES = 300
-"""From this many rows on trees are tried."""
+MIN_ROWS_FOR_SQUARES = 300
+"""From this many rows on squares of the contexts' numbers are tried."""
 RIDGE_STRENGTHS = (0.02, 0.1, 0.5, 2.0)
 """The inverse penalties of logistic regression that are tried."""
 MAX_INDICATED_ACTIONS, MAX_INDICATED_WORDS = 64, 32
@@ -40,6 +41,8 @@ MIN_ROWS_PER_INDICATOR = 3
 """What is in fewer rows has no indicator."""
 MAX_COLUMNS_WITH_PRODUCTS = 64
 """Up to this many columns of the contexts are multiplied with those of the action."""
+MAX_SLOPE, LARGEST_LOG_ODDS = 2.0, 12.0
+"""How far held-out rows may stretch the log odds of a model, and where they are clipped."""
 LARGEST_SCORE = 8.0
 """Log-probabilities are clipped at so many standard deviations from their mean."""
 
@@ -49,9 +52,9 @@ class PairFeatures:
 
     Actions that are few (or text) are indicators, one per action; others are their numbers and
     squares. Columns of words in the contexts are indicators too, of words that are frequent enough.
-    With `products` there are all products of context and action, so that a linear model has a slope
-    of its own for every action. A number that is missing or infinite counts as the mean of its
-    column. Policies may add their log-probabilities: a safe policy rarely does what is harmful.
+    There are all products of context and action, so that a linear model has a slope of its own for
+    every action, unless columns are many. A number that is missing or infinite counts as the mean
+    of its column. Policies may add their log-probabilities: a safe policy rarely does harm.
     """
 
     def __init__(self, contexts: Any, actions: NDArray[Any], policies: Sequence[Any] = ()) -> None:
@@ -64,19 +67,21 @@ class PairFeatures:
         self.means, self.scales = _mean_and_scale(numbers)
         self.centers, self.spreads = _mean_and_scale(self._scores(contexts, actions))
 
-    def __call__(self, contexts: Any, actions: NDArray[Any], *, products: bool = True) -> Floats:
+    def __call__(self, contexts: Any, actions: NDArray[Any], *, squares: bool = False) -> Floats:
         """The features of each action in its context, one row per action."""
         scores = (self._scores(contexts, actions) - self.centers) / self.spreads
         contexts, actions = without_candidates(contexts, np.asarray(actions))
         numbers = self._context_numbers(contexts, len(actions))
         given = (np.where(np.isfinite(numbers), numbers, self.means) - self.means) / self.scales
+        if squares:
+            given = np.hstack([given, given**2])
         if self.indicated is not None:
             taken = (actions[:, None] == self.indicated).astype(np.float64)
         else:
             flat = actions.reshape(len(actions), -1).astype(np.float64)
             taken = np.hstack([flat, flat**2])
         parts = [given, taken, np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)]
-        if products and self.products:
+        if self.products:
             parts.append((given[:, :, None] * taken[:, None, :]).reshape(len(given), -1))
         return np.hstack(parts)
 
@@ -93,8 +98,8 @@ class PairFeatures:
             )
         parts = [np.zeros((rows, 0))]
         for (name, column), words in zip(columns, self.words, strict=True):
-            indicated = words is not None and column[:, None] == words
-            parts.append(_numbers(name, column)[:, None] if words is None else indicated)
+            found = _numbers(name, column)[:, None] if words is None else column[:, None] == words
+            parts.append(np.asarray(found, dtype=np.float64))
         return np.hstack(parts)
 
 
@@ -163,13 +168,13 @@ class FittedLoss:
     Parameters
     ----------
     kind : str
-        "constant", "linear" or "trees".
+        "constant", "linear" or "quadratic".
     bound : float
         The largest possible loss.
     improvement : float
         By how many nats per row the held-out likelihood is better than that of a constant.
-    mean : float
-        The share of the bound that is lost on average: the prediction of a constant.
+    shift, slope : float
+        What is added to the log odds, which are all of them for a constant, and multiplied.
     features : PairFeatures, optional
         What the model sees.
     model : scikit-learn classifier, optional
@@ -179,16 +184,18 @@ class FittedLoss:
     kind: str
     bound: float
     improvement: float
-    mean: float
+    shift: float
+    slope: float = 0.0
     features: PairFeatures | None = None
     model: Any = None
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """Predict the loss of each action in its context, between 0 and the bound."""
-        if self.features is None:
-            return np.full(len(actions), self.bound * self.mean)
-        matrix = self.features(contexts, actions, products=self.kind == "linear")
-        return np.asarray(self.bound * self.model.predict_proba(matrix)[:, 1])
+        log_odds = np.full(len(actions), self.shift)
+        if self.features is not None:
+            matrix = self.features(contexts, actions, squares=self.kind == "quadratic")
+            log_odds = self.shift + self.slope * self.model.decision_function(matrix)
+        return self.bound * _chance(log_odds)
 
 
 def fit_loss(
@@ -228,12 +235,6 @@ def fit_loss(
     FittedLoss
         The model.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If contexts or actions are neither numbers nor labels, lengths differ, a loss is outside
-        [0, bound], or a weight is negative or not finite.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -243,6 +244,7 @@ def fit_loss(
     >>> model.kind, model(np.array([-2.0, 2.0]), np.array([1, 1])).round(1)
     ('linear', array([0., 1.]))
     """
+    validate.generator("rng", rng)
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "weights": weights}
     check_row_indexes(columns)
     taken = plain_column("actions", actions)
@@ -259,50 +261,47 @@ def fit_loss(
     ]
     features = PairFeatures(rows, taken, scoring)
     mean = (float(weight @ share) + 0.5) / (len(share) + 1)
-    best = FittedLoss("constant", limit, 0.0, mean)
+    best = FittedLoss("constant", limit, 0.0, float(np.log(mean) - np.log1p(-mean)))
     if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
         return best  # too few to learn from
-    order = validate.generator("rng", rng).permutation(len(share))
+    order = rng.permutation(len(share))
     fold = np.empty(len(share), dtype=np.int64)  # with about as many losses in each
     fold[order[np.argsort(share[order], kind="stable")]] = np.arange(len(share)) % LOSS_FOLDS
     constant = likelihood = _likelihood(np.full(len(share), mean), share)
-    for kind, models in _kinds(len(share), rng).items():
-        matrix = features(rows, taken, products=kind == "linear")
+    require("a fitted loss model", "sklearn")
+    from sklearn.linear_model import LogisticRegression
+
+    models = [LogisticRegression(C=strength, max_iter=500) for strength in RIDGE_STRENGTHS]
+    for kind in ("linear", "quadratic")[: 1 + (len(share) >= MIN_ROWS_FOR_SQUARES)]:
+        matrix = features(rows, taken, squares=kind == "quadratic")
         tried = [_held_out(model, matrix, share, weight, fold) for model in models]
-        number = int(np.argmax([weight @ each for each in tried]))
-        gain = weight * (tried[number] - likelihood)
+        number = int(np.argmax([weight @ each[0] for each in tried]))
+        found, shift, slope = tried[number]
+        gain = weight * (found - likelihood)
         if gain.sum() > max(LEAST_GAIN, gain.std() * np.sqrt(len(gain))):
-            improvement, likelihood = (
-                float(np.mean(weight * (tried[number] - constant))),
-                tried[number],
-            )
-            everything = np.arange(len(share))
-            fitted = _fit(models[number], matrix, share, weight, everything)
-            best = FittedLoss(kind, limit, improvement, mean, features, fitted)
+            improvement, likelihood = float(np.mean(weight * (found - constant))), found
+            fitted = _fit(models[number], matrix, share, weight, np.arange(len(share)))
+            best = FittedLoss(kind, limit, improvement, shift, slope, features, fitted)
     return best
 
 
-def _kinds(rows: int, rng: np.random.Generator) -> dict[str, list[Any]]:
-    """The kinds of models that are tried, simplest first."""
-    require("a fitted loss model", "sklearn")
-    from sklearn.ensemble import HistGradientBoostingClassifier
+def _held_out(
+    model: Any, matrix: Floats, share: Floats, weight: Floats, fold: Integers
+) -> tuple[Floats, float, float]:
+    """The log-likelihood of each row under models that have not seen its fold.
+
+    And the shift and slope of their log odds that fit best.
+    """
     from sklearn.linear_model import LogisticRegression
 
-    linear = [LogisticRegression(C=strength, max_iter=500) for strength in RIDGE_STRENGTHS]
-    if rows < MIN_ROWS_FOR_TREES:
-        return {"linear": linear}
-    seed = int(rng.integers(2**31))
-    sizes = {"max_iter": 60, "max_leaf_nodes": 8, "min_samples_leaf": 20, "max_bins": 63}
-    return {"linear": linear, "trees": [HistGradientBoostingClassifier(**sizes, random_state=seed)]}
-
-
-def _held_out(model: Any, matrix: Floats, share: Floats, weight: Floats, fold: Integers) -> Floats:
-    """The log-likelihood of each row under a model that has not seen its fold."""
-    chance = np.empty(len(share))
+    log_odds, everything = np.empty(len(share)), np.arange(len(share))
     for number in range(LOSS_FOLDS):
         fitted = _fit(model, matrix, share, weight, np.flatnonzero(fold != number))
-        chance[fold == number] = fitted.predict_proba(matrix[fold == number])[:, 1]
-    return _likelihood(chance, share)
+        log_odds[fold == number] = fitted.decision_function(matrix[fold == number])
+    scale = _fit(LogisticRegression(C=1e4), log_odds[:, None], share, weight, everything)
+    slope = float(np.clip(scale.coef_[0, 0], 0.0, MAX_SLOPE))
+    shift = float(scale.intercept_[0])
+    return _likelihood(_chance(shift + slope * log_odds), share), shift, slope
 
 
 def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats, rows: Integers) -> Any:
@@ -315,9 +314,12 @@ def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats, rows: Intege
     return clone(model).fit(matrix[np.concatenate([lost, kept])], classes, sample_weight=weights)
 
 
+def _chance(log_odds: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS))))
+
+
 def _likelihood(chance: Floats, share: Floats) -> Floats:
-    inside = np.clip(chance, 1e-5, 1 - 1e-5)
-    return np.asarray(share * np.log(inside) + (1 - share) * np.log1p(-inside))
+    return np.asarray(share * np.log(chance) + (1 - share) * np.log1p(-chance))
 
 
 def fit_rewards(contexts: Any, actions: NDArray[Any], rewards: Floats) -> LossModel:

@@ -54,13 +54,12 @@ class EstimatorLosses:
         """Predict the loss of each action in its context."""
         names = list(getattr(self.estimator, "feature_names_in_", ()))
         lacking = [name for name in names if name not in getattr(contexts, "columns", names)]
-        if self.features is None and hasattr(contexts, "assign") and len(lacking) == 1:
+        if self.features is not None:
+            matrix = self.features(contexts, actions)
+        elif hasattr(contexts, "assign") and len(lacking) == 1:
             matrix = contexts.assign(**{str(lacking[0]): actions})[names]
         else:
-            made = None if self.features is None else self.features(contexts, actions)
-            features = None if made is None else lambda *_: made
-            is_frame = hasattr(made, "columns")
-            matrix = made if is_frame else feature_matrix(features, contexts, actions)
+            matrix = feature_matrix(None, contexts, actions)
         if hasattr(self.estimator, "predict_proba"):
             classes = np.asarray(self.estimator.classes_, dtype=np.float64)
             return np.asarray(self.estimator.predict_proba(matrix) @ classes)
@@ -138,33 +137,3 @@ def mean_losses(log_probabilities: Floats, predicted: Floats) -> Floats:
     """The mean predicted losses of a policy over its contexts."""
     chances = np.exp(log_probabilities)
     return np.asarray(np.einsum("xa,jxa->j", chances, predicted) / len(chances))
-
-
-def predicted_losses(
-    policy: Any, loss_models: Mapping[str, LossModel], contexts: Contexts
-) -> dict[str, float]:
-    """Average the predicted losses of a policy over contexts, exactly over its actions.
-
-    Parameters
-    ----------
-    policy : FinitePolicy
-        The policy, over finitely many actions.
-    loss_models : mapping of str to callable
-        For each loss, a function of (contexts, actions) that returns predicted losses.
-    contexts : array-like or int
-        The contexts, or 1 where there are none.
-
-    Returns
-    -------
-    dict of str to float
-        The mean predicted loss of each name.
-
-    Examples
-    --------
-    >>> import tether
-    >>> policy = tether.Categorical.from_probabilities([0.75, 0.25])
-    >>> predicted_losses(policy, {"harm": lambda contexts, actions: 0.4 * actions}, 1)
-    {'harm': 0.1}
-    """
-    means = mean_losses(*policy_tables(policy, loss_models, contexts))
-    return dict(zip(loss_models, means.tolist(), strict=True))

@@ -70,10 +70,8 @@ class LoggedRows:
         )
 
 
-Fit: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
-"""From training rows to a loss model for each loss, by name."""
 Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
-"""From training rows to candidates by name, the plain one first."""
+"""From training rows to candidates by name, the plain one first; or to loss models by name."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def aimed_candidates(
     alpha: float | Mapping[str, float],
     *,
     bound: float | Mapping[str, float] = 1.0,
-    fit: Fit | None = None,
+    fit: Build | None = None,
     multiples: Sequence[float] = (1.0, 2.0, 4.0),
     temperatures: Sequence[float] = (1.0, 0.5),
     families: Sequence[str | Family] = (),
@@ -105,18 +103,13 @@ def aimed_candidates(
 ) -> Build:
     """Make a function that fits a loss model on training rows and aims the optimized policy by it.
 
-    The log-probabilities of the optimized policy, and of the safe one if the rows have it, are
-    features of the loss model.
-
     Parameters
     ----------
     optimized : Policy or Shortlist
         The optimized policy. One over infinitely many actions is aimed through shortlists of the
         rows' safe policy, as is a `Shortlist`.
-    alpha : float or mapping of str to float
-        What is tolerated of the loss, or of each loss.
-    bound : float or mapping of str to float, default 1.0
-        The largest possible loss, or that of each loss.
+    alpha, bound : float or mapping of str to float
+        What is tolerated of the loss, or of each loss, and the most it can be, 1 by default.
     fit : callable, optional
         A function of (rows, rng) that returns a loss model for each loss, by name, in place of
         `fit_loss`.
@@ -133,21 +126,8 @@ def aimed_candidates(
     Returns
     -------
     callable
-        A function of (rows, rng) that returns policies by name, the optimized one first: for
-        `choose`. Where the loss model is a constant, there is nothing to aim by, and nothing is
-        tilted. Over infinitely many actions the first one is the first shortlist.
-
-    Examples
-    --------
-    >>> import tether
-    >>> optimized = tether.Categorical.from_probabilities([0.2, 0.8])
-    >>> rng = np.random.default_rng(0)
-    >>> actions = rng.integers(2, size=400)
-    >>> harm = (rng.random(400) < 0.4 * actions).astype(float)
-    >>> rows = LoggedRows(400, actions, harm, actions.astype(float))
-    >>> build = aimed_candidates(optimized, 0.1, temperatures=(1.0,))
-    >>> list(build(rows, rng))
-    ['plain', 'aimed × 1', 'aimed × 2', 'aimed × 4']
+        A function of (rows, rng) that returns policies by name, the optimized one (or the first
+        shortlist) first: for `choose`. Where the loss model is a constant, nothing is tilted.
     """
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}

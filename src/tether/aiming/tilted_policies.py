@@ -11,34 +11,36 @@ from numpy.typing import NDArray
 from tether._core import validate
 from tether._core.types import Contexts, Floats
 from tether.aiming.loss_models import LossModel, candidate_losses, policy_tables
-from tether.policies.picker import Picker, ShortlistRows
-from tether.policies.policy import FinitePolicy
+from tether.policies.picker import ShortlistRows
 from tether.policies.tables import TablePolicy
 from tether.sampling.discrete import log_softmax
 
 
-class _Tilt:
-    """One multiplier for each loss model, checked."""
+class _Tilted:
+    """A policy over actions or positions, and how hard each predicted loss tilts it."""
 
     def __init__(
-        self, loss_models: Mapping[str, LossModel], multipliers: Mapping[str, float]
+        self,
+        policy: Any,
+        loss_models: Mapping[str, LossModel],
+        multipliers: Mapping[str, float],
     ) -> None:
-        if set(loss_models) != set(multipliers) or not all(map(callable, loss_models.values())):
+        if list(loss_models) != list(multipliers) or not all(map(callable, loss_models.values())):
             raise ValueError(
-                f"multipliers must have the losses of loss_models, {sorted(loss_models)}, got "
-                f"{sorted(multipliers)}"
+                f"multipliers must have the losses of loss_models, {list(loss_models)}, got "
+                f"{list(multipliers)}"
             )
-        self.loss_models = dict(loss_models)
-        self.multipliers = {
-            name: validate.number("multipliers", multipliers[name], above=-np.inf, below=np.inf)
-            for name in loss_models
-        }
+        self.policy, self.actions = policy, policy.actions
+        self.loss_models, self.multipliers = dict(loss_models), dict(multipliers)
+        self._values = np.array(list(multipliers.values()), dtype=np.float64)
+        if not np.isfinite(self._values).all():
+            raise ValueError(f"multipliers must be finite, got {multipliers}")
 
-    def _penalty(self, predicted: Floats) -> Floats:
-        return np.tensordot(np.array(list(self.multipliers.values())), predicted, 1)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.policy!r}, multipliers={self.multipliers})"
 
 
-class AimedPolicy(_Tilt, TablePolicy):
+class AimedPolicy(_Tilted, TablePolicy):
     """π(a | x)·exp(−Σ_j λ_j·l̂_j(x, a)), normalized: exact over finitely many actions.
 
     Parameters
@@ -51,56 +53,22 @@ class AimedPolicy(_Tilt, TablePolicy):
         For each loss, how hard it tilts.
     """
 
-    def __init__(
-        self,
-        policy: FinitePolicy,
-        loss_models: Mapping[str, LossModel],
-        multipliers: Mapping[str, float],
-    ) -> None:
-        super().__init__(loss_models, multipliers)
-        self.policy, self.actions = policy, policy.actions
-
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """Compute the log-probability of every action in each context."""
-        if not any(self.multipliers.values()):
-            return self.policy.log_prob_all(contexts)
+        if not self._values.any():
+            return np.asarray(self.policy.log_prob_all(contexts))
         table, predicted = policy_tables(self.policy, self.loss_models, contexts)
-        return log_softmax(table - self._penalty(predicted))
-
-    def __repr__(self) -> str:
-        return f"AimedPolicy({self.policy!r}, multipliers={self.multipliers})"
+        return log_softmax(table - np.tensordot(self._values, predicted, 1))
 
 
-class AimedScore(_Tilt):
-    """The score of a shortlist's candidates, tilted by predicted losses.
-
-    Parameters
-    ----------
-    picker : Picker
-        What picks without the tilt.
-    loss_models : mapping of str to callable
-        For each loss, a function of (contexts, actions) that returns predicted losses.
-    multipliers : mapping of str to float
-        For each loss, how hard it tilts.
-    """
-
-    def __init__(
-        self,
-        picker: Picker,
-        loss_models: Mapping[str, LossModel],
-        multipliers: Mapping[str, float],
-    ) -> None:
-        super().__init__(loss_models, multipliers)
-        self.picker = picker
+class AimedScore(_Tilted):
+    """The score of a shortlist's candidates: an `AimedPolicy` whose policy is a `Picker`."""
 
     def __call__(self, contexts: Contexts, candidates: NDArray[Any]) -> Floats:
         """Score the candidates of each context."""
         rows = ShortlistRows(contexts, candidates)
-        predicted = candidate_losses(self.loss_models, rows)
-        return np.asarray(self.picker.log_prob_all(rows) - self._penalty(predicted))
-
-    def __repr__(self) -> str:
-        return f"AimedScore(multipliers={self.multipliers})"
+        penalty = np.tensordot(self._values, candidate_losses(self.loss_models, rows), 1)
+        return np.asarray(self.policy.log_prob_all(rows) - penalty)
 
 
 class TemperedPolicy(TablePolicy):
@@ -114,7 +82,7 @@ class TemperedPolicy(TablePolicy):
         Below 1 likely actions become more likely, above 1 less.
     """
 
-    def __init__(self, policy: FinitePolicy, temperature: float) -> None:
+    def __init__(self, policy: Any, temperature: float) -> None:
         self.policy, self.actions = policy, policy.actions
         self.temperature = validate.number("temperature", temperature, above=0, below=np.inf)
 
@@ -129,16 +97,16 @@ class TemperedPolicy(TablePolicy):
 class PositionScore:
     """Scores candidates by the log-probabilities that a policy gives to their positions.
 
-    A picker with this score, at a temperature of 1, is that policy.
+    A picker with this score, at a temperature of 1, is that policy: a `Picker` that is tilted or
+    tempered, whose contexts are `ShortlistRows`.
 
     Parameters
     ----------
     policy : FinitePolicy
-        A policy over positions, whose contexts are `ShortlistRows`: a picker that is tilted or
-        tempered.
+        A policy over positions.
     """
 
-    def __init__(self, policy: FinitePolicy) -> None:
+    def __init__(self, policy: Any) -> None:
         self.policy = policy
 
     def __call__(self, contexts: Contexts, candidates: NDArray[Any]) -> Floats:

@@ -1,6 +1,6 @@
 """Policies on the disk: files of plain arrays and JSON that another process can serve."""
 
-from tether.saving.errors import CannotSaveError
+from tether.saving.objects import CannotSaveError
 from tether.saving.save_and_load import (
     load_policy,
     policy_digest,

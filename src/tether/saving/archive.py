@@ -1,72 +1,66 @@
-"""One file for many members: a zip archive whose manifest has the size and digest of each.
+"""One file for many members: a zip archive with one digest over all of them.
 
 Members are stored without compression, in a fixed order and with a fixed date. So the same members
-give the same bytes, and nothing is larger in memory than on the disk.
+give the same bytes, and nothing is larger in memory than on the disk. Nothing is ever extracted to
+the disk.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import re
+import stat
+import warnings
 import zipfile
 from hashlib import blake2b
 from typing import Any
 
-from tether._version import __version__
+import numpy as np
+from numpy.typing import NDArray
 
-SAVED_FORMAT = 1
-"""The version of the format; a reader refuses a newer one."""
-MANIFEST = "manifest.json"
-"""The member that lists the others."""
+DIGEST = "digest.txt"
+"""The member with the digest of all others."""
 MEMBER_NAME = re.compile(r"[a-z]+(/\d+)?\.[a-z]+")
 """What members are called; there are no other folders, and no way out of them."""
 MAX_MEMBERS = 100_000
 """How many members a file may have."""
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The date that every member has."""
+ARRAY_KINDS = "biufcUSmM"
+"""The kinds of dtype that are saved: truth values, numbers, text, bytes, times."""
 
 
-def digest(content: bytes) -> str:
-    """The digest of bytes: BLAKE2b with 32 bytes, in hexadecimal digits."""
-    return blake2b(content, digest_size=32).hexdigest()
-
-
-def canonical_json(value: Any) -> bytes:
-    """JSON that is the same for the same value: sorted keys, no spaces, ASCII."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
-
-
-def read_json(name: str, content: bytes) -> Any:
-    """Parse JSON strictly: no NaN, and no key twice."""
-    try:
-        return json.loads(
-            content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant
-        )
-    except RecursionError:
-        raise ValueError(f"{name} is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"{name} is not valid JSON: {error}") from error
-
-
-def manifest_of(members: dict[str, bytes]) -> dict[str, Any]:
-    """Format, members with their sizes and digests, and the digest of all this."""
-    listed = {
-        name: {"bytes": len(content), "blake2b": digest(content)}
-        for name, content in members.items()
-    }
-    content = {"format": SAVED_FORMAT, "members": listed}
-    return {**content, "digest": digest(canonical_json(content)), "tether": __version__}
+def digest_of(members: dict[str, bytes]) -> str:
+    """The digest of members with their names: BLAKE2b with 32 bytes, in hexadecimal digits."""
+    sizes = json.dumps([[name, len(content)] for name, content in members.items()])
+    digest = blake2b(sizes.encode(), digest_size=32)
+    for content in members.values():
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def pack(members: dict[str, bytes]) -> bytes:
-    """The bytes of a file with these members and their manifest."""
-    return stored_zip({MANIFEST: canonical_json(manifest_of(members)), **members})
+    """The bytes of a file with these members and their digest."""
+    return stored_zip({DIGEST: digest_of(members).encode(), **members})
+
+
+def unpack(data: bytes, max_bytes: int) -> dict[str, bytes]:
+    """The members of a file, if their digest is the one that it has."""
+    if len(data) > max_bytes:
+        raise ValueError(
+            f"the file must have at most max_bytes = {max_bytes:,} bytes, and has more"
+        )
+    members = unzip(data, "the file")
+    stated = members.pop(DIGEST, b"")
+    if stated != digest_of(members).encode():
+        raise ValueError("the file is not a policy saved by tether, or it was changed since")
+    return members
 
 
 def stored_zip(members: dict[str, bytes]) -> bytes:
-    """A zip archive without compression: the manifest or schema first, as the members are given."""
+    """A zip archive without compression, its members in the order in which they are given."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
@@ -76,96 +70,79 @@ def stored_zip(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes, max_bytes: int) -> dict[str, bytes]:
-    """The members of a file, after everything that the manifest says of them was checked."""
-    if len(data) > max_bytes:
-        raise ValueError(
-            f"the file has {len(data):,} bytes, more than max_bytes = {max_bytes:,}: pass a larger "
-            f"max_bytes if this is expected"
-        )
-    members = unzip(data, "the file")
-    manifest = _checked_manifest(members.pop(MANIFEST, None))
-    listed = manifest["members"]
-    for name in sorted(set(listed) | set(members)):
-        if name not in listed:
-            raise ValueError(f"the file has a member {name!r} that its manifest does not list")
-        if name not in members:
-            raise ValueError(f"the file lacks the member {name!r} that its manifest lists")
-        expected, content = listed[name], members[name]
-        if expected != {"bytes": len(content), "blake2b": digest(content)}:
-            raise ValueError(
-                f"member {name!r} of the file is damaged: it has {len(content):,} bytes and digest "
-                f"{digest(content)[:16]}…, but the manifest says {str(expected)[:120]}"
-            )
-    return members
-
-
 def unzip(data: bytes, what: str) -> dict[str, bytes]:
     """The members of an archive without compression; sizes are checked before anything is read."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
-            _check_entries(entries, len(data), what)
+            problem = _problem(entries, len(data))
+            if problem:
+                raise ValueError(problem)
             return {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError) as error:
         raise ValueError(f"{what} is not a complete zip archive: {error}") from error
     except ValueError as error:
-        if str(error).startswith(what):
-            raise
-        raise ValueError(f"{what} is not a readable zip archive: {error}") from error
+        raise ValueError(f"{what} is not an archive of tether: {error}") from error
 
 
-def _check_entries(entries: list[zipfile.ZipInfo], size: int, what: str) -> None:
-    if len(entries) > MAX_MEMBERS:
-        raise ValueError(f"{what} has {len(entries):,} members, at most {MAX_MEMBERS:,}")
-    seen: set[str] = set()
-    total = 0
+def _problem(entries: list[zipfile.ZipInfo], size: int) -> str:
+    """What is wrong with the entries of an archive; nothing if it is empty."""
+    names = [entry.filename for entry in entries]
+    if len(entries) > MAX_MEMBERS or len(set(names)) < len(names):
+        return f"it has {len(entries):,} members, or two with one name"
     for entry in entries:
-        name = entry.filename
-        if not MEMBER_NAME.fullmatch(name):
-            raise ValueError(f"{what} has a member with the name {name[:80]!r}, which is no name")
-        if name in seen:
-            raise ValueError(f"{what} has two members with the name {name!r}")
-        seen.add(name)
+        shown = repr(entry.filename[:80])
+        if not MEMBER_NAME.fullmatch(entry.filename) or stat.S_ISLNK(entry.external_attr >> 16):
+            return f"its member {shown} has a name that no member has, or is a link"
         if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-            raise ValueError(f"{what} has a compressed or encrypted member {name!r}")
-        total += entry.file_size
-        if entry.file_size != entry.compress_size or total > size:
-            raise ValueError(
-                f"{what} has {size:,} bytes, but its member {name!r} claims {entry.file_size:,}"
-            )
+            return f"its member {shown} is compressed or encrypted"
+    if sum(entry.file_size for entry in entries) > size:
+        return f"its members claim more bytes than the {size:,} that it has"
+    return ""
 
 
-def _checked_manifest(content: bytes | None) -> dict[str, Any]:
-    if content is None:
-        raise ValueError(f"the file has no {MANIFEST}: it is not a policy saved by tether")
-    manifest = read_json(MANIFEST, content)
-    version = manifest.get("format") if isinstance(manifest, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ValueError(f"{MANIFEST} has no version of the format, got {str(version)[:80]}")
-    if version > SAVED_FORMAT:
-        raise ValueError(
-            f"the file has format {str(version)[:80]}, and this version of tether "
-            f"({__version__}) reads formats up to {SAVED_FORMAT}: use a newer tether"
-        )
-    if set(manifest) != {"format", "members", "digest", "tether"}:
-        raise ValueError(
-            f"{MANIFEST} has other entries than expected: {str(sorted(manifest))[:200]}"
-        )
-    stated = {"format": version, "members": manifest["members"]}
-    if manifest["digest"] != digest(canonical_json(stated)):
-        raise ValueError(f"{MANIFEST} was changed: its content does not have the digest it states")
-    if not isinstance(manifest["members"], dict):
-        raise ValueError(f"{MANIFEST} has no list of members")
-    return dict(manifest)
+def read_json(name: str, content: bytes) -> Any:
+    """Parse JSON strictly: no NaN, and no key twice."""
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is not allowed")
+
+    try:
+        return json.loads(content.decode(), object_pairs_hook=distinct, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is not valid JSON: {error}") from error
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
+def array_to_bytes(array: NDArray[Any]) -> bytes:
+    """An array in the .npy format; its memory order is kept, so that sums round alike."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not allowed")
+def array_from_bytes(name: str, content: bytes) -> NDArray[Any]:
+    """A read-only array; shape and dtype must match the number of bytes before one is made."""
+    buffer = io.BytesIO(content)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            version = np.lib.format.read_magic(buffer)
+            read = {(1, 0): np.lib.format.read_array_header_1_0}
+            read[2, 0] = np.lib.format.read_array_header_2_0
+            shape, fortran_order, dtype = read[version](buffer)
+    except Exception as error:  # the header is evaluated as a literal, which fails in many ways
+        raise ValueError(f"{name} is not an array in the .npy format: {error}") from error
+    rest = len(content) - buffer.tell()
+    right = all(type(size) is int and size >= 0 for size in shape) and not dtype.hasobject
+    if not right or dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != rest:
+        raise ValueError(f"{name} says shape {shape!s:.80} of {dtype!s:.80} in {rest:,} bytes")
+    values = np.frombuffer(content, dtype, math.prod(shape), buffer.tell())
+    array = values.reshape(shape, order="F" if fortran_order else "C").copy(order="K")
+    array.flags.writeable = False
+    return array

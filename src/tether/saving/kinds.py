@@ -1,25 +1,341 @@
-"""Every kind of object that can be saved; the first that recognizes an object is used."""
+"""The table of kinds: for each class that is saved, its attributes and what they are built into."""
 
 from __future__ import annotations
 
-from tether.saving.aiming_kinds import AIMING_KINDS
-from tether.saving.code_kinds import FUNCTION_KINDS, OWN, RECIPE
-from tether.saving.kind import Kind
-from tether.saving.policy_kinds import POLICY_KINDS
-from tether.saving.sklearn_kind import MODEL
-from tether.saving.tethered_kinds import TETHERED_KINDS
-from tether.saving.torch_kinds import TORCH_KINDS
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
 
-_MODULE, _DISTRIBUTION = TORCH_KINDS
-KINDS: tuple[Kind, ...] = (
-    OWN,
-    _MODULE,  # before recipes: its weights are saved as well
-    RECIPE,
-    *POLICY_KINDS,
-    *TETHERED_KINDS,
-    *AIMING_KINDS,
-    _DISTRIBUTION,
-    MODEL,
-    *FUNCTION_KINDS,
+import numpy as np
+
+from tether._core import records, validate
+from tether._core.import_paths import import_path_of
+from tether.aiming.fitted_loss import FittedLoss, PairFeatures
+from tether.aiming.loss_models import EstimatorLosses
+from tether.aiming.tilted_policies import AimedPolicy, AimedScore, PositionScore, TemperedPolicy
+from tether.control.calibration import Calibration
+from tether.control.families import BudgetedClip, Clip, Mix
+from tether.policies.categorical import (
+    Categorical,
+    ClassifierLogits,
+    LogitFunction,
+    ProbabilityFunction,
+    ReorderedColumns,
+    check_normalized,
 )
-"""The kinds, in the order in which they are asked."""
+from tether.policies.functions import FunctionPolicy, TorchPolicy, recipe_of
+from tether.policies.gaussian import Gaussian
+from tether.policies.mixture import Mixture
+from tether.policies.normalizer import Normalizer
+from tether.policies.picker import Picker
+from tether.policies.policy import FunctionSampler
+from tether.policies.probes import check_probes
+from tether.policies.ratio import (
+    DensityRatio,
+    EstimatedLogRatio,
+    EstimatedPolicy,
+    RatioClassifier,
+    RatioError,
+    ZeroLogRatio,
+)
+from tether.policies.shortlist import Shortlist, TetheredShortlist
+from tether.policies.tables import Pool
+from tether.policies.tethered import Tethered
+from tether.saving import models
+from tether.saving.objects import CannotSaveError, Kind, Permissions
+
+METHODS_CALLED = frozenset(
+    ("decision_function", "forward", "log_prob", "log_prob_all", "log_ratio", "predict")
+) | frozenset(("predict_log_proba", "predict_proba", "sample", "score_samples", "transform"))
+"""Methods that may be saved as functions: they compute, and neither change nor write anything."""
+SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
+"""The two methods of a class that says itself how it is saved."""
+MAX_SAVED_SHORTLIST = 1_000_000
+"""The most candidates of a saved shortlist."""
+
+
+def _gaussian(mean: Any, scale: Any, cholesky: Any) -> Gaussian:
+    if cholesky is None:
+        return Gaussian(mean, scale)
+    factor = validate.floats("cholesky", cholesky, ndim=2)
+    lower = np.isfinite(factor).all() and not np.triu(factor, 1).any()
+    if not lower or not (np.diag(factor) > 0).all():
+        raise ValueError("cholesky must be a finite lower triangle with a positive diagonal")
+    policy = Gaussian(mean, covariance=np.eye(len(factor)))
+    policy._use_cholesky(factor)  # a factorization of its square could round differently
+    return policy
+
+
+def _categorical(table: Any, function: Any, actions: Any) -> Categorical:
+    return Categorical(function if table is None else table, actions)
+
+
+def _pool(log_probabilities: Any) -> Pool:
+    table = check_normalized("log_probabilities", log_probabilities, 1)
+    pool = Pool(table)
+    pool._table = validate.frozen(table[None])  # normalized once, not twice
+    return pool
+
+
+def _mixture(policies: Any, weights: Any) -> Mixture:
+    mixture = Mixture(policies, weights)
+    if not np.allclose(mixture.weights, weights, rtol=1e-9):
+        raise ValueError(f"weights must sum to 1, got a sum of {np.sum(weights):.9g}")
+    mixture.weights = validate.frozen(weights)  # normalized once, not twice
+    return mixture
+
+
+def _size(size: Any) -> int:
+    number = validate.integer_at_least("size", size, 2)
+    if number > MAX_SAVED_SHORTLIST:
+        raise ValueError(f"size must be at most {MAX_SAVED_SHORTLIST:,}, got {number!r:.80}")
+    return number
+
+
+def _picker(optimized: Any, size: Any, temperature: Any, safe: Any) -> Picker:
+    return Picker(optimized, _size(size), temperature, safe)
+
+
+def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist:
+    shortlist = Shortlist(safe, size=_size(size), temperature=temperature)
+    shortlist.picker = None if picker is None else shortlist.picker_of(picker)
+    return shortlist
+
+
+def _tethered_state(policy: Tethered) -> dict[str, Any]:
+    names = ("safe", "optimized", "family", "log_beta", "log_betas", "log_shares", "blend")
+    options = ("sampler", "max_draws", "normalizer_draws", "seed", "calibration")
+    return {
+        **{name: getattr(policy, name) for name in (*names, *options)},
+        "outside": "error" if policy._pair.strict else "never",
+        "marginal": policy._marginal,
+        "normalizer": policy._remembered,
+    }
+
+
+def _tethered(
+    safe: Any,
+    optimized: Any,
+    log_beta: float,
+    log_betas: Any,
+    log_shares: Any,
+    blend: float,
+    marginal: bool,
+    calibration: Calibration | None,
+    normalizer: Normalizer | None,
+    **options: Any,
+) -> Tethered:
+    policy = Tethered(safe, optimized, 1.0, **options)
+    # Beta itself may overflow, and the log of its exponential round differently.
+    policy.log_beta = validate.real("log_beta", log_beta)
+    policy.blend = validate.number("blend", blend, above=0, below=1, including=(0,))
+    policy._marginal, policy._remembered = bool(marginal), normalizer
+    policy.serve_at(
+        validate.floats("log_betas", log_betas), validate.floats("log_shares", log_shares)
+    )
+    if calibration is not None:
+        stated = (calibration.log_beta, calibration.family, calibration.blend)
+        if stated != (policy.log_beta, policy.family.name, policy.blend):
+            raise ValueError(f"the calibration has log beta, family and blend {stated}")
+        last = policy.optimized
+        bare = last.policies[0] if policy.blend else last  # type: ignore[attr-defined]
+        check_probes(calibration.probes, {"safe": policy.safe, "optimized": bare})
+        policy.calibration = calibration
+    return policy
+
+
+def _pair_features(**state: Any) -> PairFeatures:
+    features = PairFeatures.__new__(PairFeatures)
+    for name in ("scales", "spreads"):
+        if not (validate.floats(name, np.append(state[name], 1.0)) > 0).all():
+            raise ValueError(f"{name} must be above 0")
+    vars(features).update(state)
+    return features
+
+
+def _of(cls: type, *attributes: str, build: Callable[..., Any] | None = None) -> tuple[type, Kind]:
+    """A class that is built from attributes, which may be private, under their public names."""
+
+    def state(value: Any) -> dict[str, Any]:
+        return {name.lstrip("_"): getattr(value, name) for name in attributes}
+
+    return cls, Kind(cls.__name__, state, build or cls)
+
+
+def _record(cls: type) -> tuple[type, Kind]:
+    """A frozen record, by its own codec."""
+    return cls, Kind(
+        cls.__name__,
+        lambda value: {"content": records.encode(value)},
+        lambda content: records.decode(cls, content, cls.__name__),
+    )
+
+
+def _fields(cls: Any) -> tuple[type, Kind]:
+    return _of(cls, *(each.name for each in fields(cls)))
+
+
+BY_CLASS: dict[type, Kind] = dict(
+    (
+        _of(Gaussian, "_mean", "_scale", "_cholesky", build=_gaussian),
+        (
+            Categorical,
+            Kind(
+                "Categorical",
+                lambda policy: {
+                    "table": policy._table if policy._function is None else None,
+                    "function": policy._function,
+                    "actions": policy.actions,
+                },
+                _categorical,
+            ),
+        ),
+        _fields(ProbabilityFunction),
+        _fields(LogitFunction),
+        _fields(ClassifierLogits),
+        _fields(ReorderedColumns),
+        (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
+        _of(Mixture, "policies", "weights", build=_mixture),
+        _of(FunctionPolicy, "_sample", "_log_prob", "name"),
+        _of(FunctionSampler, "_function"),
+        _of(TorchPolicy, "_distribution"),
+        _of(
+            EstimatedPolicy,
+            *("name", "_sample", "_log_prob", "approximate", "ratio_error"),
+            build=lambda name, sample, log_prob, **about: EstimatedPolicy(
+                name, sample, log_prob, **about
+            ),
+        ),
+        _fields(ZeroLogRatio),
+        _fields(EstimatedLogRatio),
+        _fields(RatioClassifier),
+        _fields(DensityRatio),
+        _record(RatioError),
+        _record(Calibration),
+        (Tethered, Kind("Tethered", _tethered_state, _tethered)),
+        _fields(Normalizer),
+        _of(Clip),
+        _of(Mix),
+        _of(BudgetedClip, "max_draws"),
+        (
+            Picker,
+            Kind(
+                "Picker",
+                lambda picker: {
+                    **{
+                        name: getattr(picker, name) for name in ("optimized", "size", "temperature")
+                    },
+                    "safe": picker._reference,
+                },
+                _picker,
+            ),
+        ),
+        _of(Shortlist, "safe", "size", "temperature", "picker", build=_shortlist),
+        _of(TetheredShortlist, "shortlist", "pick"),
+        _of(AimedPolicy, "policy", "loss_models", "multipliers"),
+        _of(AimedScore, "policy", "loss_models", "multipliers"),
+        _of(TemperedPolicy, "policy", "temperature"),
+        _of(PositionScore, "policy"),
+        _fields(FittedLoss),
+        (PairFeatures, Kind("PairFeatures", lambda value: dict(vars(value)), _pair_features)),
+        _of(EstimatorLosses, "estimator", "features"),
+    )
+)
+"""Classes of the package; each constructor checks what it is given."""
+
+
+def _function_state(function: Any) -> dict[str, Any]:
+    path = import_path_of(function)
+    if path is None:
+        name = getattr(function, "__qualname__", repr(function))
+        raise CannotSaveError(
+            f"is a function that no import path leads to ({name!r} of module "
+            f"{getattr(function, '__module__', None)!r}). Define it at the top level of a module "
+            f"that can be imported, not in the script that is run; or make the policy with "
+            f"tether.policy_from('package.module:function', …); or give its class the methods "
+            f"{SAVE_METHOD} and {LOAD_METHOD}"
+        )
+    return {"path": path}
+
+
+def _load_function(permissions: Permissions, path: str) -> Any:
+    found = permissions.find(path)
+    if not callable(found):
+        raise ValueError(f"import path {path!r} leads to {found!r}, which is not a function")
+    return found
+
+
+def _method_state(method: MethodType) -> dict[str, Any]:
+    if method.__name__ not in METHODS_CALLED:
+        raise CannotSaveError(
+            f"is the method {method.__name__!r} of {type(method.__self__).__name__}; only these "
+            f"methods are saved as functions: {', '.join(sorted(METHODS_CALLED))}"
+        )
+    return {"of": method.__self__, "name": method.__name__}
+
+
+def _load_method(of: Any, name: str) -> Any:
+    if name not in METHODS_CALLED:
+        raise ValueError(f"{name!r:.80} is not a method of {type(of).__name__} to be called")
+    return getattr(of, name)
+
+
+def _own_state(value: Any) -> dict[str, Any]:
+    cls = type(value)
+    path, saved = import_path_of(cls), getattr(value, SAVE_METHOD)()
+    if path is None or not hasattr(cls, LOAD_METHOD) or not isinstance(saved, dict):
+        raise CannotSaveError(
+            f"has the method {SAVE_METHOD}, which must return a dictionary; its class "
+            f"{cls.__qualname__!r} must have {LOAD_METHOD} and be found at an import path"
+        )
+    return {"path": path, "saved": saved}
+
+
+def _load_own(permissions: Permissions, path: str, saved: dict[str, Any]) -> Any:
+    cls = permissions.find(path)
+    if not isinstance(cls, type) or not hasattr(cls, LOAD_METHOD):
+        raise ValueError(f"import path {path!r} does not lead to a class with {LOAD_METHOD}")
+    return getattr(cls, LOAD_METHOD)(saved)
+
+
+OWN = Kind("own", _own_state, _load_own, asks=True)
+MODULE = Kind("module", models.module_state, models.load_module, asks=True)
+MADE = Kind("made", lambda value: dict(vars(recipe_of(value))), models.made_again, asks=True)
+DISTRIBUTION = Kind("distribution", models.distribution_state, models.load_distribution)
+MODEL = Kind("model", models.sklearn_state, models.load_sklearn, asks=True)
+METHOD = Kind("method", _method_state, _load_method)
+PARTIAL = Kind(
+    "partial",
+    lambda value: {"function": value.func, "arguments": list(value.args), "named": value.keywords},
+    lambda function, arguments, named: partial(function, *arguments, **named),
+)
+FUNCTION = Kind("function", _function_state, _load_function, asks=True)
+KINDS = {
+    kind.name: kind
+    for kind in (
+        *(*BY_CLASS.values(), OWN, MODULE, MADE, DISTRIBUTION, MODEL, METHOD, PARTIAL, FUNCTION),
+    )
+}
+"""Every kind by its name in a file."""
+
+
+def kind_of(value: Any) -> Kind | None:
+    """The kind of an object; None if it cannot be saved."""
+    is_method = isinstance(value, MethodType) and not isinstance(value.__self__, type)
+    functions = (FunctionType, BuiltinFunctionType, MethodType)
+    for kind, recognized in (
+        (OWN, hasattr(type(value), SAVE_METHOD)),
+        (MODULE, models.derives_from(value, "torch.nn.", "Module")),
+        (MADE, recipe_of(value) is not None),
+        (BY_CLASS.get(type(value)), type(value) in BY_CLASS),
+        (DISTRIBUTION, models.derives_from(value, "torch.distributions.", "Distribution")),
+        (MODEL, models.derives_from(value, "sklearn.base", "BaseEstimator")),
+        (METHOD, is_method),
+        (PARTIAL, type(value) is partial),
+        (FUNCTION, isinstance(value, functions)),
+    ):
+        if recognized:
+            return kind
+    return None

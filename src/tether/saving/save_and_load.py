@@ -8,11 +8,9 @@ from typing import Any
 from tether._core import files
 from tether.policies.policy import as_policy
 from tether.policies.probes import warn_not_useful
-from tether.saving.archive import manifest_of, pack, unpack
-from tether.saving.decoder import decode
-from tether.saving.encoder import encode
-from tether.saving.errors import CannotSaveError
-from tether.saving.permissions import AllowImports, Permissions
+from tether.saving.archive import digest_of, pack, unpack
+from tether.saving.kinds import KINDS, kind_of
+from tether.saving.objects import AllowImports, CannotSaveError, Permissions, decode, encode
 
 MAX_POLICY_BYTES = 1 << 30
 """The largest file that is loaded unless more is allowed."""
@@ -22,9 +20,8 @@ def save_policy(policy: Any, path: str | Path, *, overwrite: bool = False) -> No
     """Write a policy to a file that `load_policy` reads, in another process or on another machine.
 
     The loaded policy draws the same actions from the same generator and has the same
-    log-probabilities, bit for bit where numpy computes alike. Nothing is pickled. The same policy
-    always gives the same bytes. The file is written whole or not at all, and can be read by its
-    owner alone (mode 0600).
+    log-probabilities, bit for bit where numpy computes alike. Nothing is pickled. The file is
+    written whole or not at all, and can be read by its owner alone (mode 0600).
 
     Parameters
     ----------
@@ -68,8 +65,8 @@ def load_policy(
     """Read a policy that `save_policy` wrote.
 
     A file cannot run code of its own. Where it names code by an import path, or holds a model with
-    types that skops does not know, you say what you trust. The digests inside a file show that it
-    is damaged, not that it is forged.
+    types that skops does not know, you say what you trust. The digest inside a file shows that it
+    was changed, not that it was forged.
 
     Parameters
     ----------
@@ -94,7 +91,7 @@ def load_policy(
     OSError
         If the file cannot be read.
     ValueError
-        If it is not a complete saved policy, or names what is not allowed.
+        If it is not a complete saved policy, was changed, or names what is not allowed.
     ImportError
         If the extra `skops` or `torch` is needed and not installed.
 
@@ -108,45 +105,25 @@ def load_policy(
     >>> load_policy("served.tether", allow_imports=["clinic.scores"])  # doctest: +SKIP
     Tethered(beta=0.5, family='clip')
     """
+    options: dict[str, Any] = {"allow_imports": allow_imports, "trusted": trusted}
     with files.as_path("path", path).open("rb") as file:
         data = file.read(max_bytes + 1)
     try:
-        policy = policy_from_bytes(
-            data, allow_imports=allow_imports, trusted=trusted, max_bytes=max_bytes
-        )
+        policy = policy_from_bytes(data, max_bytes=max_bytes, **options)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     warn_not_useful(getattr(getattr(policy, "pick", policy), "calibration", None))
     return policy
 
 
-def policy_to_bytes(policy: Any, *, given: Any = None) -> bytes:
-    """The bytes that `save_policy` writes.
+def policy_to_bytes(policy: Any) -> bytes:
+    """Convert a policy to the bytes that `save_policy` writes.
 
-    Parameters
-    ----------
-    policy : Policy, Shortlist, scikit-learn classifier or torch distribution
-        As for `save_policy`.
-    given : object, optional
-        A part of the policy that is left out, and has to be passed to `policy_from_bytes` again.
-
-    Returns
-    -------
-    bytes
-        A zip archive; the same policy gives the same bytes.
-
-    Raises
-    ------
-    CannotSaveError, ImportError
-        As for `save_policy`.
-
-    Examples
-    --------
     >>> import tether
     >>> policy_to_bytes(tether.Gaussian(0.0)) == policy_to_bytes(tether.Gaussian(0.0))
     True
     """
-    return pack(encode(_as_saved(policy), notes=True, given=given))
+    return pack(encode(_checked("policy", policy), kind_of))
 
 
 def policy_from_bytes(
@@ -155,40 +132,16 @@ def policy_from_bytes(
     allow_imports: AllowImports = (),
     trusted: Any = (),
     max_bytes: int = MAX_POLICY_BYTES,
-    given: Any = None,
 ) -> Any:
-    """Undo `policy_to_bytes`.
+    """Undo `policy_to_bytes`; the other arguments are those of `load_policy`.
 
-    Parameters
-    ----------
-    data : bytes
-        What `policy_to_bytes` returned.
-    allow_imports, trusted, max_bytes : Any
-        As for `load_policy`.
-    given : object, optional
-        The part that was left out, if there was one.
-
-    Returns
-    -------
-    Policy or Shortlist
-        What was saved.
-
-    Raises
-    ------
-    ValueError, ImportError
-        As for `load_policy`.
-
-    Examples
-    --------
     >>> import tether
     >>> policy_from_bytes(policy_to_bytes(tether.Pool.uniform(3))).actions
     array([0, 1, 2])
     """
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data must be bytes, got {type(data).__name__}")
-    permissions = Permissions(allow_imports, trusted)
-    policy = decode(unpack(bytes(data), max_bytes), permissions, given)
-    if not _is_policy(policy):
+    members = unpack(bytes(data), max_bytes)
+    policy = decode(members, KINDS, Permissions(allow_imports, trusted))
+    if not hasattr(policy, "sample") and not hasattr(policy, "picker_of"):
         raise ValueError(f"the file holds a {type(policy).__name__}, which is not a policy")
     return policy
 
@@ -196,46 +149,21 @@ def policy_from_bytes(
 def policy_digest(policy: Any) -> str:
     """Compute a digest of what determines the actions and scores of a policy.
 
-    Two policies with the same digest are the same policy. It does not depend on what the policy has
-    cached, or on the calibration that its beta comes from. It may differ between versions of
-    scikit-learn for the same model.
+    It does not depend on what the policy has cached, or on the calibration that its beta is from.
 
-    Parameters
-    ----------
-    policy : Policy, Shortlist, scikit-learn classifier or torch distribution
-        As for `save_policy`.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-
-    Raises
-    ------
-    CannotSaveError, ImportError
-        As for `save_policy`.
-
-    Examples
-    --------
     >>> import tether
     >>> policy_digest(tether.Gaussian(0.0)) == policy_digest(tether.Gaussian(1e-9))
     False
     """
-    return str(manifest_of(encode(_as_saved(policy), notes=False))["digest"])
+    beside = ("calibration", "normalizer")
+    return digest_of(encode(_checked("policy", policy), kind_of, without=beside))
 
 
-def _as_saved(policy: Any) -> Any:
-    """The policy, where it is one; classifiers and torch distributions become policies."""
-    if isinstance(policy, type):
-        raise TypeError(f"policy must be a policy, not a class: write {policy.__name__}(…)")
-    if hasattr(policy, "picker_of") or hasattr(type(policy), "tether_save"):
-        return policy
-    if not hasattr(policy, "sample") and not hasattr(policy, "predict_proba"):
-        raise CannotSaveError(f"policy must be a policy to be saved, got {policy!r:.200}")
-    if hasattr(policy, "sample") and not hasattr(policy, "log_prob"):
-        return policy
-    return as_policy("policy", policy)
-
-
-def _is_policy(policy: Any) -> bool:
-    return callable(getattr(policy, "sample", None)) or hasattr(policy, "picker_of")
+def _checked(name: str, policy: Any) -> Any:
+    """Policies, shortlists and samplers as they are; a classifier or distribution as a policy."""
+    if isinstance(policy, type) or not any(
+        hasattr(policy, each) for each in ("sample", "predict_proba", "picker_of")
+    ):
+        raise CannotSaveError(f"{name} must be a policy, got {policy!r:.200}")
+    scores = hasattr(policy, "log_prob") or hasattr(policy, "predict_proba")
+    return as_policy(name, policy) if scores else policy

@@ -1,0 +1,215 @@
+"""Models: scikit-learn's by skops, torch modules by safetensors, torch distributions as arrays."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from tether.policies.functions import Recipe, recipe_of, remember
+from tether.saving.archive import array_from_bytes, stored_zip
+from tether.saving.objects import CannotSaveError, Member, Permissions
+
+DISTRIBUTIONS = {
+    **dict.fromkeys(("Normal", "Laplace", "Cauchy", "Gumbel", "LogNormal"), ("loc", "scale")),
+    **dict.fromkeys(("Exponential", "Poisson"), ("rate",)),
+    **dict.fromkeys(("HalfNormal", "HalfCauchy"), ("scale",)),
+    **dict.fromkeys(("Bernoulli", "Categorical"), ("probs|logits",)),
+    **dict.fromkeys(("Binomial", "NegativeBinomial"), ("total_count", "probs|logits")),
+    "Beta": ("concentration1", "concentration0"),
+    "Dirichlet": ("concentration",),
+    "Gamma": ("concentration", "rate"),
+    "Independent": ("base_dist", "reinterpreted_batch_ndims"),
+    "MixtureSameFamily": ("mixture_distribution", "component_distribution"),
+    "MultivariateNormal": ("loc", "scale_tril"),
+    "StudentT": ("df", "loc", "scale"),
+    "Uniform": ("low", "high"),
+    "VonMises": ("loc", "concentration"),
+}
+"""The distributions that are saved, with their parameters; of `probs|logits` the one given."""
+MAX_UNPACKED_BYTES = 1 << 30
+"""The most bytes that a sparse matrix inside a model may unpack to."""
+
+
+def derives_from(value: Any, package: str, name: str) -> bool:
+    """Whether an object is of a class of a package, which is not imported for this."""
+    bases = type(value).__mro__
+    return any(each.__name__ == name and each.__module__.startswith(package) for each in bases)
+
+
+def sklearn_state(model: Any) -> dict[str, Any]:
+    """A fitted scikit-learn model as skops writes it."""
+    try:
+        content = _skops().dumps(model)
+    except ImportError:
+        raise
+    except Exception as error:  # skops raises errors of many types
+        raise CannotSaveError(f"is a model that skops cannot save: {error}") from error
+    return {"model": Member(_canonical(content), "skops")}
+
+
+def _canonical(content: bytes) -> bytes:
+    """The same model with numbers in order instead of memory addresses, and without dates."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema, numbers = members.pop("schema.json").decode(), dict[str, str]()
+    for old in re.findall(r'"(?:__id__": |file": ")(\d+)', schema):
+        numbers.setdefault(old, str(len(numbers)))
+
+    def renumbered(match: re.Match[str]) -> str:
+        return match[1] + numbers[match[2]]
+
+    schema = re.sub(r'("__id__": |"file": ")(\d+)', renumbered, schema)
+    files = {re.sub(r"^()(\d+)", renumbered, name): each for name, each in members.items()}
+    return stored_zip({"schema.json": schema.encode(), **dict(sorted(files.items()))})
+
+
+def load_sklearn(permissions: Permissions, model: bytes) -> Any:
+    """A model whose arrays are as large as they say, and whose types are trusted."""
+    with zipfile.ZipFile(io.BytesIO(model)) as archive:
+        _check_arrays({name: archive.read(name) for name in _bounded(archive, len(model))})
+    known = _skops().get_untrusted_types(data=model)
+    untrusted = [name for name in known if name not in permissions.trusted]
+    if untrusted:
+        raise ValueError(
+            f"the saved model has types that are not trusted: pass trusted={untrusted!r:.2000} if "
+            f"you trust who wrote the file"
+        )
+    return _skops().loads(model, trusted=list(permissions.trusted))
+
+
+def _bounded(archive: zipfile.ZipFile, most: int) -> list[str]:
+    """The names of members, if these are not larger than is said."""
+    if sum(entry.file_size for entry in archive.infolist()) > most:
+        raise ValueError(f"the saved model unpacks to more than {most:,} bytes")
+    return archive.namelist()
+
+
+def _check_arrays(members: dict[str, bytes]) -> None:
+    """Refuse arrays that claim to be larger than they are, or to hold objects."""
+    for name, content in members.items():
+        if name.endswith(".npy"):
+            array_from_bytes(f"{name} of the saved model", content)
+        elif name.endswith(".npz"):
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                names = _bounded(archive, MAX_UNPACKED_BYTES)
+                _check_arrays({each: archive.read(each) for each in names})
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            f"scikit-learn models are saved and loaded with skops: pip install 'tether[skops]' "
+            f"({error})"
+        ) from error
+    return skops.io
+
+
+def made_again(permissions: Permissions, path: str, arguments: dict[str, Any]) -> Any:
+    """Make an object again as `policy_from` made it, and remember this."""
+    function = permissions.find(path)
+    if not callable(function):
+        raise ValueError(f"import path {path!r} leads to {function!r}, which is not a function")
+    made = function(**arguments)
+    remember(made, Recipe(path, arguments))
+    return made
+
+
+def module_state(module: Any) -> dict[str, Any]:
+    """A torch module: how `policy_from` made it, and its weights."""
+    recipe = recipe_of(module)
+    if recipe is None:
+        raise CannotSaveError(
+            f"is a torch module, of which only the weights can be saved. Make it with "
+            f"tether.policy_from('package.module:{type(module).__name__}', …), which remembers how "
+            f"to make it again, and load weights into it or train it then"
+        )
+    tensors = {**dict(module.named_buffers()), **module.state_dict()}
+    copies = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+    return {
+        "path": recipe.path,
+        "arguments": recipe.arguments,
+        "weights": Member(_safetensors().save(copies), "safetensors"),
+        "training": [name for name, each in module.named_modules() if each.training],
+    }
+
+
+def load_module(
+    permissions: Permissions,
+    path: str,
+    arguments: dict[str, Any],
+    weights: bytes,
+    training: list[str],
+) -> Any:
+    """A torch module, made again, with the weights and the modes that it had."""
+    tensors, module = _safetensors().load(weights), made_again(permissions, path, arguments)
+    expected = {**dict(module.named_buffers()), **module.state_dict()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
+    if shapes != {name: tuple(tensor.shape) for name, tensor in tensors.items()}:
+        raise ValueError(f"the weights do not fit what {path!r} makes")
+    persistent = set(module.state_dict())
+    module.load_state_dict({name: tensors[name] for name in persistent}, assign=True)
+    for name in set(tensors) - persistent:
+        owner, _, leaf = name.rpartition(".")
+        module.get_submodule(owner)._buffers[leaf] = tensors[name]
+    for name, each in module.named_modules():
+        each.training = name in training
+    return module
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError(
+            f"torch modules are saved and loaded with safetensors: pip install 'tether[torch]' "
+            f"({error})"
+        ) from error
+    return safetensors.torch
+
+
+def distribution_state(distribution: Any) -> dict[str, Any]:
+    """A torch distribution: its name and its parameters."""
+    name = type(distribution).__name__
+    if name not in DISTRIBUTIONS or not type(distribution).__module__.startswith("torch."):
+        raise CannotSaveError(
+            f"is the torch distribution {name}; these are saved: {', '.join(sorted(DISTRIBUTIONS))}"
+            f". Make the policy with tether.policy_from('package.module:function', …)"
+        )
+    parameters: dict[str, Any] = {}
+    for parameter in DISTRIBUTIONS[name]:
+        if parameter == "probs|logits":
+            given = distribution.__dict__.get("probs") is distribution._param
+            parameter = "probs" if given else "logits"
+        value = getattr(distribution, parameter)
+        is_tensor = hasattr(value, "detach")
+        parameters[parameter] = value.detach().cpu().numpy() if is_tensor else value
+    return {"name": name, "parameters": parameters}
+
+
+def load_distribution(name: str, parameters: dict[str, Any]) -> Any:
+    """A torch distribution, whose own constructor checks its parameters."""
+    import torch
+
+    accepted = {each for entry in DISTRIBUTIONS[name] for each in entry.split("|")}
+    if not set(parameters) <= accepted:
+        raise ValueError(f"a {name} has the parameters {sorted(accepted)}")
+    given = {
+        parameter: torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
+        for parameter, value in parameters.items()
+    }
+    renamed = {"base_dist": "base_distribution"}
+    made = getattr(torch.distributions, name)(
+        **{renamed.get(parameter, parameter): value for parameter, value in given.items()},
+        validate_args=True,
+    )
+    if name == "Categorical":  # it normalizes what it is given: once, not twice
+        ((parameter, tensor),) = given.items()
+        setattr(made, parameter, tensor)
+        made._param = tensor
+    return made
