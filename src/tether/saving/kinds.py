@@ -36,7 +36,6 @@ from tether.policies.ratio import (
     DensityRatio,
     EstimatedLogRatio,
     EstimatedPolicy,
-    RatioClassifier,
     RatioError,
     ZeroLogRatio,
 )
@@ -210,7 +209,6 @@ BY_CLASS: dict[type, Kind] = dict(
         ),
         _fields(ZeroLogRatio),
         _fields(EstimatedLogRatio),
-        _fields(RatioClassifier),
         _fields(DensityRatio),
         _record(RatioError),
         _record(Calibration),
