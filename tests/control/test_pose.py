@@ -89,6 +89,17 @@ def test_rows_with_stored_draws_are_calibrated_as_if_dealt():
     assert found.losses["harm"].promise == pytest.approx(dealt.losses["harm"].promise, rel=1e-12)
 
 
+def test_mix_finds_its_test_weight_among_stored_draws():
+    world = make_world(5, "draws", rows=40)
+    log = world.log()
+    drawn = {"draws_safe": world.more["safe"], "draws_optimized": world.more["optimized"]}
+    stored = Log.of_rows(type(log.rows)({**log.rows.columns, **drawn}), contextual=True)
+    wanted = {"alpha": world.alphas, "bound": world.bounds, "family": "mix"}
+    found, expected = calibrate(stored, **wanted), calibrate(log, world.proposals(), **wanted)
+    assert found.log_beta == expected.log_beta
+    assert found.promise == pytest.approx(expected.promise, rel=1e-12)
+
+
 def test_sharing_draws_costs_something_and_more_contexts_cost_less():
     errors = []
     for contexts in (2, 100, 400):

@@ -88,6 +88,8 @@ def pose(
         matched = match(log, proposals)
         foreseeing = matched.foreseeing
         check_normalizer(proposals, matched)
+    elif stored and family.normalized:
+        foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
     if _has_zeros(family, rows, draws):
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
@@ -245,6 +247,14 @@ def _flat(block: Block) -> Block:
     """Every action of the tables of a block as a row of its own."""
     tables = (name for name in block if name.endswith("_all"))
     return {name.removesuffix("_all"): block[name].ravel() for name in tables}
+
+
+def _stored(block: Block) -> Block:
+    """Every stored draw of a block as a row of its own."""
+    found = {"log_optimized": np.hstack((block["draws_safe"], block["draws_optimized"])).ravel()}
+    if "base_safe" in block:
+        found["log_mix"] = -np.hstack((block["base_safe"], block["base_optimized"])).ravel()
+    return {"log_safe": np.zeros(len(found["log_optimized"])), **found}
 
 
 def _check_proposals(log: Log, proposals: Proposals) -> None:
