@@ -214,7 +214,7 @@ class RoundRecord(Described):
     def promises(self) -> Mapping[str, float]:
         """What is promised of every loss; empty where nothing was calibrated."""
         if self.ramp_share is not None:
-            return self.ramp_share.promises
+            return self.ramp_share.promises or {}
         found = self.calibration
         return {} if found is None else {name: each.promise for name, each in found.losses.items()}
 

@@ -167,7 +167,7 @@ def _guardrail(view: RunView, name: str, shown: Sequence[RoundRecord]) -> Guardr
         alpha=limit.alpha,
         bound=limit.bound,
         alarm_risk=limit.alarm_risk,
-        promise=_promises(last).get(name) if view.serves else None,
+        promise=last.promises.get(name) if view.serves and _is_tried(last) else None,
         old=mean_of(history.safe_losses.get(name)),
         new=mean_of(with_new[-1].losses[name]) if with_new else None,
         new_step=with_new[-1].number if with_new else None,
@@ -181,11 +181,6 @@ def _guardrail(view: RunView, name: str, shown: Sequence[RoundRecord]) -> Guardr
 def _is_tried(record: RoundRecord) -> bool:
     """Whether a round has an optimized policy that acts."""
     return record.share > 0 or _log_beta(record) > -float("inf")
-
-
-def _promises(record: RoundRecord) -> dict[str, float]:
-    found: Any = record.calibration if record.ramp_share is None else record.ramp_share
-    return dict(found.promises or {}) if _is_tried(record) else {}
 
 
 def _means(record: RoundRecord, name: str) -> StepMeans:
