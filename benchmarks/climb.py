@@ -1,7 +1,7 @@
 """Hill climbing against the soft chain: `python -m benchmarks.climb`.
 
-Looks for a small world whose expected loss, summed exactly over all logs, is above the promise. With
-the level at the promise itself, which is wrong, it has to find one. Exits with 1 otherwise.
+Looks for a small world whose expected loss, summed exactly over all logs, is above the promise.
+With the level at the promise itself, which is wrong, it has to find one. Exits with 1 otherwise.
 """
 
 from __future__ import annotations
