@@ -23,7 +23,7 @@ PerItem: TypeAlias = ArrayLike | Mapping[Any, Any]
 
 def finite_scores(name: str, values: ArrayLike) -> Floats:
     """Scores: real and finite. NaN cannot be ordered, and no threshold is safer than infinity."""
-    array = validate.floats(name, _column(name, values))
+    array = validate.floats(name, values)
     if not np.isfinite(array).all():
         validate.reject(name, array, ~np.isfinite(array), "a finite score")
     return array
@@ -31,7 +31,7 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
 
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    first = next(iter(np.asarray(_column(name, values)).flat), None)
+    first = next(iter(np.asarray(values).flat), None)
     if isinstance(first, (str, bytes)):
         raise TypeError(
             f"{name} must hold booleans, or 0 and 1, got text such as {str(first)!r}: compare the "
@@ -42,16 +42,6 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
     if bad.any():
         validate.reject(name, numbers, bad, "a label of 0 or 1")
     return validate.frozen(numbers.astype(np.bool_))
-
-
-def _column(name: str, values: Any) -> Any:
-    names = [str(each) for each in getattr(values, "columns", ())]
-    if names and np.ndim(values) == 2:
-        raise TypeError(
-            f"{name} must be one column, got a table with the columns {names[:6]}: pass one of "
-            f"them, such as table[{names[0]!r}]"
-        )
-    return values
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -97,17 +87,17 @@ class Claims:
         checked, labels = finite_scores("scores", scores), binary_labels("supported", supported)
         validate.same_length("supported", labels, "scores", len(checked))
         bounds = np.asarray(offsets)
-        if bounds.dtype.kind not in "iu" or bounds.ndim != 1 or len(bounds) < 2:
+        right = bounds.dtype.kind in "iu" and bounds.ndim == 1 and len(bounds) > 1
+        if (
+            not right
+            or [bounds[0], bounds[-1]] != [0, len(checked)]
+            or (bounds[1:] < bounds[:-1]).any()
+        ):
             raise ValueError(
-                "offsets must be one-dimensional integers, one more than there are items, got "
-                f"dtype {bounds.dtype} and shape {bounds.shape}"
+                "offsets must be integers from 0 to the number of claims, one more than there are "
+                f"items, that do not decrease, got {offsets!r:.80}"
             )
         bounds = bounds.astype(np.int64)
-        if bounds[0] != 0 or bounds[-1] != len(checked) or (np.diff(bounds) < 0).any():
-            raise ValueError(
-                "offsets must start at 0, not decrease, and end at the number of claims, "
-                f"{len(checked)}, got {bounds[:3].tolist()} … {bounds[-1]}"
-            )
         names = None if items is None else validate.labels("items", items, len(bounds) - 1)
         if names is not None and len(np.unique(names)) < len(names):
             raise ValueError(f"items must be all different, got {len(np.unique(names))} names")
@@ -132,9 +122,8 @@ class Claims:
         """Build claims from a table with one row per claim.
 
         The rows of an item need not be adjacent. Items are ordered by name, so that groups and
-        weights are given by name too. An item without claims has no row and is missing from the
-        result: pass `offsets` to the constructor instead. Warns where every claim of several items
-        occurs more than once, as after a join.
+        weights are given by name too. An item without claims has no row, and is missing. Warns
+        where every claim of several items occurs more than once, as after a join.
 
         Parameters
         ----------
@@ -144,13 +133,7 @@ class Claims:
             The columns of confidences, of labels, and of the names of the items that claims belong
             to, integers or strings.
         groups : str, optional
-            The column of groups, the same for all claims of an item. The methods take
-            `groups=claims.groups`.
-
-        Returns
-        -------
-        Claims
-            The claims, grouped by item.
+            The column of groups, the same for all claims of an item, for `groups=claims.groups`.
 
         Examples
         --------
@@ -281,11 +264,7 @@ class ScoredLabels:
 
 
 def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
-    """The values in the order of the items; by name where items have names.
-
-    Claims from a frame are ordered by item name, not by row: a value by position would be that of
-    another item, and nothing in the numbers would show it.
-    """
+    """The values in the order of the items; by name where items have names, ordered by it."""
     if values is None:
         return None
     inputs = list(losses.values()) if isinstance(losses, Mapping) else [losses]
@@ -322,9 +301,8 @@ def group_names(labels: NDArray[Any]) -> NDArray[np.str_]:
 class ItemWeights:
     """Importance weights for a known shift, and an upper bound on that of the test item.
 
-    With weights w_i ∝ (density of future items) / (density of these items), every sum over items
-    becomes a weighted one, and the test item enters with a weight that must not be underestimated:
-    without a bound the largest weight stands for it, and nothing is promised.
+    Every sum over items becomes a weighted one, and the test item has a weight that must not be
+    underestimated: without a bound the largest weight stands for it, and nothing is promised.
     """
 
     values: Floats | None = None

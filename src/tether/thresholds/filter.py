@@ -37,8 +37,9 @@ def filter_claims(
     """Mark the claims to keep: those with score ≥ threshold.
 
     The promise of the selection is for complete items: score and filter every claim of an item.
-    Where `selection.useful` is False nothing is kept (with the loss "miss" everything); with groups
-    this is so in those without a useful promise, `selection.refused_groups`.
+    Where it is not useful nothing is kept (with the loss "miss" everything), with a warning; with
+    groups this is so in `selection.refused_groups`. Another warning says that the share that is
+    kept differs from that of the calibration by more than chance explains.
 
     Parameters
     ----------
@@ -50,29 +51,21 @@ def filter_claims(
         The group of each claim, or one for all of them. Required where the selection has one
         threshold per group.
     items : array_like, optional
-        The name of the item that each claim belongs to: integers or strings. With it a limit on the
-        claims of an item is enforced. Required where a threshold is drawn for each item.
+        The name of the item that each claim belongs to, for a limit on the claims of an item, and
+        where a threshold is drawn for each item.
     rng : numpy.random.Generator, optional
         The source of these draws.
 
     Returns
     -------
     numpy.ndarray
-        One boolean per claim: whether to keep it.
+        One boolean per claim.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is missing or invalid, a group was not calibrated, a score lies further
-        outside those of the calibration than their range is wide, most of at least 20 scores lie
-        outside, or an item has more claims than `most_claims` of the loss `FalseAmongShown`.
-
-    Warns
-    -----
-    AssumptionWarning
-        If the share that is kept differs from that of the calibration by more than chance explains.
-    PromiseWarning
-        If the selection, or the group of some claims, has no useful promise.
+        If an argument is missing or invalid, a group was not calibrated, scores are on another
+        scale than those of the calibration, or an item has more claims than `FalseAmongShown` says.
 
     Examples
     --------

@@ -33,29 +33,20 @@ LOSS_WORDS = {
 }
 """What the average of each loss is.
 
-Losses of claims are averaged over all items, those that show nothing included: the share of false
-claims among all claims shown is another number, and can be larger: "false_among_shown" is about
-that one. Its loss is share + (false − share · shown) / most_claims; a mean of v ≤ share says that
-false ≤ share · shown − most_claims · (share − v) ≤ v · shown, in expectation, since an item shows
-at most most_claims.
+Of "false_among_shown" a mean of v ≤ share says that false ≤ share · shown − most_claims · (share −
+v) ≤ v · shown, in expectation, since an item shows at most most_claims.
 """
-LABEL_LOSSES = {
-    "false_discovery": "larger",
-    "false_positive": "larger",
-    "false_negative": "smaller",
-}
+LABEL_LOSSES = dict(false_discovery="larger", false_positive="larger", false_negative="smaller")
 """Rates of a yes-or-no decision, and which thresholds are safer."""
 
 
 @dataclass(frozen=True)
 class ClaimLoss:
-    """A loss of an item's claims.
+    """A loss of an item's claims, which enter, or leave where smaller thresholds are safer.
 
-    Where larger thresholds are safer, claims enter as the threshold falls from +inf; where smaller
-    ones are, claims leave as it rises. `level(true, false, all_true)` is the loss once so many true
-    and false claims have done so; `before` is the loss before any. `can_fall` says that the loss of
-    an item with several claims can fall as the threshold gets bolder, whether or not that of any
-    item at hand does; `binary` that it is 0 or 1; `harmless` that it is known to be 0 at first.
+    `level(true, false, all_true)` is the loss once so many have done so, and `before` the loss
+    before any. `can_fall` says that the loss of an item with several claims can fall as the
+    threshold gets bolder; `binary` that it is 0 or 1; `harmless` that it is known to be 0 at first.
     """
 
     name: str
@@ -74,12 +65,10 @@ class FalseAmongShown:
     """The loss behind "of all the claims that are shown, at most this share is false".
 
     The loss of an item is share + (false − share · shown) / most_claims, where both are numbers of
-    its claims that are shown. It lies in [0, 1] for items of up to `most_claims` claims, and its
-    mean is at most `share` exactly where false ≤ share · shown, all items taken together. It is not
-    monotone, so `crc` promises nothing, and `monotonized_crc` never passes, since an item that
-    shows nothing has a loss of `share` already. Pass `thresholds`, the largest of which shows
-    enough: at least most_claims · (1 − share) / share claims, and 1 / share more for each of them
-    that is false. Pass `promise=share` to `gcrc`, or `alpha=share` to `ltt`.
+    its claims that are shown. Its mean is at most `share` exactly where false ≤ share · shown, all
+    items taken together. Pass `promise=share` to `gcrc`, or `alpha=share` to `ltt`, and
+    `thresholds`, the largest of which shows enough: at least most_claims · (1 − share) / share
+    claims, and 1 / share more for each of them that is false.
 
     Parameters
     ----------

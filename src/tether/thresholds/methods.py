@@ -41,12 +41,9 @@ def gcrc(
     """Choose the boldest threshold such that it and every safer one have conservative risk ≤ alpha.
 
     The conservative risk counts the test item at the bound: (Σ loss + bound) / (n + 1). Promised,
-    on average over calibration sets, for exchangeable items with losses in [0, bound]: expected
-    loss ≤ alpha + stability + existence. Stability pays for the dependence of the threshold on
-    single items: how much an item's loss rises when the item itself is left out (0 where losses are
-    monotone), or K·epsilon where K is passed. Existence pays for data on which nothing passes, so
-    that the safest threshold is served. Both are estimated from the items, without bias or too
-    large on average.
+    on average over calibration sets, for exchangeable items: expected loss ≤ alpha + stability +
+    existence. Stability pays for the dependence of the threshold on single items (0 where losses
+    are monotone), existence for data on which nothing passes; both are estimated from the items.
 
     With `promise` instead of `alpha` the threshold is drawn by the soft chain, which is another
     rule: expected loss ≤ promise, for independent items whose number was fixed beforehand, with a
@@ -72,18 +69,16 @@ def gcrc(
         function of two boolean arrays, `loss(supported, kept)`) or of labels ("false_positive",
         "false_negative", and for `ltt` "false_discovery"), or several of them.
     weights : array_like or mapping, optional
-        One importance weight per item, for a known shift; only proportions matter. By item name for
-        claims whose items have names, such as those from a frame.
+        One importance weight per item, for a known shift; by name where items have names.
     test_weight : float, optional
         An upper bound on the weight of the test item, on the scale of `weights`. By default the
         largest of them, and then nothing is promised.
     groups : array_like or mapping, optional
-        The group of each item, for one threshold and one promise per group. By item name for claims
-        whose items have names, such as `claims.groups` of those from a frame. With `alpha`, groups
-        of n items with bound / (n + 1) > alpha are pooled.
+        The group of each item, for one threshold and one promise per group; by name where items
+        have names. With `alpha`, groups of n items with bound / (n + 1) > alpha are pooled.
     lipschitz : float, optional
-        K, if it is known: the stability term is then K·epsilon, with epsilon the mean move of the
-        threshold when one item is replaced.
+        K, if it is known: the stability term is then K times the mean move of the threshold when
+        one item is replaced.
     spread : bool, default False
         With `promise`, whether a threshold is drawn for each item when claims are filtered, rather
         than once for all.
@@ -98,12 +93,7 @@ def gcrc(
     Raises
     ------
     TypeError, ValueError
-        If an argument is invalid, both or neither of `alpha` and `promise` are passed, a loss lies
-        outside [0, bound], or an option does not go with the others.
-
-    References
-    ----------
-    "Conformal Policy Control", ICML 2026.
+        If an argument is invalid, or does not go with the others.
 
     Examples
     --------
@@ -118,17 +108,17 @@ def gcrc(
     0.1
     """
     validate.one_target(alpha, promise)
+    if (spread or seed) if promise is None else lipschitz is not None:
+        raise ValueError(
+            "lipschitz goes with alpha, spread and seed with promise: got "
+            f"lipschitz = {lipschitz}, spread = {spread} and seed = {seed}"
+        )
     if lipschitz is not None:
         lipschitz = validate.number("lipschitz", lipschitz, above=0, below=float("inf"))
     rule = Rule("gCRC", lipschitz=lipschitz)
     if promise is not None:
         seed = validate.integer("seed", seed, minimum=0)
-        rule = Chain("soft chain", "promise", lipschitz=lipschitz, spread=bool(spread), seed=seed)
-    if (promise is None and (spread or seed)) or (promise is not None and lipschitz is not None):
-        raise ValueError(
-            "lipschitz goes with alpha, spread and seed with promise: got "
-            f"lipschitz = {lipschitz}, spread = {spread} and seed = {seed}"
-        )
+        rule = Chain("soft chain", "promise", spread=bool(spread), seed=seed)
     shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
     level = alpha if promise is None else promise
     return select(rule, Request(losses, thresholds, level, bound, loss, shared), groups)
@@ -147,25 +137,14 @@ def crc(
 ) -> Selection:
     """Choose the boldest threshold with conservative risk ≤ alpha, whether or not safer ones pass.
 
-    Promised, on average over calibration sets: expected loss ≤ alpha for exchangeable items whose
-    losses, in [0, bound], never fall as the threshold gets bolder, plus an existence term for data
-    on which nothing passes, so that the safest threshold is served. Where losses can fall, as the
-    share of false claims of an item with several claims, nothing is promised; use `gcrc` or
-    `monotonized_crc` instead.
+    Promised, on average over calibration sets: expected loss ≤ alpha + existence, for exchangeable
+    items whose losses never fall as the threshold gets bolder. Where losses can fall, as the share
+    of false claims of an item with several claims, nothing is promised.
 
     Parameters
     ----------
     losses, thresholds, alpha, bound, loss, weights, test_weight, groups
-        As in `gcrc`.
-
-    Returns
-    -------
-    Selection
-        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
-
-    References
-    ----------
-    "Conformal Risk Control", ICLR 2024.
+        As in `gcrc`, and so is what is returned ("Conformal Risk Control", ICLR 2024).
 
     Examples
     --------
@@ -192,24 +171,14 @@ def monotonized_crc(
 ) -> Selection:
     """Apply CRC to each item's largest loss at any threshold at least as safe.
 
-    Promised, on average over calibration sets: expected loss ≤ alpha for exchangeable items and any
-    losses in [0, bound], plus an existence term for data on which nothing passes, so that the
-    safest threshold is served. The price is that an item counts with its largest loss so far: a
-    false claim at the top is never made up for by true ones below it.
+    Promised, on average over calibration sets: expected loss ≤ alpha + existence, for exchangeable
+    items and any losses. The price is that an item counts with its largest loss so far: a false
+    claim at the top is never made up for by true ones below it.
 
     Parameters
     ----------
     losses, thresholds, alpha, bound, loss, weights, test_weight, groups
-        As in `gcrc`.
-
-    Returns
-    -------
-    Selection
-        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
-
-    References
-    ----------
-    "Conformal Risk Control", ICLR 2024.
+        As in `gcrc`, and so is what is returned ("Conformal Risk Control", ICLR 2024).
 
     Examples
     --------
@@ -255,17 +224,6 @@ def ltt(
         "binomial", exact for losses that are 0 or the bound, or "hoeffding_bentkus". By default
         "binomial" for losses that are 0 or 1 by definition, such as "any_false" and a boolean
         matrix, otherwise "betting".
-
-    Returns
-    -------
-    Selection
-        The threshold and what is promised for it. Where no threshold passes, `exists` is False.
-
-    References
-    ----------
-    "Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control".
-
-    "Estimating means of bounded random variables by betting".
 
     Examples
     --------

@@ -70,11 +70,6 @@ class Rule:
     envelope: bool = False  # whether losses are made monotone
     lipschitz: float | None = None
 
-    @property
-    def generalized(self) -> bool:
-        """Whether it stops at the first candidate that fails."""
-        return self.method == "gCRC"
-
     def stops(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stop]:
         """The chosen candidate of each loss."""
         stops = []
@@ -85,7 +80,7 @@ class Rule:
                     "selected: use ltt"
                 )
             passed = sweep.passes(alpha, sweep.envelope if self.envelope else None)
-            if self.generalized:
+            if self.method == "gCRC":
                 passed = np.logical_and.accumulate(passed)
             found = np.flatnonzero(passed)
             stops.append(Stop(int(found[-1]) if len(found) else -1, {}))
@@ -95,45 +90,39 @@ class Rule:
         self, sweeps: Sequence[Sweep], alphas: Sequence[float]
     ) -> Sequence[Stability | None]:
         """The stability of the threshold, where the promise needs it."""
-        if not self.generalized:
+        if self.method != "gCRC":
             return [None] * len(sweeps)
-        found = stability.measure(sweeps, alphas, self.lipschitz)
-        if self.lipschitz is not None and (len(sweeps) > 1 or found[0] is None):
-            raise ValueError(
-                f"lipschitz = {self.lipschitz:g} is for one loss of unweighted items: no move of "
-                "the threshold is measured otherwise"
-            )
-        return found
+        if self.lipschitz is not None and (len(sweeps) > 1 or sweeps[0].weighted):
+            raise ValueError(f"lipschitz = {self.lipschitz:g} is for one loss of unweighted items")
+        return stability.measure(sweeps, alphas, self.lipschitz)
 
     def promise(
         self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
     ) -> Promise:
         """What is promised where a threshold passes."""
+        if sweep.weights.is_test_assumed:
+            return Promise(
+                sweep.bound,
+                "none: future items may weigh more than all of these, and no data can tell how "
+                "many do; pass test_weight, the largest weight that an item can have",
+            )
         if sweep.monotone or self.envelope:
             return _with_terms(sweep, alpha, 0.0, safest, "monotone" if sweep.monotone else "any")
-        if not self.generalized:
-            falls = f"that of {sweep.n_nonmonotone:,} of {sweep.n_items:,} items does"
-            if not sweep.n_nonmonotone:
-                falls = "although it does for none of these items"
+        if self.method != "gCRC":
             return Promise(
                 sweep.bound,
                 f"none, however small the risk looks: the loss {sweep.loss!r} can fall as the "
-                f"threshold gets bolder ({falls}); use gcrc, monotonized_crc or ltt",
+                f"threshold gets bolder (that of {sweep.n_nonmonotone:,} of {sweep.n_items:,} "
+                "items does); use gcrc, monotonized_crc or ltt",
             )
-        if measured is None and not sweep.weights.is_test_assumed:
+        if measured is None:
             return Promise(
                 sweep.bound,
                 "none: the losses are not monotone, and the stability of the threshold is measured "
                 "for equally weighted items with the same candidates only; use monotonized_crc",
             )
-        known = None if measured is None else measured.lipschitz
-        added = 0.0 if measured is None else measured.term
-        shape = "any" if known is None else f"{known:g}-Lipschitz"
-        return _with_terms(sweep, alpha, added, safest, shape)
-
-    def too_few(self, sweep: Sweep, alpha: float) -> bool:
-        """Whether there are too few items for any threshold to pass, whatever their losses."""
-        return bool(sweep.test_weight * sweep.bound > alpha * (sweep.total[0] + sweep.test_weight))
+        shape = "any" if self.lipschitz is None else f"{self.lipschitz:g}-Lipschitz"
+        return _with_terms(sweep, alpha, measured.term, safest, shape)
 
 
 @dataclass(frozen=True)
@@ -155,9 +144,9 @@ class Chain(Rule):
                 )
             if not np.array_equal(sweep.thresholds, sweeps[0].thresholds):
                 raise ValueError("promise for several losses needs the same candidates for each")
-            if self.too_few(sweep, promise):
-                return [Stop(-1, {})] * len(sweeps)
             designs.append(_design(sweep, promise))
+            if designs[-1][0] <= 0:  # too few items
+                return [Stop(-1, {})] * len(sweeps)
             factors = log_factor(sweep.pieces.level, 1.0, 1.0, *designs[-1], sweep.bound)
             logs = sweep.pieces.sums(np.maximum(factors, LOWEST_LOG))
             shares = np.minimum(shares, soft_chain(logs))
@@ -196,10 +185,6 @@ class Chain(Rule):
             f"{ON_AVERAGE}{condition} expected loss ≤ {alpha:g}, for independent items, their "
             f"number fixed beforehand, and any losses in [0, {sweep.bound:g}]",
         )
-
-    def too_few(self, sweep: Sweep, alpha: float) -> bool:
-        """Whether the level of the chain is not above 0."""
-        return _design(sweep, alpha)[0] <= 0
 
 
 def _design(sweep: Sweep, promise: float) -> tuple[float, float]:
@@ -273,12 +258,6 @@ class LearnThenTest(Rule):
             f"{promised}, for independent, identically distributed items",
         )
 
-    def too_few(self, sweep: Sweep, alpha: float) -> bool:
-        """Whether even items without any loss, with a p-value of (1 − alpha/bound)^n, fail."""
-        tests = 1 if self.procedure == "fixed_sequence" else len(sweep.thresholds)
-        smallest = (1 - alpha / sweep.bound) ** float(sweep.total.max())
-        return not within_limit(smallest, (1 - self.confidence) / tests)
-
 
 class _PValues:
     """The p-values of one loss, with losses scaled to [0, 1]."""
@@ -321,12 +300,6 @@ def _with_terms(
     sweep: Sweep, alpha: float, added: float, safest: SafeMean | None, shape: str
 ) -> Promise:
     """The sum of the three terms, which are named where they can be seen."""
-    if sweep.weights.is_test_assumed:
-        return Promise(
-            sweep.bound,
-            "none: future items may weigh more than all of these, and no data can tell how many "
-            "do; pass test_weight, the largest weight that an item can have",
-        )
     existence = 0.0 if safest is None else safest.excess_where_passing(alpha)
     value = min(sweep.bound, alpha + added + existence)
     statement = f"{ON_AVERAGE} expected loss ≤ {value:g}"

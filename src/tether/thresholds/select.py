@@ -31,7 +31,6 @@ from tether.thresholds.selection import (
     KeptShare,
     Selection,
     Stability,
-    kept_together,
 )
 from tether.thresholds.stability import safest_mean
 from tether.thresholds.sweep import Sweep, prepare
@@ -39,6 +38,11 @@ from tether.thresholds.sweep import Sweep, prepare
 logger = logging.getLogger("tether.thresholds")
 
 MAX_CURVE_POINTS = 1001
+SHARED = (
+    *("bound", "loss", "safer", "shown", "n_items", "monotone", "n_nonmonotone"),
+    "effective_sample_size",
+)
+"""What a selection has of its sweep."""
 MIN_ITEMS_FOR_STABILITY = 30
 """With fewer items than this, an estimate of the stability deserves a warning."""
 LARGE_TERM = 0.05
@@ -150,7 +154,7 @@ def _combine_groups(
         warnings=tuple(f"{n}: {text}" for n, part in by_group.items() for text in part.warnings),
         stability=None,
         chain=None,
-        kept=kept_together(parts),
+        kept=None,
         groups=by_group,
         pooled_groups=pooled,
         **{name: max(getattr(part, name) for part in parts) for name in largest},
@@ -293,29 +297,22 @@ def _describe(
         exists=exists,
         risk=float(risks[place]),
         alpha=level,
-        bound=sweep.bound,
         promise=promise.value,
         statement=statement,
-        loss=sweep.loss,
-        safer=sweep.safer,
-        n_items=sweep.n_items,
         n_candidates=len(sweep.thresholds),
-        effective_sample_size=sweep.effective_sample_size,
-        monotone=sweep.monotone,
-        n_nonmonotone=sweep.n_nonmonotone,
         stability_term=promise.stability_term,
         existence_term=existence,
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
         stability=None if measured is None or math.isnan(measured.epsilon) else measured,
-        shown=sweep.shown,
         kept=None if sweep.claims is None else _kept(sweep.claims, threshold),
         curve_thresholds=curve[0],
         curve_risks=curve[1],
         curve_kept=curve[2],
+        **{name: getattr(sweep, name) for name in SHARED},
         **stop.recorded,
     )
-    return replace(found, warnings=tuple(_warnings(rule, sweep, found)))
+    return replace(found, warnings=tuple(_warnings(sweep, found)))
 
 
 def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
@@ -336,16 +333,12 @@ def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
     )
 
 
-def _warnings(rule: Rule, sweep: Sweep, found: Selection) -> list[str]:
+def _warnings(sweep: Sweep, found: Selection) -> list[str]:
     """What changes a decision."""
     if not found.exists:
-        reason = f"the safest, {sweep.thresholds[0]:g}, already fails"
-        if rule.too_few(sweep, found.alpha):
-            count = counted(found.n_items, "item")
-            reason = f"{count} are too few to show anything, even with no loss at all"
-            if sweep.among_selected:
-                reason = "too few items are selected at the safest of the thresholds"
-        return [f"no threshold passes: {reason}"]
+        mean, count = float(sweep.risks(conservative=False)[0]), counted(found.n_items, "item")
+        told = f"the safest, {sweep.thresholds[0]:g}, has a mean loss of {mean:.4g} on {count}"
+        return [f"no threshold passes: {told}{'' if mean > found.alpha else ', too few'}"]
     listed = []
     if found.threshold == np.inf and found.safer == "larger":
         listed.append("only a threshold above all scores passes: nothing is kept")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,11 +33,10 @@ MAX_LISTED_GROUPS = 12
 class Stability:
     """How much depends on a single item.
 
-    `epsilon` is the average over the items, the test item included, of the largest move of the
-    threshold when that item is replaced by one that costs 0, or the bound, everywhere (NaN with
-    several losses); `largest` the largest of these moves; `gap` how much an item's own loss is
-    larger, on average, at the threshold that the other items find than at the one that all find
-    together; `lipschitz` K, where the user passed it.
+    `epsilon` is the average, and `largest` the largest, move of the threshold when an item is
+    replaced by one that costs 0, or the bound, everywhere (NaN with several losses); `gap` how much
+    an item's own loss is larger, on average, at the threshold that the other items find than at the
+    one that all find together; `lipschitz` K, where the user passed it.
     """
 
     epsilon: float
@@ -85,10 +84,9 @@ class KeptShare:
 class ThresholdChain:
     """The soft chain behind `promise=`: which thresholds are served, and how often.
 
-    `level` is what the safest threshold may cost, `stake` that of the bets, and `uniform` the
-    recorded draw in (0, 1]: the last of `thresholds`, safest first, whose share is at least that is
-    served, or with `spread` one that is drawn for each item. A share is the probability that the
-    threshold or a bolder one is served.
+    `level` is what the safest threshold may cost, and `stake` that of the bets. Of `thresholds`,
+    safest first, the last is served whose share is at least `uniform`, the recorded draw in (0, 1],
+    or with `spread` a draw for each item.
     """
 
     level: float
@@ -289,22 +287,6 @@ class Selection(records.Saved, Described):
         return Description(_headline(self), tone, tuple(facts), table=table, warnings=self.warnings)
 
 
-def kept_together(parts: Sequence[Selection]) -> KeptShare | None:
-    """What several groups keep together, the safest of those without a useful promise."""
-    known = []
-    for part in parts:
-        if part.kept is None:
-            return None
-        nothing = replace(part.kept, kept=0, emptied=part.kept.items)
-        whole = replace(part.kept, kept=part.kept.total, emptied=0)
-        known.append(part.kept if part.useful else nothing if part.safer == "larger" else whole)
-    names = ("total", "kept", "items", "emptied", "squared_sizes")
-    counts = {name: sum(getattr(part, name) for part in known) for name in names}
-    ends = [end for part in known for end in (part.lowest, part.highest) if end is not None]
-    low, high = min(ends, default=None), max(ends, default=None)
-    return KeptShare(known[0].unit, **counts, lowest=low, highest=high)
-
-
 def listed_groups(names: Sequence[str]) -> str:
     """The first names, and how many more there are.
 
@@ -354,18 +336,14 @@ def _calibrated(found: Selection) -> str:
 def _false_among_shown(found: Selection) -> str | None:
     """What is false among what is shown, which the mean loss over all items does not tell."""
     kept, weighted = found.kept, found.effective_sample_size < found.n_items
-    if kept is None or not kept.kept or not found.serves or weighted or found.by_loss:
+    if kept is None or not kept.kept or not found.useful or weighted or found.by_loss:
         return None
-    parts = [part for part in found.groups.values() if part.useful] or [found]
-    losses = sum(
-        max(part.risk * (part.n_items + 1) - part.bound, 0.0)
-        if part.rule == "alpha"
-        else part.risk * part.n_items
-        for part in parts
-    )
+    losses = found.risk * found.n_items
+    if found.rule == "alpha":  # one more item, at the bound, is in the risk
+        losses = max(found.risk * (found.n_items + 1) - found.bound, 0.0)
     if found.shown is not None:
-        share, items = found.shown.share, sum(part.n_items for part in parts)
-        false = round(found.shown.most_claims * (losses - items * share) + share * kept.kept)
+        share, most = found.shown.share, found.shown.most_claims
+        false = round(most * (losses - found.n_items * share) + share * kept.kept)
         return f"{false:,} of {counted(kept.kept, 'claim')} are false ({false / kept.kept:.1%})"
     shown = kept.items - kept.emptied
     if found.loss != "fdr" or not kept.emptied or found.method == "monotonized CRC":
@@ -384,4 +362,5 @@ def _parts_table(found: Selection) -> Columns | None:
     table = Columns({"group" if found.groups else "loss": np.array(list(parts), dtype=np.str_)})
     for name in ("threshold", "n_items", "risk", "alpha", "promise", "useful"):
         table[name.removeprefix("n_")] = np.array([getattr(p, name) for p in parts.values()])
-    return table
+    known = [math.nan if part.kept is None else part.kept.share for part in parts.values()]
+    return Columns(table | {"kept": np.array(known)})

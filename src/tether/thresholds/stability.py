@@ -2,18 +2,13 @@
 
 *The gap.* In a set of items, let λ* be the threshold that they find together, and λ̂₋ᵢ the one that
 the others find while item i counts at the bound. By exchangeability the expected loss of the next
-item is that of L_i(λ̂₋ᵢ), and the mean of L_i(λ*) is at most alpha wherever λ* exists. So what must
-be added to alpha is the expected mean of L_i(λ̂₋ᵢ) − L_i(λ*). With the calibration items as the set,
-that mean is an unbiased estimate of it for one item fewer, whatever the losses; no smoothness is
-assumed. With few items one more can matter, so the calibration items are also taken as all but one
-of a set in which the other item costs nothing, or the bound, at every threshold; the largest
-counts.
-
-*Known K.* If losses are K-Lipschitz in the threshold, the term is K·epsilon, with epsilon the mean
-move of the threshold when an item is replaced by one that costs 0, or the bound, everywhere.
-
-*Existence.* Where no threshold passes, the safest is served, exactly on the data that look bad: see
-`tether._core.safe_excess`.
+item is that of L_i(λ̂₋ᵢ), and the mean of L_i(λ*) is at most alpha. So what must be added to alpha
+is the expected mean of L_i(λ̂₋ᵢ) − L_i(λ*). With the calibration items as the set, that mean is an
+unbiased estimate of it for one item fewer, whatever the losses. With few items one more can matter,
+so the calibration items are also taken as all but one of a set in which the other item costs
+nothing, or the bound, at every threshold; the largest counts. *Known K*: if losses are K-Lipschitz
+in the threshold, the term is K·epsilon, with epsilon the mean move of the threshold when an item is
+replaced by one that costs 0, or the bound, everywhere.
 
 Replacing item i by one that costs b turns the sum S into S − L_i + b. A loss is constant on each of
 its pieces, and a tree of maxima finds where S first exceeds a level from a given place on:
@@ -42,10 +37,7 @@ def measurable(sweep: Sweep) -> bool:
 def measure(
     sweeps: Sequence[Sweep], alphas: Sequence[float], lipschitz: float | None
 ) -> list[Stability | None]:
-    """The stability of gCRC for each loss; None where it is not measured.
-
-    Several losses share a threshold, and only the gap is measured of them.
-    """
+    """The stability of gCRC for each loss; None where it is not measured, of several the gap."""
     gaps = loss_gaps(sweeps, alphas)
     if len(sweeps) > 1:
         return [None if gap is None else Stability(math.nan, math.nan, gap, None) for gap in gaps]

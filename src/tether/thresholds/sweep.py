@@ -19,13 +19,8 @@ from tether._core import validate
 from tether._core.ties import TIE_TOLERANCE, within_limit
 from tether._core.types import Booleans, Floats, Integers, Table
 from tether.thresholds.claims import Claims, ItemWeights, ScoredLabels
-from tether.thresholds.losses import (
-    LABEL_LOSSES,
-    ClaimLoss,
-    FalseAmongShown,
-    LossFunction,
-    claim_loss,
-)
+from tether.thresholds.losses import LABEL_LOSSES, ClaimLoss, FalseAmongShown, LossFunction
+from tether.thresholds.losses import claim_loss as find_loss
 
 LossInput: TypeAlias = "ArrayLike | Table | Claims | ScoredLabels | Sweep"
 """One loss: a matrix (items × thresholds), claims, scored labels or a sweep."""
@@ -98,14 +93,12 @@ class Pieces:
 class Sweep:
     """Losses and their sums at every candidate threshold, from the safest to the boldest.
 
-    Made by `sweep`. Pass it to any of the methods in place of the losses, so that several methods
-    or levels share one sort. `thresholds` are the candidates, safest first. `exact` says that every
-    distinct score is one, rather than thresholds chosen beforehand; `among_selected` that this is a
-    rate among the selected, whose number depends on the threshold; `can_fall` that losses of such
-    items can fall as the threshold gets bolder, also where none of these does; `binary` that a loss
-    is 0 or 1, and `harmless` that the safest threshold costs nothing, by definition. `owners` has,
-    where every score is a candidate, the item that has all claims of a score, −1 where several do;
-    `claims` the scores of each item.
+    Made by `sweep`; the methods take it in place of the losses. `exact` says that every distinct
+    score is a candidate, rather than thresholds chosen beforehand; `among_selected` that this is a
+    rate among the selected; `can_fall` that losses of such items can fall as the threshold gets
+    bolder, also where none of these does; `binary` that a loss is 0 or 1, and `harmless` that the
+    safest threshold costs nothing, by definition. `owners` has, where every score is a candidate,
+    the item that has all claims of a score, −1 where several do.
 
     Examples
     --------
@@ -191,10 +184,7 @@ class Sweep:
         return self.n_nonmonotone == 0 and not self.can_fall
 
     def risks(self, *, conservative: bool = True, sums: Floats | None = None) -> Floats:
-        """Return the risk at the candidates; NaN for a rate among none selected.
-
-        It counts the test item at the bound if `conservative`, otherwise it is the mean loss.
-        """
+        """Return the risk at the candidates, with the test item at the bound if `conservative`."""
         extra = self.test_weight if conservative else 0.0
         with np.errstate(invalid="ignore"):
             summed = (self.sums if sums is None else sums) + extra * self.bound
@@ -241,7 +231,7 @@ def prepare(
         return losses
     bound = validate.number("bound", 1.0 if bound is None else bound, above=0, below=1e300)
     if isinstance(losses, Claims):
-        return _sweep_claims(losses, thresholds, claim_loss(loss, bound), bound, weights)
+        return _sweep_claims(losses, thresholds, find_loss(loss, bound), bound, weights)
     if isinstance(losses, ScoredLabels):
         return _sweep_labels(losses, thresholds, loss, bound, weights)
     if loss is not None:
@@ -252,12 +242,7 @@ def prepare(
 
 
 def _candidates(scores: Floats, thresholds: Any, safer: str) -> tuple[Floats, Integers]:
-    """Candidates, safest first, and the number of the first that each score has passed.
-
-    Where larger is safer, +inf comes first and then each score admits the claims at it. Where
-    smaller is safer the lowest score, which keeps everything, comes first and +inf last: moving
-    past a score drops the claims at it.
-    """
+    """Candidates, safest first, and the number of the first that each score has passed."""
     if thresholds is None:
         increasing = np.append(np.unique(scores), np.inf)
     else:
