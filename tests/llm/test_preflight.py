@@ -109,6 +109,18 @@ def test_a_server_passes_and_one_that_truncates_or_mixes_up_is_noticed():
             result = preflight(*cut, IDS, np.random.default_rng(0))
             assert status(result, "optimized: sampling settings") == {"fail"}
             assert status(result, "safe: sampling settings") == {"pass"}
+
+        class Mixing(Loopback):  # the weights of the other model while both are asked
+            def choice(self, index, model, prompt, body, number=0):
+                other = models["tuned" if body["model"] == "base" else "base"]
+                return super().choice(
+                    index, other if self.busy > 1 else model, prompt, body, number
+                )
+
+        with Mixing(models) as mixing:
+            both = [remote_policy(mixing, name) for name in models]
+            result = preflight(*both, IDS, np.random.default_rng(0))
+            assert status(result, "under traffic") & {"fail"}
         twice = [policies[0], remote_policy(server, "base")]
         result = preflight(*twice, IDS, np.random.default_rng(0))
         assert status(result, "different policies") == {"warn"}

@@ -10,16 +10,18 @@ reaches G with probability at most 1/G, whatever the policy and however few the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._core import validate
 from tether._core.averaged_bets import log_average
-from tether._core.contexts import length
+from tether._core.contexts import length, take
 from tether._core.types import Booleans, Floats
+from tether.llm.client import ending
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (
     TABLE_TOKENS,
@@ -59,6 +61,8 @@ MAX_PASSING_GAP, MAX_WARNING_GAP = 0.05, 1.0
 """Nats per sequence up to which differences between two scores of one sequence pass, and warn."""
 NEGLIGIBLE_GAP = 1e-3
 """Nats below which a contribution to a score counts as none."""
+TRAFFIC_ROUNDS, MAX_TRAFFIC_ROWS = 4, 32
+"""How many times, and how many, completions are scored and drawn under traffic."""
 MIN_TRUSTED_DRAWS = 10
 """Effective draws below which a mean is not trusted."""
 
@@ -196,6 +200,57 @@ def round_trip(policy: CompletionPolicy, actions: Tokens) -> Check:
     advice = "log token ids: encoded from their text, the others would be other actions"
     status = "pass" if same == len(actions) else "warn"
     return Check(name, status, same / len(actions), measured, advice)
+
+
+def under_traffic(drawn: Any, other: CompletionPolicy, rng: np.random.Generator) -> Check:
+    """Scores and draws of a served policy while another one is sampled, against those without it.
+
+    A server that mixes requests for several models or adapters in a batch can mix up their weights,
+    as a build of vLLM 0.32 does; then what is right while all is quiet is wrong in use.
+    """
+    policy, count = drawn.policy, min(MAX_TRAFFIC_ROWS, len(drawn.actions))
+    chosen = np.linspace(0, len(drawn.actions) - 1, count).astype(np.int64)
+    rows, actions = take(drawn.rows, chosen), drawn.actions[chosen]
+    quiet, busy, made = [drawn.scored[chosen]] * TRAFFIC_ROUNDS, [], []
+    with _traffic_of(other, rows, rng):
+        for _ in range(TRAFFIC_ROUNDS):
+            busy.append(policy.log_prob(rows, actions))
+            made.append(policy.sample_scored(rows, rng))
+    for drawn_again, stated in made:
+        known = ~np.isnan(stated)
+        quiet.append(policy.log_prob(rows, drawn_again)[known])
+        busy.append(stated[known])
+    advice = "it answers with the weights of the other model: serve the two by two servers"
+    return compare_scores("under traffic", np.concatenate(quiet), np.concatenate(busy), advice)
+
+
+@contextmanager
+def _traffic_of(policy: CompletionPolicy, prompts: Any, rng: np.random.Generator) -> Iterator[None]:
+    """Keep a policy sampling in a thread; an error there is raised at the end."""
+    end, begun, errors = Event(), Event(), []
+    own_rng = np.random.default_rng(rng.integers(2**63, size=4))
+
+    def keep_sampling() -> None:
+        try:
+            with ending(end):
+                while not end.is_set():
+                    policy.sample(prompts, own_rng)
+                    begun.set()
+        except Exception as error:
+            errors.extend([] if end.is_set() else [error])
+        finally:
+            begun.set()
+
+    thread = Thread(target=keep_sampling, name="tether-preflight", daemon=True)
+    thread.start()
+    try:
+        begun.wait()
+        yield
+    finally:
+        end.set()
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 # Two policies.

@@ -144,6 +144,10 @@ def preflight(
         for each in drawn:
             found += each.checks()
             stages.advance()
+        if all(isinstance(policy, OpenAIPolicy) for policy in pair):
+            for each, other in zip(drawn, pair[::-1], strict=True):
+                check = checks.under_traffic(each, other, rng)
+                found.append(replace(check, name=f"{each.name}: {check.name}"))
         same = [
             checks.same_tokens(safe, optimized, contexts),
             checks.same_ends(safe, optimized),
