@@ -49,7 +49,7 @@ proposals = tether.make_proposals(safe, optimized, None, 2_000, rng)
 
 family = Geometric()
 found = tether.calibrate(log, proposals, alpha=0.1, family=family)
-policy = tether.Tethered(safe, optimized, found)  # the calibration brings the family along
+policy = tether.Tethered(safe, optimized, found, family=family)
 actions, info = policy.sample_with_info(20_000, rng)
 served, error = harmful(actions).mean(), harmful(actions).std() / np.sqrt(len(actions))
 

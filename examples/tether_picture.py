@@ -54,9 +54,9 @@ def draw_policies(axes: Axes, calibration: tether.Calibration) -> None:
 
 def draw_risk(axes: Axes, calibration: tether.Calibration) -> None:
     """Draw the risk at each beta, what is tolerated, and the beta that follows."""
-    curve = calibration.curve()
-    visible = curve.log_beta > -3.5
-    axes.plot(curve.beta[visible], curve.risk[visible], color=CURVE_COLOR, lw=1.8)
+    curve = calibration.to_frame()
+    visible = np.abs(curve["log_beta"]) < 3.5
+    axes.plot(curve["beta"][visible], curve["risk"][visible], color=CURVE_COLOR, lw=1.8)
     axes.axhline(ALPHA, color=HARM_COLOR, lw=1.2, ls=(0, (4, 3)))
     axes.text(0.032, ALPHA + 0.006, "tolerated: 10 %", color=HARM_COLOR)
     axes.plot([calibration.beta, calibration.beta], [0, ALPHA], color=TETHERED_COLOR, lw=1.2)

@@ -16,7 +16,6 @@ from sphinx.application import Sphinx
 ROOMS = {
     "tether": "The everyday names",
     "tether.control": "How far: beta from a log",
-    "tether.planning": "How many rows",
     "tether.thresholds": "Which threshold",
     "tether.policies": "Who acts",
     "tether.sampling": "How to draw",
