@@ -1,18 +1,25 @@
-"""Policies: objects that draw and score actions, and the tethered policy between two of them."""
+"""Policies: objects that draw and score actions, and the tethered policy between two of them.
 
-from tether.policies.categorical import Categorical
-from tether.policies.functions import FunctionPolicy, TorchPolicy, policy_from
-from tether.policies.gaussian import Gaussian
-from tether.policies.make_log import make_log, make_proposals
-from tether.policies.mixture import Mixture
-from tether.policies.normalizer import Normalizer
-from tether.policies.picker import Picker, ShortlistRows
-from tether.policies.policy import FinitePolicy, Policy, as_policy
-from tether.policies.ratio import DensityRatio, EstimatedPolicy, RatioError, estimate_ratio
-from tether.policies.served import Served, serve
-from tether.policies.shortlist import Shortlist, TetheredShortlist
-from tether.policies.tables import Pool
-from tether.policies.tethered import Decided, Tethered
+Every name is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tether.policies.categorical import Categorical
+    from tether.policies.functions import FunctionPolicy, TorchPolicy, policy_from
+    from tether.policies.gaussian import Gaussian
+    from tether.policies.logs import make_log, make_proposals
+    from tether.policies.mixture import Mixture
+    from tether.policies.normalizer import Normalizer
+    from tether.policies.picker import Picker, ShortlistRows
+    from tether.policies.policy import FinitePolicy, Policy, as_policy
+    from tether.policies.ratio import DensityRatio, EstimatedPolicy, RatioError, estimate_ratio
+    from tether.policies.served import Served, serve
+    from tether.policies.shortlist import Shortlist, TetheredShortlist
+    from tether.policies.tables import Pool
+    from tether.policies.tethered import Decided, Tethered
 
 __all__ = [
     "Categorical",
@@ -41,3 +48,27 @@ __all__ = [
     "policy_from",
     "serve",
 ]
+
+_MODULE_BY_NAME = {
+    "Categorical": "categorical",
+    **dict.fromkeys(("FunctionPolicy", "TorchPolicy", "policy_from"), "functions"),
+    "Gaussian": "gaussian",
+    **dict.fromkeys(("make_log", "make_proposals"), "logs"),
+    "Mixture": "mixture",
+    "Normalizer": "normalizer",
+    **dict.fromkeys(("Picker", "ShortlistRows"), "picker"),
+    **dict.fromkeys(("FinitePolicy", "Policy", "as_policy"), "policy"),
+    **dict.fromkeys(("DensityRatio", "EstimatedPolicy", "RatioError", "estimate_ratio"), "ratio"),
+    **dict.fromkeys(("Served", "serve"), "served"),
+    **dict.fromkeys(("Shortlist", "TetheredShortlist"), "shortlist"),
+    "Pool": "tables",
+    **dict.fromkeys(("Decided", "Tethered"), "tethered"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_BY_NAME:
+        raise AttributeError(f"module 'tether.policies' has no attribute {name!r}")
+    value = getattr(import_module(f"tether.policies.{_MODULE_BY_NAME[name]}"), name)
+    globals()[name] = value  # the next time it is found at once
+    return value

@@ -143,11 +143,6 @@ class Picker(TablePolicy):
         self.optimized = optimized
         self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
-    @property
-    def scores_are_log_ratios(self) -> bool:
-        """Whether the score is the ratio of a policy to the one that draws the candidates."""
-        return self._is_policy
-
     def __repr__(self) -> str:
         return f"Picker({self.optimized!r}, size={self.size}, temperature={self.temperature:g})"
 

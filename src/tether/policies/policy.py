@@ -138,15 +138,16 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
 
 def as_policy(name: str, policy: Any) -> Policy:
     """Return a policy, converting a classifier or a torch distribution into one."""
-    from tether.policies.categorical import Categorical, no_probabilities_hint
-    from tether.policies.functions import TorchPolicy
-
     if isinstance(policy, type):
         raise TypeError(f"{name} must be a policy, not a class: write {policy.__name__}(…)")
     if any(base.__module__.startswith("torch.distributions") for base in type(policy).__mro__):
+        from tether.policies.functions import TorchPolicy
+
         return TorchPolicy(policy)
     if isinstance(policy, Policy):
         return policy
+    from tether.policies.categorical import Categorical, no_probabilities_hint
+
     if hasattr(policy, "predict_proba"):
         return Categorical.from_classifier(policy)
     if hasattr(policy, "picker_of"):

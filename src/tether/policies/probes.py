@@ -196,10 +196,10 @@ def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> N
 
 def _score(name: str, policy: Policy, probes: Probes) -> Floats:
     """The log-probabilities that a policy gives to the probes now."""
-    from tether.policies.picker import ShortlistRows
-
     contexts = None if probes.contexts is None else decode_contexts(probes.contexts)
     if isinstance(contexts, tuple):
+        from tether.policies.picker import ShortlistRows
+
         contexts = ShortlistRows(*contexts)
     actions = decode_array(probes.probed)
     try:

@@ -16,9 +16,7 @@ from tether._core.plain_arrays import plain_column
 from tether._core.shown import shown
 from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 from tether.policies.functions import FunctionPolicy
-from tether.policies.mixture import Mixture
-from tether.policies.policy import Policy, as_sampler
-from tether.policies.tethered import Tethered
+from tether.policies.policy import as_sampler
 
 Features: TypeAlias = Callable[[Any, NDArray[Any]], Any]
 """A function of (contexts, actions) that returns a matrix with one row per action."""
@@ -53,25 +51,6 @@ class EstimatedPolicy(FunctionPolicy):
     ) -> None:
         super().__init__(draw, relative_log_density, name=name)
         self.approximate, self.ratio_error = approximate, ratio_error
-
-
-def approximation_of(*policies: Policy) -> tuple[str | None, float]:
-    """What is approximate about the densities of policies, and the largest factor they are off by.
-
-    A policy says so by its attributes `approximate` and `ratio_error`; the parts of mixtures and of
-    tethered policies are asked as well. (None, 1.0) where nothing is approximate.
-    """
-    sentence, error = None, 1.0
-    for policy in policies:
-        parts: tuple[Policy, ...] = ()
-        if isinstance(policy, Mixture):
-            parts = policy.policies
-        elif isinstance(policy, Tethered):
-            parts = (policy.safe, policy.optimized)
-        inner, inner_error = approximation_of(*parts)
-        sentence = sentence or getattr(policy, "approximate", None) or inner
-        error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
-    return sentence, error
 
 
 @dataclass(frozen=True)

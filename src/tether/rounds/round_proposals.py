@@ -11,7 +11,7 @@ from tether._core.contexts import labels, take
 from tether._core.shown import shown
 from tether.control.families import DEFAULT_BUDGET, Family
 from tether.control.proposals import Proposals
-from tether.policies.make_log import make_proposals
+from tether.policies.logs import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy
 from tether.rounds.path_pairs import PathOptimized

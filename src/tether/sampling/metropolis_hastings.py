@@ -128,14 +128,6 @@ def metropolis(
 
     The other arguments are those of `accept_reject`; the constant of the envelope decides when a
     chain has settled, and `max_draws` limits its steps. `info.chain` has the diagnostics.
-
-    Examples
-    --------
-    >>> from tether import Gaussian
-    >>> pair = PolicyPair(Gaussian(0.0), Gaussian(1.0))
-    >>> actions, info = metropolis(pair, 500, np.random.default_rng(0), Envelope.auto(0.0))
-    >>> len(actions), round(info.chain.acceptance, 1)
-    (500, 0.7)
     """
     groups, unsettled, start = [], 0, 0
     for piece in parts(contexts, batch_size):

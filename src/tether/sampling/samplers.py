@@ -11,7 +11,6 @@ from tether._core.contexts import length, part
 from tether._core.types import Contexts
 from tether.control.families import Family
 from tether.sampling.envelope import Envelope, adaptive_envelope, grid_envelope, overlap_envelope
-from tether.sampling.metropolis_hastings import metropolis
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import accept_reject
 from tether.sampling.sampling_info import SamplingInfo, direct_info
@@ -46,6 +45,8 @@ def draw_tethered(
         share = optimized_share_of(family, log_beta)
         envelope = Envelope(log_beta, 1.0 - share, 0.0, family=family)
     if sampler == "metropolis":
+        from tether.sampling.metropolis_hastings import metropolis
+
         return metropolis(pair, contexts, rng, envelope, max_draws=max_draws)
     how = f"accept-reject ({sampler})"
     budget = family.max_draws

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from tether._core.types import Actions, Contexts, Floats, Losses
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import align_actions
+from tether.policies.mixture import Mixture
 from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
 from tether.policies.probes import take_probes, take_table_probes
 from tether.policies.propensities import (
@@ -25,9 +26,11 @@ from tether.policies.propensities import (
     max_ratio_of,
     two_action_table,
 )
-from tether.policies.ratio import approximation_of
-from tether.policies.shortlist import Shortlist
 from tether.policies.tables import picked, positions
+from tether.policies.tethered import Tethered
+
+if TYPE_CHECKING:
+    from tether.policies.shortlist import Shortlist
 
 
 def make_log(
@@ -102,7 +105,7 @@ def make_log(
     """
     given = {"contexts": contexts, "actions": actions, "losses": losses}
     check_row_indexes({**given, "rewards": rewards, "propensities": propensities})
-    if isinstance(safe, Shortlist):
+    if safe is not None and hasattr(safe, "picker_of"):  # a shortlist
         for_policies = (logged_by, safe_share, propensities, min_propensity)
         if any(each is not None for each in for_policies):
             raise ValueError("logged_by, safe_share and propensities are not for shortlists")
@@ -172,6 +175,25 @@ def make_log(
         probes=probes,
         **stated,
     )
+
+
+def approximation_of(*policies: Policy) -> tuple[str | None, float]:
+    """What is approximate about the densities of policies, and the largest factor they are off by.
+
+    A policy says so by its attributes `approximate` and `ratio_error`; the parts of mixtures and of
+    tethered policies are asked as well. (None, 1.0) where nothing is approximate.
+    """
+    sentence, error = None, 1.0
+    for policy in policies:
+        parts: tuple[Policy, ...] = ()
+        if isinstance(policy, Mixture):
+            parts = policy.policies
+        elif isinstance(policy, Tethered):
+            parts = (policy.safe, policy.optimized)
+        inner, inner_error = approximation_of(*parts)
+        sentence = sentence or getattr(policy, "approximate", None) or inner
+        error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
+    return sentence, error
 
 
 def _log_of_propensities(
@@ -250,7 +272,7 @@ def make_proposals(
         The draws; None if the log has contexts and lists the scores of all actions already, as it
         does for a shortlist, so that no draws are needed.
     """
-    if isinstance(safe, Shortlist):
+    if hasattr(safe, "picker_of"):  # a shortlist
         return None
     both = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
     policies = dict(zip(("safe", "optimized"), both, strict=True))
