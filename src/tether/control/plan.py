@@ -37,7 +37,7 @@ MOST_POINTS = 4000
 """A log with more rows stands for itself by so many of them, evenly spaced."""
 MOST_COUNTS = 2000
 """For how many numbers of losses the probability of passing is computed."""
-MOST_SIZES, NOISES = 33, 21
+MOST_SIZES, NOISES = 64, 51
 """How many sizes of losses are told apart, and how many values stand for their noise."""
 STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)
 """Where the normal distribution of log ratios has its points, in standard deviations."""
@@ -426,8 +426,7 @@ class _Points:
         if not harmed.any():
             return _Losses(0.0, np.array([self.problem.constraints[0].bound]), np.ones(1))
         loss, share = self.loss[harmed], self.share[harmed]
-        edges = np.unique(np.quantile(loss, np.linspace(0, 1, MOST_SIZES)))
-        place = np.minimum(np.searchsorted(edges, loss), len(edges) - 1)
+        place = np.round(np.sqrt(loss / loss.max()) * MOST_SIZES).astype(np.int64)
         weight, sums = np.bincount(place, share), np.bincount(place, share * loss)
         filled = weight > 0
         total = float(share.sum())
