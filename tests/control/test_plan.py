@@ -13,7 +13,7 @@ from tests.control.test_proved import TableWorld
 from tether import plan
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
-from tether.control.plan import _Losses, _pass_probability
+from tether.control.plan import Plan, _Losses, _pass_probability
 
 RULES = ({"alpha": 0.1}, {"promise": 0.1}, {"alpha": 0.1, "confidence": 0.9})
 
@@ -119,6 +119,12 @@ def test_more_rows_lead_further_and_a_known_safe_risk_replaces_that_of_the_log()
         < plan(log, promise=0.08, safe_risk=0.06).rows_likely
     )
     assert plan(log, promise=0.08, safe_risk=0.02).safe_risk == pytest.approx(0.02)
+
+
+def test_a_plan_is_saved_and_loaded(tmp_path):
+    made = plan(promise=0.1, safe_risk=0.05)
+    made.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json") == made
 
 
 def test_errors_name_the_argument():

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tether._core import validate
+from tether._core import records, validate
 from tether._core.columns import Columns
 from tether._core.description import Described, Description
 from tether._core.rows import Block, Rows
@@ -54,7 +54,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Plan(Described):
+class Plan(records.Saved, Described):
     """How many rows a log needs, and what to expect of logs of several sizes.
 
     A log passes if something other than the safe policy is served. A plan is an expectation under
@@ -92,6 +92,8 @@ class Plan(Described):
     >>> made.rows_needed, made.rows_likely
     (56, 133)
     """
+
+    _kind: ClassVar[str] = "plan"
 
     rule: str
     level: float
