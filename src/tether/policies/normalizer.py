@@ -32,19 +32,8 @@ MAX_STANDARD_ERRORS = 6.0
 class Normalizer:
     """Log ψ in each context, or one number where all contexts are alike.
 
-    Parameters
-    ----------
-    log_psi : ndarray of float
-        The log of the normalizing constant.
-    standard_error : ndarray of float
-        The standard error of log ψ, so also that of the `log_prob` of clip; 0 where ψ is exact, and
-        inf where too few draws count to say how far off ψ is.
-
-    Examples
-    --------
-    >>> from tether import Gaussian, Tethered
-    >>> Tethered(Gaussian(0.0), Gaussian(1.0), 0.5).normalizer(1).exact
-    False
+    The standard error of log ψ is also that of the `log_prob` of clip: 0 where ψ is exact, and inf
+    where too few draws count to say how far off ψ is.
     """
 
     log_psi: Floats

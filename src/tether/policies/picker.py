@@ -117,13 +117,6 @@ class Picker(TablePolicy):
     safe : object, optional
         What draws the candidates; its `log_prob`, if it has one, is used for the ratio to an
         optimized policy.
-
-    Examples
-    --------
-    >>> rows = ShortlistRows(1, np.array([[1.0, 2.0, 3.0]]))
-    >>> picker = Picker(lambda contexts, candidates: candidates, size=3)
-    >>> np.exp(picker.log_prob_all(rows)).round(3)
-    array([[0.09 , 0.245, 0.665]])
     """
 
     def __init__(

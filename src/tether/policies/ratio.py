@@ -82,17 +82,7 @@ class RatioError(records.Saved):
 
 @dataclass(frozen=True)
 class DensityRatio:
-    """An estimated density ratio of two policies, and the two as policies that can be calibrated.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> ratio = estimate_ratio(
-    ...     lambda n, rng: rng.normal(0, 1, n), lambda n, rng: rng.normal(1, 1, n), 4_000, rng
-    ... )
-    >>> ratio.log_ratio(2, [0.0, 1.0]).round(1)                # the true ones are −0.5 and 0.5
-    array([-0.5,  0.5])
-    """
+    """An estimated density ratio of two policies, and the two as policies to calibrate."""
 
     safe: EstimatedPolicy
     optimized: EstimatedPolicy

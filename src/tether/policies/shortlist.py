@@ -257,13 +257,6 @@ class TetheredShortlist:
     The pick is exact for every family: positions are a finite action set. There is no `log_prob`
     of an action, which would need that of the safe policy; `pick` is the policy over positions,
     and has one. Made by `Shortlist.tethered`.
-
-    Examples
-    --------
-    >>> from tether import Gaussian, Shortlist
-    >>> policy = Shortlist(Gaussian(0.0), Gaussian(2.0), size=8).tethered(4.0)
-    >>> policy.sample(3, np.random.default_rng(0)).round(2)
-    array([1.3 , 0.04, 0.35])
     """
 
     def __init__(self, shortlist: Shortlist, pick: Tethered) -> None:
