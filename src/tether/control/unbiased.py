@@ -124,7 +124,7 @@ class Weights:
         else:
             log_w, _, _, place = problem.kernel.weigh(own, self.t, problem)
             log_w = log_w[place]
-            log_limit = self._log_limit(own, log_w - base, ratio) + log_base_limit
+            log_limit = self._log_limit(own, log_w, ratio, base) + log_base_limit
             weight = _bounded_exp(log_w - self.log_high[:, None])
             limit = np.exp(log_limit - self.log_high[:, None])
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
@@ -136,7 +136,7 @@ class Weights:
             )
         return weight, np.where(limit > LARGEST_WEIGHT, np.inf, limit)
 
-    def _log_limit(self, own: Block, log_w: Floats, ratio: Floats) -> Floats:
+    def _log_limit(self, own: Block, log_w: Floats, ratio: Floats, base: Floats) -> Floats:
         """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
         kernel, at = self.problem.kernel, self.t[:, None]
         if isinstance(kernel, ClipKernel):
@@ -149,7 +149,7 @@ class Weights:
         if isinstance(kernel, TableKernel) and kernel.budget is None and ratio.min() > -np.inf:
             heaviest = np.minimum(scores(own, "_all")[0].max(axis=1) - at, 0.0)
             heaviest -= np.minimum(ratio - at, 0.0)  # ψ is the same for all actions
-            return np.asarray(heaviest + log_w)
+            return np.asarray(heaviest + log_w - base)
         return self._table_limit(own)
 
     def _table_limit(self, own: Block) -> Floats:
