@@ -21,13 +21,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.shown import shown
 from tether._core.types import Contexts, Floats
-from tether.aiming.loss_models import (
-    LossModel,
-    as_loss_model,
-    candidate_losses,
-    mean_losses,
-    policy_tables,
-)
+from tether.aiming.loss_models import LossModel, as_loss_model, candidate_losses, policy_tables
 from tether.aiming.tilted_policies import AimedPolicy, AimedScore
 from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import as_policy, is_finite
@@ -37,10 +31,15 @@ from tether.sampling.discrete import log_softmax
 
 THE_LOSS = ""
 """The name of the only loss, where it has none."""
-MAX_TILT = 50.0
-"""The most nats by which a multiplier may tilt: λ times the range of the predicted loss."""
-REACHED_WITHIN = 1e-3
-"""By how much, relative to alpha, a predicted loss may be above it and count as reached."""
+MAX_TILT, REACHED_WITHIN = 50.0, 1e-3
+"""The most nats by which a multiplier may tilt (λ times the range of the predicted loss), and how
+far, relative to alpha, a predicted loss may be above it and count as reached."""
+
+
+def mean_losses(log_probabilities: Floats, predicted: Floats) -> Floats:
+    """The mean predicted losses of a policy over its contexts."""
+    chances = np.exp(log_probabilities)
+    return np.asarray(np.einsum("xa,jxa->j", chances, predicted) / len(chances))
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,11 @@ class Aim:
     ----------
     policy : Policy or Shortlist
         The aimed policy: to be calibrated and served in place of the optimized one.
-    alphas : mapping of str to float
-        What is tolerated of each loss; the name is empty if there is one.
-    multipliers : mapping of str to float
-        How hard each predicted loss tilts the policy; 0 if its loss is within alpha anyway.
-    before, predicted : mapping of str to float
-        The predicted losses of the optimized policy, and of the aimed one.
+    alphas, multipliers, before, predicted : mapping of str to float
+        What is tolerated of each loss (the name is empty if there is one), how hard it tilts the
+        policy, and the predicted losses of the optimized policy and of the aimed one.
     reached : bool
-        Whether these are at most alpha. If not, no policy near the optimized one is predicted to
-        lose so little.
+        Whether the last are at most alpha; if not, no policy near the optimized one is.
     """
 
     policy: Any
@@ -94,9 +89,7 @@ def aim(
     """Tilt an optimized policy by predicted losses, so that it expects to lose alpha.
 
     The aimed policy is π(a | x)·exp(−λ·l̂(x, a)), normalized, with the λ ≥ 0 at which its mean
-    predicted loss over the contexts is alpha: of all policies that are predicted to lose so little,
-    it is the nearest to the optimized one in relative entropy. λ is 0 if the optimized policy is
-    predicted to lose less.
+    predicted loss over the contexts is alpha, and 0 if it is less anyway.
 
     Nothing is promised here: the aimed policy has to be calibrated like any other, on rows that
     neither the optimized policy nor the loss model has seen, and the guarantee holds however wrong

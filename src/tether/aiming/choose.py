@@ -75,18 +75,13 @@ class Choice:
 
     Parameters
     ----------
-    name : str
-        The name of the chosen candidate.
-    policy : Policy or Shortlist
-        Its policy, built from all training rows: to be calibrated and served.
-    family : str or Family
-        Its family, for `calibrate`.
+    name, policy, family
+        The name of the chosen candidate, its policy, built from all training rows, which is to be
+        calibrated and served, and its family, for `calibrate`.
     estimates : mapping of str to ExpectedReward
-        The estimate of every candidate, the plain one first.
-    standard_errors : float
-        How many standard errors a lead had to exceed.
-    rows : int
-        The number of training rows.
+        The estimate of every candidate, the plain one first; empty where there is no choice.
+    standard_errors, rows
+        How many standard errors a lead had to exceed, and the number of training rows.
     """
 
     name: str
@@ -97,21 +92,12 @@ class Choice:
     rows: int
 
     def __str__(self) -> str:
-        if not self.estimates:
-            few = f"{self.rows} training rows are too few to choose by"
-            why = few if self.rows < MIN_ROWS_TO_CHOOSE else "there is no other candidate"
-            return f"{self.name}: {why}"
-        plain = next(iter(self.estimates))
-        width = max(map(len, self.estimates))
-        lines = [
-            f"chosen: {self.name}, by {self.rows} training rows",
-            f"  {'candidate':<{width}}  expected reward  lead over {plain}",
-        ]
+        lines = [f"chosen: {self.name}, by {self.rows} training rows"]
+        width = max(map(len, self.estimates), default=0)
         for name, each in self.estimates.items():
-            lines.append(
-                f"  {name:<{width}}  {each.reward:15.4g}  {each.lead:+.4g} ± {each.lead_error:.2g}"
-            )
-        if self.name == plain and len(self.estimates) > 1:
+            lead = f"lead {each.lead:+.4g} ± {each.lead_error:.2g}"
+            lines.append(f"  {name:<{width}}  expected reward {each.reward:.4g}, {lead}")
+        if self.estimates and self.name == next(iter(self.estimates)):
             lines.append(f"no lead is above {self.standard_errors:g} standard errors")
         return "\n".join(lines)
 

@@ -27,18 +27,13 @@ from tether.aiming.loss_models import LossModel
 from tether.policies.picker import without_candidates
 from tether.policies.policy import as_policy
 
-LOSS_FOLDS = 5
-"""Models are compared by predictions of each fold of the rows from the others."""
-LEAST_GAIN = 2.0
-"""How many nats of held-out likelihood a more complex kind must gain."""
-MIN_ROWS_FOR_SQUARES = 300
-"""From this many rows on squares of the contexts' numbers are tried."""
+LOSS_FOLDS, LEAST_GAIN, MIN_ROWS_FOR_SQUARES = 5, 2.0, 300
+"""Each fold of the rows is predicted from the others; a more complex kind must gain so many nats of
+likelihood; squares are tried from so many rows on."""
 RIDGE_STRENGTHS = (0.02, 0.1, 0.5, 2.0)
 """The inverse penalties of logistic regression that are tried."""
-MAX_INDICATED_ACTIONS, MAX_INDICATED_WORDS = 64, 32
-"""Up to so many different actions, and words of a column, have an indicator each."""
-MIN_ROWS_PER_INDICATOR = 3
-"""What is in fewer rows has no indicator."""
+MAX_INDICATED_ACTIONS, MAX_INDICATED_WORDS, MIN_ROWS_PER_INDICATOR = 64, 32, 3
+"""Up to so many actions, and words of a column, have an indicator each, if in enough rows."""
 MAX_COLUMNS_WITH_PRODUCTS = 64
 """Up to this many columns of the contexts are multiplied with those of the action."""
 MAX_SLOPE, LARGEST_LOG_ODDS = 2.0, 12.0
@@ -222,13 +217,11 @@ def fit_loss(
     rng : numpy.random.Generator
         Assigns rows to folds.
     weights : array-like of float, optional
-        How much each row counts: importance weights of the optimized policy, if the model should
-        be good where that policy acts.
+        How much each row counts, such as importance weights of the optimized policy.
     bound : float, default 1.0
         The largest possible loss.
-    policies : sequence of Policy, default ()
-        Policies whose log-probabilities are features of the model: the safe policy, which rarely
-        does what is harmful, and the optimized one. Classifiers will do.
+    policies : sequence of Policy or classifier, default ()
+        Those whose log-probabilities are features of the model: the safe and the optimized one.
 
     Returns
     -------

@@ -107,11 +107,7 @@ def predict_table(name: str, model: LossModel, contexts: Any, actions: NDArray[A
 def policy_tables(
     policy: FinitePolicy, models: Mapping[str, LossModel], contexts: Contexts
 ) -> tuple[Floats, Floats]:
-    """The log-probabilities of every action, and its predicted losses.
-
-    Their shapes are (contexts, actions) and (losses, contexts, actions), with a single context
-    where there are none.
-    """
+    """Log-probabilities (contexts × actions) and predicted losses (losses × contexts × actions)."""
     checked = as_contexts(contexts)
     table = policy_calls.table("policy", policy, checked)
     checked = len(table) if isinstance(checked, int) else checked
@@ -131,9 +127,3 @@ def candidate_losses(models: Mapping[str, LossModel], rows: ShortlistRows) -> Fl
     contexts, actions = rows.pairs()
     found = [predict_losses("loss_model", each, contexts, actions) for each in models.values()]
     return np.reshape(found, (len(models), len(rows), rows.size))
-
-
-def mean_losses(log_probabilities: Floats, predicted: Floats) -> Floats:
-    """The mean predicted losses of a policy over its contexts."""
-    chances = np.exp(log_probabilities)
-    return np.asarray(np.einsum("xa,jxa->j", chances, predicted) / len(chances))

@@ -31,14 +31,9 @@ class LoggedRows:
 
     Parameters
     ----------
-    contexts : array-like, data frame or int
-        One row per action, or their number where there are no contexts.
-    actions : ndarray
-        One action per row.
-    losses : ndarray of float, or mapping of str to ndarray
-        The loss of each action, or several losses by name.
-    rewards : ndarray of float
-        The reward of each action.
+    contexts, actions, losses, rewards : array-like
+        The columns; contexts may be a frame, or a number where there are none, and several losses
+        are a mapping by name.
     safe : Policy, optional
         The safe policy. Its log-probabilities, if it has any, are features of loss models.
     """
@@ -113,15 +108,13 @@ def aimed_candidates(
     fit : callable, optional
         A function of (rows, rng) that returns a loss model for each loss, by name, in place of
         `fit_loss`.
-    multiples : sequence of float, default (1, 2, 4)
-        How much to tilt, in units of the multiplier at which the predicted loss is alpha.
-    temperatures : sequence of float, default (1, 0.5)
-        Temperatures of the optimized policy before it is tilted.
+    multiples, temperatures : sequence of float
+        How much to tilt, in units of the multiplier at which the predicted loss is alpha, and
+        temperatures of the optimized policy before it is tilted.
     families : sequence of str or Family, default ()
         Families other than clip in which the optimized policy as it is may be calibrated: "mix".
     sizes : sequence of int, optional
-        Sizes of shortlists to try; by default none over finitely many actions, where there is an
-        exact tilt, and 4 and 16 over infinitely many.
+        Sizes of shortlists to try; by default 4 and 16 over infinitely many actions, else none.
 
     Returns
     -------

@@ -1,8 +1,7 @@
 """One file for many members: a zip archive with one digest over all of them.
 
-Members are stored without compression, in a fixed order and with a fixed date. So the same members
-give the same bytes, and nothing is larger in memory than on the disk. Nothing is ever extracted to
-the disk.
+Members are stored without compression, in a fixed order and with a fixed date, so the same members
+give the same bytes and are as large in memory. Nothing is ever extracted to the disk.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ DIGEST = "digest.txt"
 """The member with the digest of all others."""
 MEMBER_NAME = re.compile(r"[a-z]+(/\d+)?\.[a-z]+")
 """What members are called; there are no other folders, and no way out of them."""
-MAX_MEMBERS = 100_000
-"""How many members a file may have."""
-ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date that every member has."""
+MAX_MEMBERS, ZIP_EPOCH = 100_000, (1980, 1, 1, 0, 0, 0)
+"""How many members a file may have, and the date that every one has."""
 ARRAY_KINDS = "biufcUSmM"
 """The kinds of dtype that are saved: truth values, numbers, text, bytes, times."""
 
@@ -102,19 +99,9 @@ def _problem(entries: list[zipfile.ZipInfo], size: int) -> str:
 
 
 def read_json(name: str, content: bytes) -> Any:
-    """Parse JSON strictly: no NaN, and no key twice."""
-
-    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a key occurs twice")
-        return found
-
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is not allowed")
-
+    """Parse JSON."""
     try:
-        return json.loads(content.decode(), object_pairs_hook=distinct, parse_constant=refuse)
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} is not valid JSON: {error}") from error
 

@@ -17,42 +17,36 @@ from tether.aiming.loss_models import EstimatorLosses
 from tether.aiming.tilted_policies import AimedPolicy, AimedScore, PositionScore, TemperedPolicy
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Mix
-from tether.policies.categorical import (
-    Categorical,
-    ClassifierLogits,
-    LogitFunction,
-    ProbabilityFunction,
-    ReorderedColumns,
-    check_normalized,
+from tether.policies import (
+    FunctionPolicy,
+    Gaussian,
+    Mixture,
+    Normalizer,
+    Picker,
+    Pool,
+    Shortlist,
+    Tethered,
+    TetheredShortlist,
+    TorchPolicy,
+    categorical,
+    ratio,
 )
-from tether.policies.functions import FunctionPolicy, TorchPolicy, recipe_of
-from tether.policies.gaussian import Gaussian
-from tether.policies.mixture import Mixture
-from tether.policies.normalizer import Normalizer
-from tether.policies.picker import Picker
+from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import check_probes
-from tether.policies.ratio import (
-    DensityRatio,
-    EstimatedLogRatio,
-    EstimatedPolicy,
-    RatioError,
-    ZeroLogRatio,
-)
-from tether.policies.shortlist import Shortlist, TetheredShortlist
-from tether.policies.tables import Pool
-from tether.policies.tethered import Tethered
 from tether.saving import models
 from tether.saving.objects import CannotSaveError, Kind, Permissions
 
-METHODS_CALLED = frozenset(
-    ("decision_function", "forward", "log_prob", "log_prob_all", "log_ratio", "predict")
-) | frozenset(("predict_log_proba", "predict_proba", "sample", "score_samples", "transform"))
+METHODS_CALLED = (
+    *("decision_function", "forward", "log_prob", "log_prob_all", "log_ratio", "predict"),
+    *("predict_log_proba", "predict_proba", "sample", "score_samples", "transform"),
+)
 """Methods that may be saved as functions: they compute, and neither change nor write anything."""
 SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
 MAX_SAVED_SHORTLIST = 1_000_000
 """The most candidates of a saved shortlist."""
+_FUNCTIONS = ("_sample", "_log_prob", "name")
 
 
 def _gaussian(mean: Any, scale: Any, cholesky: Any) -> Gaussian:
@@ -67,12 +61,12 @@ def _gaussian(mean: Any, scale: Any, cholesky: Any) -> Gaussian:
     return policy
 
 
-def _categorical(table: Any, function: Any, actions: Any) -> Categorical:
-    return Categorical(function if table is None else table, actions)
+def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
+    return categorical.Categorical(function if table is None else table, actions)
 
 
 def _pool(log_probabilities: Any) -> Pool:
-    table = check_normalized("log_probabilities", log_probabilities, 1)
+    table = categorical.check_normalized("log_probabilities", log_probabilities, 1)
     pool = Pool(table)
     pool._table = validate.frozen(table[None])  # normalized once, not twice
     return pool
@@ -86,6 +80,10 @@ def _mixture(policies: Any, weights: Any) -> Mixture:
     return mixture
 
 
+def _estimated(name: str, sample: Any, log_prob: Any, **about: Any) -> ratio.EstimatedPolicy:
+    return ratio.EstimatedPolicy(name, sample, log_prob, **about)
+
+
 def _size(size: Any) -> int:
     number = validate.integer_at_least("size", size, 2)
     if number > MAX_SAVED_SHORTLIST:
@@ -93,8 +91,8 @@ def _size(size: Any) -> int:
     return number
 
 
-def _picker(optimized: Any, size: Any, temperature: Any, safe: Any) -> Picker:
-    return Picker(optimized, _size(size), temperature, safe)
+def _picker(optimized: Any, size: Any, temperature: Any, reference: Any) -> Picker:
+    return Picker(optimized, _size(size), temperature, reference)
 
 
 def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist:
@@ -154,89 +152,54 @@ def _pair_features(**state: Any) -> PairFeatures:
     return features
 
 
-def _of(cls: type, *attributes: str, build: Callable[..., Any] | None = None) -> tuple[type, Kind]:
-    """A class that is built from attributes, which may be private, under their public names."""
+def _of(cls: Any, *attributes: str, build: Callable[..., Any] | None = None) -> tuple[type, Kind]:
+    """A class that is built from attributes, which may be private; by default those of a record."""
+    names = attributes or tuple(each.name for each in fields(cls))
 
     def state(value: Any) -> dict[str, Any]:
-        return {name.lstrip("_"): getattr(value, name) for name in attributes}
+        return {name.lstrip("_"): getattr(value, name, None) for name in names}
 
     return cls, Kind(cls.__name__, state, build or cls)
 
 
 def _record(cls: type) -> tuple[type, Kind]:
     """A frozen record, by its own codec."""
-    return cls, Kind(
-        cls.__name__,
-        lambda value: {"content": records.encode(value)},
-        lambda content: records.decode(cls, content, cls.__name__),
-    )
-
-
-def _fields(cls: Any) -> tuple[type, Kind]:
-    return _of(cls, *(each.name for each in fields(cls)))
+    build = partial(records.decode, cls)
+    return cls, Kind(cls.__name__, lambda record: {"value": records.encode(record)}, build)
 
 
 BY_CLASS: dict[type, Kind] = dict(
     (
         _of(Gaussian, "_mean", "_scale", "_cholesky", build=_gaussian),
-        (
-            Categorical,
-            Kind(
-                "Categorical",
-                lambda policy: {
-                    "table": policy._table if policy._function is None else None,
-                    "function": policy._function,
-                    "actions": policy.actions,
-                },
-                _categorical,
-            ),
-        ),
-        _fields(ProbabilityFunction),
-        _fields(LogitFunction),
-        _fields(ClassifierLogits),
-        _fields(ReorderedColumns),
+        _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
+        _of(categorical.ProbabilityFunction),
+        _of(categorical.LogitFunction),
+        _of(categorical.ClassifierLogits),
+        _of(categorical.ReorderedColumns),
         (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
         _of(Mixture, "policies", "weights", build=_mixture),
-        _of(FunctionPolicy, "_sample", "_log_prob", "name"),
+        _of(FunctionPolicy, *_FUNCTIONS),
         _of(FunctionSampler, "_function"),
         _of(TorchPolicy, "_distribution"),
-        _of(
-            EstimatedPolicy,
-            *("name", "_sample", "_log_prob", "approximate", "ratio_error"),
-            build=lambda name, sample, log_prob, **about: EstimatedPolicy(
-                name, sample, log_prob, **about
-            ),
-        ),
-        _fields(ZeroLogRatio),
-        _fields(EstimatedLogRatio),
-        _fields(DensityRatio),
-        _record(RatioError),
+        _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error", build=_estimated),
+        _of(ratio.ZeroLogRatio),
+        _of(ratio.EstimatedLogRatio),
+        _of(ratio.DensityRatio),
+        _record(ratio.RatioError),
         _record(Calibration),
         (Tethered, Kind("Tethered", _tethered_state, _tethered)),
-        _fields(Normalizer),
+        _of(Normalizer),
         _of(Clip),
         _of(Mix),
-        _of(BudgetedClip, "max_draws"),
-        (
-            Picker,
-            Kind(
-                "Picker",
-                lambda picker: {
-                    **{
-                        name: getattr(picker, name) for name in ("optimized", "size", "temperature")
-                    },
-                    "safe": picker._reference,
-                },
-                _picker,
-            ),
-        ),
+        _of(BudgetedClip),
+        _of(Picker, "optimized", "size", "temperature", "_reference", build=_picker),
         _of(Shortlist, "safe", "size", "temperature", "picker", build=_shortlist),
         _of(TetheredShortlist, "shortlist", "pick"),
         _of(AimedPolicy, "policy", "loss_models", "multipliers"),
         _of(AimedScore, "policy", "loss_models", "multipliers"),
         _of(TemperedPolicy, "policy", "temperature"),
         _of(PositionScore, "policy"),
-        _fields(FittedLoss),
+        _of(FittedLoss),
         (PairFeatures, Kind("PairFeatures", lambda value: dict(vars(value)), _pair_features)),
         _of(EstimatorLosses, "estimator", "features"),
     )
@@ -249,27 +212,18 @@ def _function_state(function: Any) -> dict[str, Any]:
     if path is None:
         name = getattr(function, "__qualname__", repr(function))
         raise CannotSaveError(
-            f"is a function that no import path leads to ({name!r} of module "
-            f"{getattr(function, '__module__', None)!r}). Define it at the top level of a module "
-            f"that can be imported, not in the script that is run; or make the policy with "
-            f"tether.policy_from('package.module:function', …); or give its class the methods "
-            f"{SAVE_METHOD} and {LOAD_METHOD}"
+            f"is a function that no import path leads to ({name!r}). Define it at the top level of "
+            f"a module, not in the script that is run; or make the policy with "
+            f"tether.policy_from('package.module:function', …)"
         )
     return {"path": path}
-
-
-def _load_function(permissions: Permissions, path: str) -> Any:
-    found = permissions.find(path)
-    if not callable(found):
-        raise ValueError(f"import path {path!r} leads to {found!r}, which is not a function")
-    return found
 
 
 def _method_state(method: MethodType) -> dict[str, Any]:
     if method.__name__ not in METHODS_CALLED:
         raise CannotSaveError(
             f"is the method {method.__name__!r} of {type(method.__self__).__name__}; only these "
-            f"methods are saved as functions: {', '.join(sorted(METHODS_CALLED))}"
+            f"methods are saved as functions: {', '.join(METHODS_CALLED)}"
         )
     return {"of": method.__self__, "name": method.__name__}
 
@@ -281,21 +235,17 @@ def _load_method(of: Any, name: str) -> Any:
 
 
 def _own_state(value: Any) -> dict[str, Any]:
-    cls = type(value)
-    path, saved = import_path_of(cls), getattr(value, SAVE_METHOD)()
-    if path is None or not hasattr(cls, LOAD_METHOD) or not isinstance(saved, dict):
+    path, saved = import_path_of(type(value)), getattr(value, SAVE_METHOD)()
+    if path is None or not hasattr(value, LOAD_METHOD) or not isinstance(saved, dict):
         raise CannotSaveError(
-            f"has the method {SAVE_METHOD}, which must return a dictionary; its class "
-            f"{cls.__qualname__!r} must have {LOAD_METHOD} and be found at an import path"
+            f"has the method {SAVE_METHOD}, which must return a dictionary; its class must have "
+            f"{LOAD_METHOD} and be found at an import path"
         )
     return {"path": path, "saved": saved}
 
 
 def _load_own(permissions: Permissions, path: str, saved: dict[str, Any]) -> Any:
-    cls = permissions.find(path)
-    if not isinstance(cls, type) or not hasattr(cls, LOAD_METHOD):
-        raise ValueError(f"import path {path!r} does not lead to a class with {LOAD_METHOD}")
-    return getattr(cls, LOAD_METHOD)(saved)
+    return getattr(permissions.find(path), LOAD_METHOD)(saved)
 
 
 OWN = Kind("own", _own_state, _load_own, asks=True)
@@ -309,13 +259,9 @@ PARTIAL = Kind(
     lambda value: {"function": value.func, "arguments": list(value.args), "named": value.keywords},
     lambda function, arguments, named: partial(function, *arguments, **named),
 )
-FUNCTION = Kind("function", _function_state, _load_function, asks=True)
-KINDS = {
-    kind.name: kind
-    for kind in (
-        *(*BY_CLASS.values(), OWN, MODULE, MADE, DISTRIBUTION, MODEL, METHOD, PARTIAL, FUNCTION),
-    )
-}
+FUNCTION = Kind("function", _function_state, models.find_function, asks=True)
+OTHERS = (OWN, MODULE, MADE, DISTRIBUTION, MODEL, METHOD, PARTIAL, FUNCTION)
+KINDS = {kind.name: kind for kind in (*BY_CLASS.values(), *OTHERS)}
 """Every kind by its name in a file."""
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from tether._core.extras import require
 from tether.policies.functions import Recipe, recipe_of, remember
 from tether.saving.archive import array_from_bytes, stored_zip
 from tether.saving.objects import CannotSaveError, Member, Permissions
@@ -100,22 +102,21 @@ def _check_arrays(members: dict[str, bytes]) -> None:
 
 
 def _skops() -> Any:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ImportError(
-            f"scikit-learn models are saved and loaded with skops: pip install 'tether[skops]' "
-            f"({error})"
-        ) from error
-    return skops.io
+    require("a saved scikit-learn model", "skops")
+    return import_module("skops.io")
+
+
+def find_function(permissions: Permissions, path: str) -> Any:
+    """The function at an import path, if it is allowed."""
+    function = permissions.find(path)
+    if not callable(function):
+        raise ValueError(f"import path {path!r} leads to {function!r}, which is not a function")
+    return function
 
 
 def made_again(permissions: Permissions, path: str, arguments: dict[str, Any]) -> Any:
     """Make an object again as `policy_from` made it, and remember this."""
-    function = permissions.find(path)
-    if not callable(function):
-        raise ValueError(f"import path {path!r} leads to {function!r}, which is not a function")
-    made = function(**arguments)
+    made = find_function(permissions, path)(**arguments)
     remember(made, Recipe(path, arguments))
     return made
 
@@ -140,11 +141,7 @@ def module_state(module: Any) -> dict[str, Any]:
 
 
 def load_module(
-    permissions: Permissions,
-    path: str,
-    arguments: dict[str, Any],
-    weights: bytes,
-    training: list[str],
+    permissions: Permissions, path: str, arguments: dict[str, Any], weights: bytes, training: Any
 ) -> Any:
     """A torch module, made again, with the weights and the modes that it had."""
     tensors, module = _safetensors().load(weights), made_again(permissions, path, arguments)
@@ -163,14 +160,8 @@ def load_module(
 
 
 def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError(
-            f"torch modules are saved and loaded with safetensors: pip install 'tether[torch]' "
-            f"({error})"
-        ) from error
-    return safetensors.torch
+    require("a saved torch module", "safetensors")
+    return import_module("safetensors.torch")
 
 
 def distribution_state(distribution: Any) -> dict[str, Any]:

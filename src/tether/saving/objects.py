@@ -123,10 +123,9 @@ class _Encoder:
         kind = self._kind_of(value)
         if kind is None:
             raise CannotSaveError(
-                f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which is not "
-                f"known to tether. Give the class the methods tether_save(self), which returns a "
-                f"dictionary, and the class method tether_load(cls, saved); or make the object "
-                f"with tether.policy_from('package.module:function', …)"
+                f"{where} is a {type(value).__qualname__}, which is not known to tether. Give the "
+                f"class the methods tether_save(self), which returns a dictionary, and the class "
+                f"method tether_load(cls, saved); or make it with tether.policy_from"
             )
         try:
             state = kind.state(value)
