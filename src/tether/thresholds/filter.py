@@ -142,6 +142,8 @@ def why_not_useful(selection: Selection) -> str:
         return "only a threshold that keeps next to nothing of the calibration data passes"
     if selection.chain is not None:
         return "the safest threshold does not meet the condition of the promise"
+    if selection.promise >= selection.bound:
+        return selection.statement
     return f"it states {selection.promise:.4g}, where {selection.alpha:.4g} was asked for"
 
 

@@ -25,7 +25,7 @@ from tether.thresholds.claims import (
     in_item_order,
 )
 from tether.thresholds.losses import LOSS_WORDS
-from tether.thresholds.rules import Promise, Rule, Stop
+from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
 from tether.thresholds.selection import (
     POOL_NAME,
     KeptShare,
@@ -141,7 +141,9 @@ def _combine_groups(
     parts = list(by_group.values())
     sign = 1 if parts[0].safer == "larger" else -1
     safest = max(parts, key=lambda part: (sign * part.threshold, not part.exists))
-    statement = "within each group, as stated in its own selection"
+    sure = safest.confidence
+    condition = ON_AVERAGE if sure is None else f"with probability at least {sure:g} for each,"
+    statement = f"within each group, {condition} as stated in its own selection"
     if pooled:
         statement += f"; on average over the pooled groups (fewer than {least} items)"
     largest = ("risk", "promise", "stability_term", "existence_term")

@@ -244,10 +244,11 @@ def prepare(
 def _candidates(scores: Floats, thresholds: Any, safer: str) -> tuple[Floats, Integers]:
     """Candidates, safest first, and the number of the first that each score has passed."""
     if thresholds is None:
-        increasing = np.append(np.unique(scores), np.inf)
+        distinct, rank = np.unique(scores, return_inverse=True)
+        increasing, passed = np.append(distinct, np.inf), rank + 1
     else:
         increasing = _checked_thresholds(thresholds)
-    passed = np.searchsorted(increasing, scores, side="right")
+        passed = np.searchsorted(increasing, scores, side="right")
     if safer == "larger":
         return increasing[::-1], len(increasing) - passed
     return increasing, passed
@@ -296,7 +297,7 @@ def _sweep_claims(
     if loss.shown is not None:
         loss.shown.require(sizes, claims.items, thresholds)
     candidates, place = _candidates(claims.scores, thresholds, loss.safer)
-    order = np.lexsort((place, owner))
+    order = np.argsort(owner * (len(candidates) + 1) + place, kind="stable")
     before = np.full(claims.n_items, loss.before)
     if loss.level is None:
         level, before = _called(loss, bound, claims)
