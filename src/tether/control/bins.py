@@ -64,18 +64,20 @@ class Binned:
     base: float
 
     @classmethod
-    def of(cls, rows: Rows, amounts: Amounts) -> Binned:
-        """Two passes: the range of the ratios, then their bins."""
+    def of(cls, rows: Rows, amounts: Amounts, span: tuple[float, float] | None = None) -> Binned:
+        """One pass over rows whose log ratios are known to lie in a span; else one before it."""
 
         def ends_of(block: Block) -> dict[str, Any]:
             low, high = ends(scores(block)[0])
             return {"low": low, "high": high}
 
-        found = rows.reduce(ends_of, {"low": "max", "high": "max"}, BLOCK)
-        if found["high"] == -np.inf:
+        if span is None:
+            found = rows.reduce(ends_of, {"low": "max", "high": "max"}, BLOCK)
+            span = -found["low"], found["high"]
+        if span[1] == -np.inf:
             raise ValueError(NOTHING_TO_WEIGHT)
-        first = math.floor(max(-found["low"], -LAST) * FINEST)
-        count = math.floor(found["high"] * FINEST) - first + 1
+        first = math.floor(max(span[0], -LAST) * FINEST)
+        count = math.floor(span[1] * FINEST) - first + 2  # one more, for rounding
 
         def bins_of(block: Block) -> dict[str, Any]:
             ratio, base = scores(block)
@@ -99,7 +101,7 @@ class Binned:
 
         made = rows.reduce(bins_of, {"bins": "sum", "base": "max"}, BLOCK)
         whole, near = np.split(made["bins"].T.astype(np.float64), 2, axis=1)
-        return cls(first, whole, near, float(found["high"]), float(made["base"]))
+        return cls(first, whole, near, float(span[1]), float(made["base"]))
 
     @cached_property
     def _sums(self) -> Floats:

@@ -41,8 +41,8 @@ from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.families import Family, exact_averages, limit_density
 
 NO_TOP = np.full(1, -np.inf)
-LARGEST = 1e300
-"""What a draw adds to ψ at most: more only where the policy that drew it cannot have."""
+WIDE = 300.0
+"""Larger log ratios of draws are summed one beta after the other, in logs."""
 
 Weighed = tuple[Floats, Floats, Floats, Any]
 
@@ -126,7 +126,7 @@ class Kernel:
             return {"psi": np.logaddexp.reduce(log_w, axis=1)}
 
         source, count = self._source(problem)
-        found = source.reduce(kernel, {"psi": "logsum"}, self.size)["psi"]
+        found = source.reduce(kernel, {"psi": "logsum"}, min(self.size, 1024))["psi"]
         return np.asarray(found - np.log(count))
 
     def _source(self, problem: Problem) -> tuple[Rows, int]:
@@ -151,14 +151,16 @@ def _log_dots(logs: Floats, block: Block, problem: Problem) -> dict[str, Any]:
 class ClipKernel(Kernel):
     """min(optimized, β·safe)/ψ(β) without contexts: each row in one bin, however many betas.
 
-    Weights are those of min(1, ρ/β)·safe/mixture, up to the factor ψ/β.
+    Weights are those of min(1, ρ/β)·safe/mixture, up to the factor ψ/β. `spans` are the smallest
+    and the largest log ratio of the "rows" and of the "draws", where they are known.
     """
 
     known = False
     smoothness = 1.0
     size = BLOCK
 
-    def __init__(self) -> None:
+    def __init__(self, spans: dict[str, tuple[float, float]] | None = None) -> None:
+        self._spans = spans or {}
         self._kept: dict[object, tuple[Rows, Binned]] = {}
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
@@ -186,7 +188,7 @@ class ClipKernel(Kernel):
         key = tuple(
             (c.name, c.ratio_error, c.ratio_error > 1 and c.alpha) for c in problem.constraints
         )
-        binned = self._binned(problem.rows, amounts, key)
+        binned = self._binned(problem.rows, amounts, key, "rows")
         sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
         return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
@@ -212,17 +214,21 @@ class ClipKernel(Kernel):
             if counts is None:
                 return [np.exp(base) if problem.has_mixture else None]
             drew = ratio if "log_drawn" not in block else block["log_drawn"] - block["log_safe"]
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                return [np.minimum(1 / (counts[0] + counts[1] * np.exp(drew)), LARGEST)]
+            with np.errstate(over="ignore", divide="ignore"):
+                return [1 / (counts[0] + counts[1] * np.exp(drew))]
 
         source, count = self._source(problem)
-        sums = self._binned(source, amounts, "psi").log_sums(t)[:, 0]
-        return np.asarray(sums - np.log(count))
+        of = "rows" if source is problem.rows else "draws"
+        binned = self._binned(source, amounts, "psi", of)
+        if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
+            return super().log_unit(problem, t)
+        return np.asarray(binned.log_sums(t)[:, 0] - np.log(count))
 
-    def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
-        """The sums of amounts in every bin of log ρ: two passes, kept for all betas."""
+    def _binned(self, rows: Rows, amounts: Amounts, key: object, of: str) -> Binned:
+        """The sums of amounts in every bin of log ρ, kept for all betas."""
+        span = self._spans.get(of)
         if key not in self._kept or self._kept[key][0] is not rows:
-            self._kept[key] = rows, Binned.of(rows, amounts)
+            self._kept[key] = rows, Binned.of(rows, amounts, span)
         return self._kept[key][1]
 
 

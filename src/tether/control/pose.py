@@ -16,8 +16,9 @@ import numpy as np
 from tether._core import validate
 from tether._core.rows import Block, Rows
 from tether._core.shown import shown
+from tether.control.bins import ends, scores
 from tether.control.columns import SHARE_TOLERANCE
-from tether.control.draws import Changed, check_normalizer, count_draws, match, with_draws
+from tether.control.draws import Changed, check_normalizer, match, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import (
     BudgetedClip,
@@ -79,7 +80,7 @@ def pose(
         test_weight, log, family, has_draws=proposals is not None or log.has_tables or stored
     )
     budgeted = isinstance(family, BudgetedClip) or (isinstance(family, Clip) and log.contextual)
-    rows, draws, foreseeing, shared = log.rows, None, None, False
+    rows, draws, drawn, foreseeing, shared = log.rows, None, None, None, False
     if budgeted and not log.has_tables:
         rows, budget, foreseeing, shared = with_draws(log, proposals, family.max_draws)
         family = BudgetedClip(budget)
@@ -88,15 +89,18 @@ def pose(
         matched = match(log, proposals)
         foreseeing = matched.foreseeing
         check_normalizer(proposals, matched)
+        drawn = matched.counts.sum(axis=1).astype(np.float64)
     elif stored and family.normalized:
         foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
-    if _has_zeros(family, rows, draws):
+    named = {"rows": rows} | ({} if draws is None else {"draws": draws})
+    looked = {name: _look(each) for name, each in named.items()} if _keeps_zeros(family) else {}
+    if blend and any(zeros for zeros, _, _ in looked.values()):
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
     else:
         blend = 0.0
-    kernel = _kernel(log, family, blend)
-    drawn = None if draws is None or proposals is None else count_draws(proposals.rows)
+    spans = {name: _blended_span(blend, *each) for name, each in looked.items()}
+    kernel = _kernel(log, family, blend, spans)
     if isinstance(kernel, MixKernel) and log.has_tables:
         draws = Changed(rows, _flat)
     if not isinstance(kernel, TableKernel):
@@ -127,14 +131,16 @@ def pose(
     )
 
 
-def _kernel(log: Log, family: Family, blend: float) -> Kernel:
+def _kernel(
+    log: Log, family: Family, blend: float, spans: dict[str, tuple[float, float]]
+) -> Kernel:
     """How the family weighs rows."""
     if isinstance(family, (Clip, BudgetedClip)) and log.has_tables:
         return TableKernel(family.max_draws)
     if isinstance(family, BudgetedClip):
         return BudgetedKernel(family.max_draws, blend)
     if isinstance(family, Clip):
-        return ClipKernel()
+        return ClipKernel(spans)
     if isinstance(family, Mix):
         return MixKernel()
     if family.normalized or log.has_tables or (not log.contextual and family.max_draws is None):
@@ -208,12 +214,15 @@ def _require_safe_share(log: Log, name: str) -> None:
 # ---- blends and checks -------------------------------------------------------------------------
 
 
-def _has_zeros(family: Family, rows: Rows, draws: Rows | None) -> bool:
-    """Whether the optimized policy never takes some action, and the family keeps such zeros."""
+def _keeps_zeros(family: Family) -> bool:
+    """Whether the family never takes what the optimized policy never takes."""
     if family.normalized:
         return False
-    if family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] > -np.inf:
-        return False
+    return bool(family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] == -np.inf)
+
+
+def _look(rows: Rows) -> tuple[bool, float, float]:
+    """Whether the optimized policy has zeros, and the smallest and largest finite log ratio."""
 
     def kernel(block: Block) -> dict[str, Any]:
         found = False
@@ -224,10 +233,11 @@ def _has_zeros(family: Family, rows: Rows, draws: Rows | None) -> bool:
                 found |= bool(((optimized == -np.inf) & (block["log_safe" + end] > -np.inf)).any())
         for name in ("draws_safe", "draws_optimized"):
             found |= name in block and bool(block[name].min() == -np.inf)
-        return {"zeros": found}
+        low, high = ends(scores(block)[0])
+        return {"zeros": found, "low": low, "high": high}
 
-    sources = [rows] if draws is None else [rows, draws]
-    return any(bool(each.reduce(kernel, {"zeros": "max"})["zeros"]) for each in sources)
+    found = rows.reduce(kernel, dict.fromkeys(("zeros", "low", "high"), "max"))
+    return bool(found["zeros"]), -float(found["low"]), float(found["high"])
 
 
 def _blended(blend: float, block: Block) -> Block:
@@ -241,6 +251,15 @@ def _blended(blend: float, block: Block) -> Block:
         if name in block:  # log ratios
             found[name] = blend_scores(block[name], np.zeros(1), blend)
     return found
+
+
+def _blended_span(blend: float, has_zeros: bool, low: float, high: float) -> tuple[float, float]:
+    """The smallest and the largest log ratio of the blend, which grows with the ratio."""
+    if not blend:
+        return low, high
+    least = -np.inf if has_zeros else low
+    lowest, highest = blend_scores(np.array([least, high]), np.zeros(2), blend)
+    return float(lowest), float(highest)
 
 
 def _flat(block: Block) -> Block:
