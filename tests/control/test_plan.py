@@ -121,6 +121,15 @@ def test_more_rows_lead_further_and_a_known_safe_risk_replaces_that_of_the_log()
     assert plan(log, promise=0.08, safe_risk=0.02).safe_risk == pytest.approx(0.02)
 
 
+def test_propensities_alone_are_planned_for_the_rules_that_need_no_test_weight():
+    log = TableWorld(33).log(400, np.random.default_rng(33), tables=False)
+    made = plan(log, promise=0.08, family="mix")
+    assert made.possible
+    assert made.expected[0].changed > 0
+    with pytest.raises(ValueError, match="ratio"):
+        plan(log, alpha=0.08, family="mix")
+
+
 def test_a_plan_is_saved_and_loaded(tmp_path):
     made = plan(promise=0.1, safe_risk=0.05)
     made.save(tmp_path / "plan.json")

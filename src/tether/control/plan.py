@@ -247,7 +247,8 @@ def plan(
     if safe_risk is not None:
         safe_risk = validate.number("safe_risk", safe_risk, above=0, below=bound, including=(0,))
     if log is not None:
-        points = _from_log(log, proposals, family, level, bound)
+        weight = "empirical" if rule == "alpha" else None
+        points = _from_log(log, proposals, family, weight, Constraint(_loss_of(log), level, bound))
     else:
         assert safe_risk is not None
         risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
@@ -549,21 +550,29 @@ def _from_figures(
     return _Points(problem, columns[0], chosen.name, block)
 
 
-def _from_log(
-    log: Log, proposals: Proposals | None, family: str, level: float, bound: float
-) -> _Points:
-    """The rows of a log, of many only some."""
+def _loss_of(log: Log) -> str:
+    """The name of the only loss of a log."""
     if len(log.loss_names) != 1:
         raise ValueError(f"log must have one loss for a plan, got {list(log.loss_names)}")
-    constraints = (Constraint(log.loss_names[0], level, bound),)
-    problem = pose(log, proposals, find_family(family), "empirical", DEFAULT_BLEND, constraints)
+    return log.loss_names[0]
+
+
+def _from_log(
+    log: Log,
+    proposals: Proposals | None,
+    family: str,
+    test_weight: str | None,
+    constraint: Constraint,
+) -> _Points:
+    """The rows of a log, of many only some."""
+    problem = pose(log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,))
     every = problem.rows.columns
     some = np.unique(np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS)).astype(int))
     log_share = np.zeros(len(log))
     if "log_mix" in every:
         log_share = every["log_safe"] - every["log_mix"]
     share = np.exp(log_share - log_share.max())
-    mean = float(share @ every["loss/" + constraints[0].name] / share.sum())
+    mean = float(share @ every["loss/" + constraint.name] / share.sum())
     dropped = ("log_mix", "log_logged", "log_base_limit", "base_")
     block = {name: each[some] for name, each in every.items() if not name.startswith(dropped)}
     points = _Points(problem, share[some] / share[some].sum(), problem.family.name, block)

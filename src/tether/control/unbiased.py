@@ -42,7 +42,7 @@ from tether.control.kernels import (
 LIMITED_UP_TO = 8.0
 """Limits that grow with β count as infinite past this log β."""
 MIXED_UP_TO = 8.0
-"""The candidates of mix reach up to this |log β|, and the optimized policy."""
+"""Candidates of mix and of own families reach to this |log β|, and the optimized policy."""
 LARGEST_WEIGHT = 1e26
 """Larger weights count as this much, and larger limits as infinite; both lower a capital."""
 LIMIT_TOLERANCE = 1e-6
@@ -204,8 +204,8 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
     """
     _check(problem, asked)
     kernel = problem.kernel
-    if isinstance(kernel, (PathKernel, OwnKernel)):
-        t = np.asarray(kernel.coarse) if isinstance(kernel, PathKernel) else fixed_sequence()
+    if isinstance(kernel, PathKernel):
+        t = np.asarray(kernel.coarse)
         return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)))
     ends = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
     low, high = min(each[0] for each in ends), max(each[1] for each in ends)
@@ -245,10 +245,10 @@ def _check(problem: Problem, asked: str) -> None:
 def candidates(kernel: Kernel, low: float, high: float) -> Floats:
     """The fixed sequence, but for betas with the same weights and limits as the first or last.
 
-    These lie below all ratios and 1, or above all ratios and limits. For mix it is another fixed
-    sequence, from 0.03 % of the optimized policy on.
+    These lie below all ratios and 1, or above all ratios and limits. For mix and a user's own
+    family it is another fixed sequence, whose first beta mixes in 0.03 % of the optimized policy.
     """
-    if isinstance(kernel, MixKernel):
+    if isinstance(kernel, (MixKernel, OwnKernel)):
         low, high = -MIXED_UP_TO, MIXED_UP_TO
     else:
         low, high = min(low, 0.0), max(high, LIMITED_UP_TO)
