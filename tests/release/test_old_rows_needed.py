@@ -6,14 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tether.release import ArmCounts, Guardrail, ramp_share
 from tether.release.old_rows_needed import (
-    RARELY,
-    enough_old_rows,
-    most_old_losses,
     old_fails_probability,
 )
 
@@ -29,22 +24,6 @@ def opens(limit, rows, total):
     return ramp_share({"x": limit}, old=old, new=new).share > 0
 
 
-@given(
-    tolerated=st.floats(0.003, 0.9),
-    bound=st.sampled_from([1.0, 0.5, 20.0]),
-    promise=st.booleans(),
-    rows=st.integers(1, 5_000),
-    part=st.floats(0.0, 1.5),
-)
-def test_losses_pass_up_to_the_largest_sum(tolerated, bound, promise, rows, part):
-    limit = guardrail(tolerated, bound, promise=promise)
-    failures = min(rows, round(part * tolerated * rows))
-    total = failures * bound
-    most = most_old_losses(limit, rows)
-    if not math.isclose(total, most, rel_tol=1e-6, abs_tol=1e-6):  # no rounding decides
-        assert opens(limit, rows, total) == (total <= most)
-
-
 @pytest.mark.parametrize("promise", [True, False])
 def test_the_probability_is_how_often_the_real_share_stays_0(promise):
     limit, rows, risk = guardrail(0.05, 2.0, promise=promise), 300, 0.05
@@ -54,17 +33,3 @@ def test_the_probability_is_how_often_the_real_share_stays_0(promise):
     stated = old_fails_probability(limit, rows, risk)
     assert abs(found - stated) < 4 * math.sqrt(stated * (1 - stated) / len(counts))
     assert 0.001 < stated < 0.5
-
-
-@given(
-    tolerated=st.floats(0.002, 0.5),
-    part=st.floats(0.05, 0.9),
-    promise=st.booleans(),
-    bound=st.sampled_from([1.0, 7.0]),
-)
-def test_enough_rows_are_enough_and_hardly_too_many(tolerated, part, promise, bound):
-    limit = guardrail(tolerated, bound, promise=promise)
-    risk = part * limit.tolerated
-    rows = enough_old_rows(limit, risk)
-    assert old_fails_probability(limit, rows, risk) <= RARELY
-    assert old_fails_probability(limit, int(0.7 * rows), risk) > RARELY / 2 or rows < 10

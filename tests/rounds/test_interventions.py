@@ -58,24 +58,3 @@ def test_the_rows_of_a_retired_round_are_in_no_later_log(name, tmp_path, monkeyp
         )
         np.testing.assert_allclose(np.exp(logs[0].log_mix), mixed / len(kept), rtol=1e-9)
         assert run.history().rounds[1].retired
-
-
-def test_silence_raises_an_alarm():
-    world, rng = World("marginal"), np.random.default_rng(1)
-    run = Controller(world.safe(), alpha=0.3, store="sqlite://", max_silence=500, missing="exclude")
-    taken = run.begin().act(1_000, rng)  # the safe policy may act as long as it likes
-    run.observe(taken.ids, world.losses(None, taken.actions))
-    round_ = run.begin(world.optimized(2))
-    assert round_.beta > 0
-    for _ in range(5):
-        taken = round_.act(100, rng)
-    assert run.history().alarm is None
-    round_.act(1, rng)
-    alarm = run.history().alarm
-    assert (alarm.monitor, alarm.round) == ("silence", 2)
-    assert "500 actions without a loss, the limit is 500" in alarm.message
-    run.resume("the pipeline was repaired")
-    for _ in range(10):  # one loss is enough to be heard
-        taken = round_.act(400, rng)
-        run.observe(taken.ids[:1], [0.0])
-    assert run.history().alarm is None

@@ -85,16 +85,3 @@ def test_a_run_goes_on_after_a_restart_with_the_pairs_passed_in_and_is_verified(
         run.observe(taken.ids, harm(taken.actions))
         assert run.begin(other, name="third").calibration is not None
     assert verify_store(path).ok
-
-
-def test_rounds_with_a_confidence_use_the_policy_that_acted():
-    rng = np.random.default_rng(2)
-    safe, first = models(0, 3)
-    pair = TokenTether(safe, first, log_betas=BETAS)
-    run = run_of(safe, alpha=0.9, alarm_risk=0.97, confidence=0.8)
-    safe_round(run, rng, 200)
-    began = run.begin(pair)
-    assert began.calibration.exists
-    taken = began.act(prompts(100, rng), rng)
-    run.observe(taken.ids, harm(taken.actions))
-    assert run.begin(pair, name="again").calibration.confidence == 0.8

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tether
-from tests.rounds.small_runs import begun_run, controller
+from tests.rounds.small_runs import controller
 from tests.rounds.worlds import World, one_round
-from tether.rounds import Controller, reopen
+from tether.rounds import reopen
 
 
 def test_a_run_goes_on_after_a_restart(tmp_path):
@@ -34,26 +34,6 @@ def test_a_run_goes_on_after_a_restart(tmp_path):
             assert current.beta == pytest.approx(halves[-1])
             halves.append(one_round(run, world, current.number + 1, 200, rng)[0].beta)
     assert halves == pytest.approx(whole, rel=1e-9)
-
-
-def test_a_policy_that_cannot_be_stored_is_asked_for(tmp_path):
-    store = tmp_path / "run.db"
-
-    def moving(mean):
-        policy = tether.Gaussian(mean, 0.9)
-        return tether.FunctionPolicy(lambda n, rng: policy.sample(n, rng), policy.log_prob)
-
-    run, round_, rng = begun_run(moving(0.6), store=store)
-    run.observe(round_.act(20, rng).ids, np.zeros(20))
-    run.close()
-    options = {"alpha": 0.3, "alarm_risk": 0.9, "store": store}
-    with Controller(tether.Gaussian(0.0), **options) as run:
-        assert not run.history().rounds[1].stored
-        with pytest.raises(ValueError, match=r"'round 2'.*Pass policies=.*not in the store: .*"):
-            run.begin(tether.Gaussian(0.4))
-    with Controller(tether.Gaussian(0.0), policies={"round 2": moving(0.6)}, **options) as run:
-        assert run.begin(tether.Gaussian(0.4)).beta > 0
-        assert run.history().rounds[2].stored
 
 
 def test_a_policy_with_other_scores_is_refused(tmp_path):

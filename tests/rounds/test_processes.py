@@ -86,17 +86,6 @@ def test_of_several_observations_of_one_action_one_is_kept(begun, tmp_path, chil
     assert {number: observations[number] for number in kept} == kept
 
 
-def test_processes_that_begin_in_turn_share_their_scores(begun):
-    with open_run(begun) as one, open_run(begun) as other:
-        rng = np.random.default_rng(0)
-        for number, run in enumerate([one, other, one, other, other, one], start=2):
-            current = run.begin(named(f"tilt {number}"), name=f"tilt {number}")
-            assert current.number == number
-            taken = current.act(rng.integers(CONTEXTS, size=20), rng)
-            one.observe(taken.ids, 0.01 + 0.13 * taken.actions)
-        check_whole(read_tables(other))
-
-
 def test_waiting_for_another_writer_ends_at_the_deadline(begun, tmp_path, child_processes):
     journal = tmp_path / "journal"
     child = child_processes.start("hold", url=begun, journal=str(journal), gate="")

@@ -1,6 +1,5 @@
 """Bodies of requests, and requests of any content: an error, never a traceback."""
 
-import json
 import socket
 from functools import partial
 
@@ -9,20 +8,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tests.service.access.test_access_control import REQUESTS, ask
 from tests.service.running import running, settings
 
-PATHS = [*(path for _, path in REQUESTS), "/ofrep/v1/evaluate/flags/%ff"]
-WORDS = st.sampled_from(
-    ["key", "keys", "context", "targetingKey", "outcomes", "losses", "complaint", "system", "old",
-     "reason", "step", "keep_first", "new", "\ud800", "\0", ""]
-)  # fmt: skip
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | WORDS
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
-    max_leaves=8,
-)
 quick = partial(
     examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -33,16 +20,6 @@ def fuzzed(tmp_path_factory):
     with running(settings(tmp_path_factory.mktemp("fuzz") / "release.db")) as client:
         yield client
         assert client.get("/healthz").status_code == 200
-
-
-@quick(max_examples=100)
-@given(path=st.sampled_from(PATHS), body=VALUES, method=st.sampled_from(["POST", "POST", "GET"]))
-def test_any_json_has_an_answer(fuzzed, caplog, path, body, method):
-    content = json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"}
-    found = ask(fuzzed, method, path, content=content, headers=headers)
-    assert found.status_code in (200, 400, 404, 405, 409, 412, 413)
-    assert not [each for each in caplog.records if each.exc_info]
 
 
 @quick(max_examples=40)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -34,39 +33,6 @@ def test_frames_come_back_with_their_types():
     assert back["ok"].dtype == bool
     with pytest.raises(TypeError, match=r"contexts\['when'\] must hold numbers or text"):
         Codec.of("contexts", pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
-
-
-def test_polars_frames_come_back_as_polars_frames():
-    rows = pl.DataFrame(
-        {"age": [40, 50], "name": ["a", "β"], "dose": [0.5, 1.5], "ok": [True, False]}
-    ).with_columns(
-        pl.Series("ward", ["x", "y"], dtype=pl.Categorical),
-        pl.Series("stage", ["I", "II"], dtype=pl.Enum(["I", "II"])),
-    )
-    assert there_and_back(rows).equals(rows)
-    assert there_and_back(rows).schema == rows.schema
-    assert there_and_back(rows["name"]).tolist() == ["a", "β"]
-
-
-def test_contexts_that_would_not_come_back_unchanged_are_refused():
-    for contexts, words in [
-        (pd.DataFrame({"a": pd.Categorical(["low", None])}), "must not have missing values .* 1"),
-        (pd.DataFrame({"a": pd.Categorical([1.5, 2.5])}), "must hold numbers or text"),
-        (pd.DataFrame({0: [1.0]}), "strings as column names"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "distinct names"),
-        (pl.DataFrame({"a": ["x", None]}), "must hold numbers or text"),
-    ]:
-        with pytest.raises(TypeError, match=words):
-            Codec.of("contexts", contexts)
-    for row in [[(1, 2)], [{1: 2}], [[np.int64(3)]]]:
-        array = np.empty(1, dtype=object)
-        array[:] = [row]
-        with pytest.raises(TypeError, match="cannot be stored"):
-            Codec.of("contexts", array).encode("contexts", array)
-    for text in ["a\x00", "\ud800"]:
-        array = np.array([text], dtype=object)
-        with pytest.raises(ValueError, match="cannot be stored"):
-            Codec.of("contexts", array).encode("contexts", array)
 
 
 def vectors(rows, size):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rounds.worker_process import open_run
-from tether.rounds import StoreError, read_history
+from tether.rounds import StoreError
 from tether.rounds.store.database import Store
 from tether.rounds.store.queries import (
     read_settings,
@@ -26,20 +26,6 @@ def test_nothing_of_a_failed_transaction_is_kept(store_url):
     with opened.reading() as connection:
         assert read_settings(connection) == {}
     opened.close()
-
-
-def test_a_file_that_is_no_store_is_an_error(tmp_path):
-    (tmp_path / "text").write_text("not a database, and long enough to be read as one " * 100)
-    for path, said in [
-        (tmp_path, "unable to open database file"),
-        (tmp_path / "nowhere" / "run.db", "there is no folder .*nowhere"),
-        (tmp_path / "text", "file is not a database"),
-    ]:
-        with pytest.raises(StoreError, match=f"could not open .*{said}"):
-            open_run(str(path))
-    with pytest.raises(StoreError, match=r"there is no store .*absent"):
-        read_history(tmp_path / "absent")
-    assert not (tmp_path / "absent").exists()
 
 
 def test_passwords_are_never_shown(server, postgres_url):

@@ -7,10 +7,9 @@ from openfeature.evaluation_context import EvaluationContext
 from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import Reason
 
-from tests.service.running import bearer, running, settings
+from tests.service.running import running, settings
 from tether.release import ArmCounts, is_new, positions
 from tether.rounds import verify_store
-from tether.service import ApiKeys, add_key
 
 GOOD = {"complaint": ArmCounts(10_000, 0.0)}
 
@@ -45,24 +44,6 @@ def test_the_sdk_gets_what_the_hash_says(tmp_path, openfeature):
             assert found.flag_metadata == {"stored": True}
         assert len({*expected}) == 2
     assert verify_store(store).ok
-
-
-def test_values_may_have_another_type_and_keys_are_sent(tmp_path, openfeature):
-    secret = add_key(tmp_path / "keys.json", "shop", ["decide"])
-    given = settings(
-        tmp_path / "release.db",
-        keys=ApiKeys.read(tmp_path / "keys.json"),
-        values={"old": False, "new": True},
-    )
-    with running(given) as http:
-        client = openfeature(http, headers_factory=lambda: bearer(secret))
-        found = client.get_boolean_details("release", True, EvaluationContext("ann"))
-        assert (found.value, found.variant, found.error_code) == (False, "old", None)
-        wrong = client.get_string_details("release", "?", EvaluationContext("ann"))
-        assert wrong.error_code == ErrorCode.TYPE_MISMATCH
-        client = openfeature(http)
-        found = client.get_boolean_details("release", True, EvaluationContext("ann"))
-        assert (found.value, found.error_message) == (True, "unauthorized")
 
 
 def test_the_sdk_understands_errors(client, openfeature):

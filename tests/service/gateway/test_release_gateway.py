@@ -1,6 +1,5 @@
 """The gateway between real upstreams, asked by OpenAI's own client."""
 
-import asyncio
 import json
 from urllib.parse import unquote
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.service.gateway.gateways import chat, gateway, gateway_settings, key_of, openai_client
+from tests.service.gateway.gateways import gateway, gateway_settings, key_of, openai_client
 from tests.service.gateway.upstreams import LONG
 from tests.service.running import bearer, running
 from tether.rounds import verify_store
@@ -52,28 +51,6 @@ def test_the_official_client_is_answered_by_the_system_of_its_key(http, system):
     assert texts == [f"{system} {number}" for number in range(3)]
     stream = client.completions.create(model="m", prompt="hello", stream=True, user=key)
     assert [chunk.choices[0].text for chunk in stream] == texts
-
-
-def test_the_asynchronous_client_too(http):
-    async def main():
-        async with openai.AsyncOpenAI(
-            base_url=openai_client(http).base_url, api_key="none", max_retries=0, timeout=LONG
-        ) as client:
-            asked = [
-                client.chat.completions.create(
-                    model="m", messages=HELLO, extra_headers={"X-Tether-Key": key_of(system)}
-                )
-                for system in ("old", "new")
-            ]
-            found = [each.choices[0].message.content for each in await asyncio.gather(*asked)]
-            stream = await client.chat.completions.create(
-                model="m", messages=HELLO, stream=True, user=key_of("new")
-            )
-            return found, [chunk.choices[0].delta.content async for chunk in stream]
-
-    found, texts = asyncio.run(asyncio.wait_for(main(), LONG))
-    assert found == ["old", "new"]
-    assert texts == ["new 0", "new 1", "new 2"]
 
 
 def test_when_a_client_leaves_the_upstream_is_told(http, new):
@@ -149,14 +126,6 @@ def test_the_key_of_this_service_stays_here(old, new, tmp_path):
         with pytest.raises(openai.PermissionDeniedError, match="has not the role 'decide'"):
             openai_client(http, api_key=other).models.list()
         assert http.get("/v1/models", headers=bearer(secret)).status_code == 200
-
-
-def test_a_release_that_is_halted_is_answered_by_the_old_upstream(old, new, tmp_path):
-    with gateway(tmp_path / "release.db", old.url, new.url) as http:
-        assert chat(http, "new").headers["x-tether-served"] == "new"
-        http.post("/v1/halt", json={"reason": "a test"})
-        found = chat(http, "new")
-        assert found.headers["x-tether-system"] == found.headers["x-tether-served"] == "old"
 
 
 NAMES = st.sampled_from(["model", "user", "safety_identifier", "stream", "\ud800"]) | st.text()

@@ -1,23 +1,13 @@
 """The TOML file of a service."""
 
-from pathlib import Path
-
 import pytest
 
 from tether.service import read_service_settings
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "serve.toml"
 
 
 def read(folder, text):
     (folder / "serve.toml").write_text(text)
     return read_service_settings(folder / "serve.toml")
-
-
-def test_the_example_is_valid():
-    found = read_service_settings(EXAMPLE)
-    assert found.keys is None
-    assert found.release["guardrails"] == {"complaint": 0.02}
 
 
 @pytest.mark.parametrize(
