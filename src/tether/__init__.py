@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         thresholds,
         verification,
     )
-    from tether._core.warning_categories import (
+    from tether._core.words import (
         AssumptionWarning,
         DurabilityWarning,
         PromiseWarning,
@@ -176,8 +176,8 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("Controller", "Release"), "rounds"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
     "progress_bars": "cli.progress_bars",
-    **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.warning_categories"),
-    **dict.fromkeys(("PromiseWarning", "TetherWarning"), "_core.warning_categories"),
+    **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.words"),
+    **dict.fromkeys(("PromiseWarning", "TetherWarning"), "_core.words"),
 }
 """Where each public name is found when it is first used."""
 

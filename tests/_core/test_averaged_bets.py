@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether._core.averaged_bets import beyond_chance, log_average
+from tether._core.promises import beyond_chance, log_average
 
 
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=20))

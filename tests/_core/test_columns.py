@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tether._core.columns import MAX_PRINTED_ROWS, Columns, format_cell, shown_rows
+from tether._core.words import MAX_PRINTED_ROWS, Columns, format_cell, shown_rows
 
 
 def test_every_value_has_its_own_form():

@@ -1,6 +1,6 @@
 """Counts have the right noun."""
 
-from tether._core.counted import counted
+from tether._core.words import counted
 
 
 def test_one_is_singular_and_all_else_plural():

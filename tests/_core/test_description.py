@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tether._core.columns import Columns
-from tether._core.description import DESCRIPTION_WIDTH, Described, Description
+from tether._core.words import DESCRIPTION_WIDTH, Columns, Described, Description
 
 
 class Result(Described):

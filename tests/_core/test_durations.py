@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tether._core.durations import read_duration
+from tether._core.words import read_duration
 
 
 @pytest.mark.parametrize(

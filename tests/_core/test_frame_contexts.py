@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tether._core.contexts import labels
-from tether._core.frame_contexts import UNSTATED, ContextsNotStatedError, read_contexts
+from tether._core.frames import UNSTATED, ContextsNotStatedError, read_contexts
 
 COLUMNS = {
     "loss": [0.0, 1.0, 0.0, 1.0],

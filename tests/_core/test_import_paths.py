@@ -2,7 +2,7 @@
 
 import pytest
 
-from tether._core.import_paths import import_path, import_path_of, split_import_path
+from tether._core.files import import_path, import_path_of, split_import_path
 
 
 def test_a_path_leads_to_what_it_names():
@@ -44,11 +44,11 @@ def test_the_path_of_a_function():
     def local():
         pass
 
-    assert import_path_of(import_path) == "tether._core.import_paths:import_path"
+    assert import_path_of(import_path) == "tether._core.files:import_path"
     assert import_path_of(local) is None
     assert import_path_of(lambda: 0) is None
     local.__qualname__ = "import_path"
-    local.__module__ = "tether._core.import_paths"  # an impostor
+    local.__module__ = "tether._core.files"  # an impostor
     assert import_path_of(local) is None
     local.__module__ = "__main__"
     assert import_path_of(local) is None

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import tether
-from tether._core.labelled_tables import by_action, labels_of
+from tether._core.contexts import by_action, labels_of
 
 VALUES = {"email": [0.1, 0.2], "none": [0.3, 0.3], "push": [0.6, 0.5]}
 WANTED = np.array([[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
+from tether._core.arrays import is_missing, plain_array, plain_column
 from tether._core.contexts import labels
-from tether._core.plain_arrays import is_missing, plain_array, plain_column
 
 STRING_FORMS = {
     "list": list,

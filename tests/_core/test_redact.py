@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tether._core.redact import HIDDEN, is_well_formed, redact_message, redact_url
+from tether._core.files import HIDDEN, is_well_formed, redact_message, redact_url
 
 SECRET = "Tr0ub4dor"
 """Occurs in no other part of a URL below."""

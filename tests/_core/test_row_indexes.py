@@ -8,7 +8,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether._core.row_indexes import check_row_indexes
+from tether._core.arrays import check_row_indexes
 from tether.aiming.fitted_loss import fit_loss
 from tether.learn import TetheredClassifier, ThresholdClassifier
 from tether.rounds.checked_observations import observations

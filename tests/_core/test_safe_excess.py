@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
+from tether._core.promises import SafeMean, bounded_safe_mean, safe_mean
 
 
 def _exact_excess(n_rows, risk, alpha, bound):

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tether._core.shown import MAX_CHARACTERS, shown
+from tether._core.arrays import MAX_CHARACTERS, shown
 
 
 def test_short_values_are_shown_as_they_are():

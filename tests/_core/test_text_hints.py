@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import tether
-from tether._core.text_hints import loss_hint, number_hint, reward_hint
+from tether._core.validate import loss_hint, number_hint, reward_hint
 
 
 def test_decimal_commas_and_words_get_a_hint_and_nothing_else_does():

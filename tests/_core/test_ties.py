@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tether._core.ties import TIE_TOLERANCE, within_limit
+from tether._core.arrays import TIE_TOLERANCE, within_limit
 
 
 def test_a_tie_that_rounding_breaks_passes():

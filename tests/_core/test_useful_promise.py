@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether._core.useful_promise import is_useful
+from tether._core.promises import is_useful
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether._core import warning_categories
+from tether._core import words as warning_categories
 
 SOURCE = Path(tether.__file__).parent
 CATEGORIES = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.control.worlds import make_world
-from tether._core.safe_excess import safe_mean
+from tether._core.promises import safe_mean
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
 from tether.control.promise import PromiseTerms, unforeseen_term

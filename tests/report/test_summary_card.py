@@ -9,8 +9,7 @@ import pytest
 import tether
 from tests.report import example_histories, html_tree
 from tests.report.releases import example_releases
-from tether._core.columns import Columns
-from tether._core.description import Description
+from tether._core.words import Columns, Description
 from tether.report.summary_card import TONE_COLORS, summary_card
 
 HOSTILE = "<script>alert(1)</script>"

@@ -7,7 +7,7 @@ import pytest
 
 import tether
 from tests.scale import scaled
-from tether._core.safe_excess import SafeMean
+from tether._core.promises import SafeMean
 
 ALPHA = 0.12
 GRID = np.linspace(0, 1, 41)  # bolder thresholds add up to 0.4 to the risk of the safest

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.contexts import ONE_ROW, is_one_row, length, rows_with_missing_values
-from tether._core.counted import counted
-from tether._core.labelled_tables import by_action
-from tether._core.plain_arrays import plain_array
-from tether._core.types import Booleans, Floats
+from tether._core.arrays import Booleans, Floats, plain_array
+from tether._core.contexts import ONE_ROW, by_action, is_one_row, length, rows_with_missing_values
+from tether._core.words import counted
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy

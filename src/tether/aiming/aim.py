@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.shown import shown
-from tether._core.types import Contexts, Floats
+from tether._core.arrays import Contexts, Floats, shown
 from tether.aiming.loss_models import LossModel, as_loss_model, candidate_losses, policy_tables
 from tether.aiming.tilted_policies import AimedPolicy, AimedScore
 from tether.policies.picker import Picker, ShortlistRows

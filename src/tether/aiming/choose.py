@@ -21,11 +21,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import (
+    Actions,
+    Contexts,
+    Floats,
+    Integers,
+    Losses,
+    check_row_indexes,
+    plain_column,
+    shown,
+)
 from tether._core.contexts import as_contexts, length
-from tether._core.plain_arrays import plain_column
-from tether._core.row_indexes import check_row_indexes
-from tether._core.shown import shown
-from tether._core.types import Actions, Contexts, Floats, Integers, Losses
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
 from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows

@@ -18,11 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import (
+    Floats,
+    Integers,
+    check_row_indexes,
+    is_missing,
+    plain_array,
+    plain_column,
+)
 from tether._core.contexts import as_contexts
 from tether._core.extras import require
-from tether._core.plain_arrays import is_missing, plain_array, plain_column
-from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Floats, Integers
 from tether.aiming.loss_models import LossModel
 from tether.policies.picker import without_candidates
 from tether.policies.policy import as_policy

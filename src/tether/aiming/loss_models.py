@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Contexts, Floats, shown
 from tether._core.contexts import as_contexts, length, take
-from tether._core.shown import shown
-from tether._core.types import Contexts, Floats
 from tether.policies.picker import ShortlistRows, without_candidates
 from tether.policies.policy import FinitePolicy
 from tether.policies.ratio import Features, feature_matrix

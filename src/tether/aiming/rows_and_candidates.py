@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
+from tether._core.arrays import Floats, Integers
 from tether._core.contexts import take
-from tether._core.types import Floats, Integers
 from tether.aiming.aim import THE_LOSS, aim, tilt
 from tether.aiming.fitted_loss import fit_loss
 from tether.aiming.tilted_policies import TemperedPolicy

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.types import Contexts, Floats
+from tether._core.arrays import Contexts, Floats
 from tether.aiming.loss_models import LossModel, candidate_losses, policy_tables
 from tether.policies.picker import ShortlistRows
 from tether.policies.tables import TablePolicy

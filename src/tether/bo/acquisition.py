@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.arrays import Actions, Contexts, Floats, Integers
 from tether._core.contexts import as_contexts
-from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.policies.tables import Pool
 
 MAX_CELLS = 1 << 22

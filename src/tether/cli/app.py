@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tether._core.redact import redact_text
-from tether._core.visible_text import visible
+from tether._core.files import redact_text
+from tether._core.words import visible
 from tether._version import __version__
 from tether.cli import calibrate, doctor, preflight, release, runs, service, status, thresholds
 

@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from tether._core import progress
-from tether._core.visible_text import visible
+from tether._core.words import visible
 
 
 @contextmanager

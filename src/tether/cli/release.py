@@ -16,8 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tether._core.durations import read_duration
-from tether._core.visible_text import visible_lines
+from tether._core.words import read_duration, visible_lines
 from tether.cli import runs
 from tether.cli.status import EveryOption, FollowOption, plain_history
 from tether.cli.status import status as any_status

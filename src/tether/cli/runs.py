@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tether._core import files, signing
-from tether._core.redact import redact_url
+from tether._core.files import redact_url
 from tether.cli.tables import LogFiles, takes_columns
 from tether.cli.terminal import (
     VERIFICATION_FAILED,

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tether._core import records
-from tether._core.redact import redact_url
-from tether._core.visible_text import visible
+from tether._core.files import redact_url
+from tether._core.words import visible
 from tether.cli.terminal import ALARM_STANDS, JsonOption, StoreName, report_errors
 
 INTERVAL = "95% interval"

@@ -18,9 +18,8 @@ import numpy as np
 import typer
 
 from tether._core import validate
-from tether._core.frame_contexts import UNSTATED
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.frames import UNSTATED
+from tether._core.words import AssumptionWarning, warn_user
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 

@@ -23,10 +23,9 @@ from rich.text import Text
 
 from tether._core import files, records, signing
 from tether._core.extras import how_to_install
-from tether._core.redact import is_well_formed, redact_message, redact_text, redact_url
-from tether._core.text_hints import number_hint
-from tether._core.visible_text import visible, visible_lines
-from tether._core.warning_categories import TetherWarning
+from tether._core.files import is_well_formed, redact_message, redact_text, redact_url
+from tether._core.validate import number_hint
+from tether._core.words import TetherWarning, visible, visible_lines
 from tether.cli.progress_bars import progress_bars
 
 VERIFICATION_FAILED, INVALID_INPUT, NOTHING_PASSES, ALARM_STANDS = 1, 2, 3, 4

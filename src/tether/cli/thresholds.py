@@ -11,10 +11,8 @@ import numpy as np
 import typer
 
 from tether._core import files, progress, validate
-from tether._core.counted import counted
-from tether._core.types import Booleans, Floats
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import PromiseWarning
+from tether._core.arrays import Booleans, Floats
+from tether._core.words import PromiseWarning, counted, warn_user
 from tether.cli.calibrate import ONE_TARGET
 from tether.cli.tables import open_dataset, read_columns
 from tether.cli.terminal import (

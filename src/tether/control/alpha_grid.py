@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.columns import Columns, format_cell
-from tether._core.description import Described, Description
 from tether._core.validate import number
+from tether._core.words import Columns, Described, Description, format_cell
 from tether.control.calibrate import calibrate, family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.engine import Constraint

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether._core.types import Floats, Integers
 from tether.control.engine import LAST, PARTS, log_of
 
 FINEST = 4 * PARTS

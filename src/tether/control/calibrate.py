@@ -11,10 +11,9 @@ from typing import TypeVar
 import numpy as np
 
 from tether._core import validate
-from tether._core.safe_excess import SafeMean
-from tether._core.ties import limit_if_tied
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.arrays import limit_if_tied
+from tether._core.promises import SafeMean
+from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.checks import check_rows, is_refuted
 from tether.control.draws import shared_ratio_error

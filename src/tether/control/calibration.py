@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tether._core import records
-from tether._core.columns import Columns
-from tether._core.description import Description
-from tether._core.types import Floats
-from tether._core.useful_promise import is_useful
+from tether._core.arrays import Floats
+from tether._core.promises import is_useful
+from tether._core.words import Columns, Description
 from tether.control.chain import Chain
 from tether.control.checks import is_refuted
 from tether.control.gains import Gain

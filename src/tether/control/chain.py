@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows
-from tether._core.types import Floats
 
 if TYPE_CHECKING:
     from tether.control.unbiased import Weights

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.arrays import Floats, Integers
 from tether._core.rows import ODD, Block, Rows, hash_rows
-from tether._core.types import Floats, Integers
 
 FALSE_ALARM = 1e-6
 """The probability with which a bet refutes a log that is what it states."""

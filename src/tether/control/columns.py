@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.arrays import Booleans, Floats, Losses
 from tether._core.rows import Block
-from tether._core.types import Booleans, Floats, Losses
 from tether.control.families import PathFamily
 
 SHARE_TOLERANCE = 1e-6

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._core.types import Floats, Integers
+from tether._core.arrays import Floats, Integers
 from tether._core.validate import number
 from tether.control.chain import Bet
 from tether.control.engine import Constraint, Problem

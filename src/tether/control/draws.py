@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether._core.types import Floats, Integers
 from tether.control.bins import scores
 from tether.control.engine import LAST, Problem
 from tether.control.families import DEFAULT_BUDGET

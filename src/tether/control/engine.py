@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core import validate
+from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers
 from tether._core.rows import Block, Rows
-from tether._core.ties import TIE_TOLERANCE
-from tether._core.types import Booleans, Floats, Integers
 
 if TYPE_CHECKING:
     from tether.control.families import Family

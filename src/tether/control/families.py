@@ -17,7 +17,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 DEFAULT_BLEND = 0.01
 """The share of the safe policy in a blend."""

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.columns import Columns
-from tether._core.description import Described, Description
+from tether._core.arrays import Floats
 from tether._core.rows import Block
-from tether._core.types import Floats
+from tether._core.words import Columns, Described, Description
 from tether.control.bins import scores
 from tether.control.engine import LAST, Problem
 from tether.control.kernels import BudgetedKernel

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether._core.types import Floats, Integers
 from tether.control.bins import (
     FINEST,
     NOTHING_TO_WEIGHT,

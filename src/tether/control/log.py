@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.columns import Columns
-from tether._core.description import Described, Description
-from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
-from tether._core.row_indexes import check_row_indexes
+from tether._core.arrays import Floats, Frame, Losses, check_row_indexes, shown
+from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
-from tether._core.shown import shown
-from tether._core.types import Floats, Frame, Losses
+from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
     ACTION_TABLES,
     Acting,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import Floats
 from tether._core.rows import Block
-from tether._core.types import Floats
 from tether.control.bins import scores
 from tether.control.engine import LARGEST_LOG, LAST, Problem, dot, log_of, log_sum
 from tether.control.kernels import BudgetedKernel, ClipKernel, PathKernel

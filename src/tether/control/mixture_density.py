@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether._core.validate import floats, log_probabilities, reject, same_length
 
 

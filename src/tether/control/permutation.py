@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether._core.validate import log_probabilities
 
 MAX_POINTS = 16

@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.columns import Columns
-from tether._core.description import Described, Description
+from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows
-from tether._core.types import Floats
+from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
 from tether.control.confidence import spread_bets
 from tether.control.engine import LAST, Constraint, Problem, search

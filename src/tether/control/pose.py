@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
+from tether._core.arrays import shown
 from tether._core.rows import Block, Rows
-from tether._core.shown import shown
 from tether.control.bins import ends, scores
 from tether.control.columns import SHARE_TOLERANCE
 from tether.control.draws import Changed, check_normalizer, match, with_draws

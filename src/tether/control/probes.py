@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.arrays import Floats, Integers
 from tether._core.contexts import length, take
-from tether._core.types import Floats, Integers
 
 MAX_VALUES = 1 << 16
 """How many numbers and texts the contexts of probes may have in all."""

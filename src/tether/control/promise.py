@@ -7,7 +7,7 @@ Serving the calibrated beta keeps the expected loss, over logs and the next acti
 The first term is what was asked for. The second is the price of choosing beta on the log: ε is the
 relative replace-one stability of beta (`tether.control.stability`). The third is the price of logs
 on which no beta passes: the safe policy is then served, on exactly the logs that look bad, and m is
-its mean loss over the rows and the next action (`tether._core.safe_excess`). A promise is stated
+its mean loss over the rows and the next action (`tether._core.promises`). A promise is stated
 only where a beta passes, so the term is what these logs have to carry. It is negligible where the
 safe policy is clearly better than alpha.
 
@@ -55,7 +55,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._core.safe_excess import SafeMean
+from tether._core.promises import SafeMean
 from tether.control.engine import LARGEST_LOG, Constraint, Problem
 from tether.control.kernels import PathKernel
 from tether.control.measure import Measured

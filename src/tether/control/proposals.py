@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.frame_contexts import UNSTATED, ContextColumns, read_contexts
-from tether._core.row_indexes import check_row_indexes
+from tether._core.arrays import Booleans, Floats, Frame, check_row_indexes
+from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
-from tether._core.types import Booleans, Floats, Frame
 from tether.control.columns import PolicyPath, refuse_probabilities
 
 SOURCES = ("safe", "optimized")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from tether._core import validate
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.control.calibration import Calibration, LossResult
 from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.confidence import certify

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.frame_contexts import ContextColumns, ContextsNotStatedError, Unstated
+from tether._core.frames import ContextColumns, ContextsNotStatedError, Unstated
 from tether._core.rows import Block, Rows
 from tether.control.columns import (
     Acting,

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import Floats
 from tether._core.rows import Block
-from tether._core.types import Floats
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, ROUNDING, Search, log_of, log_sum
 from tether.control.kernels import ClipKernel
 

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether._core.types import Floats, Integers
 from tether.control.bins import clip_bins, clip_sums, scores
 from tether.control.chain import Bet
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of

@@ -13,12 +13,8 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags, validati
 from sklearn.utils.multiclass import check_classification_targets
 
 from tether._core import contexts, validate
-from tether._core.plain_arrays import plain_array, plain_column
-from tether._core.row_indexes import check_row_indexes
-from tether._core.shown import few
-from tether._core.types import Floats
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import PromiseWarning
+from tether._core.arrays import Floats, check_row_indexes, few, plain_array, plain_column
+from tether._core.words import PromiseWarning, warn_user
 from tether.control.calibrate import calibrate as find_beta
 from tether.policies import Categorical, Tethered, make_log
 from tether.thresholds import ScoredLabels, crc, gcrc, ltt, monotonized_crc

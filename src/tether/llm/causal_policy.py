@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tether._core import progress, validate
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.arrays import Actions, Contexts, Floats
 from tether.llm.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (

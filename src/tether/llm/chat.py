@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tether._core import validate
+from tether._core.arrays import Contexts
 from tether._core.contexts import as_contexts
-from tether._core.types import Contexts
 from tether.llm.client import Client, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")

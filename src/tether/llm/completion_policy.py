@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers
 from tether._core.contexts import as_contexts
-from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 from tether.llm import completions
 from tether.llm.completions import Prompt, Tokenizer, Tokens
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers
 from tether._core.contexts import as_contexts
-from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 
 Tokens: TypeAlias = Integers  # one row per completion
 Prompt: TypeAlias = tuple[int, ...]  # without padding

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from tether._core.types import Integers
+from tether._core.arrays import Integers
 from tether.llm.adapters import base_model
 from tether.llm.completions import PADDING, Prompt, Tokens
 from tether.llm.local_model import LocalModel

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tether._core import validate
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.arrays import Actions, Contexts, Floats
 from tether.llm.client import Client, draw_by_requests
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (

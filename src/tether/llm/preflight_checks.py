@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.averaged_bets import log_average
+from tether._core.arrays import Booleans, Floats
 from tether._core.contexts import length, take
-from tether._core.types import Booleans, Floats
+from tether._core.promises import log_average
 from tether.llm.client import ending
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (

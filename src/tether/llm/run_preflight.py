@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, progress, validate
+from tether._core.arrays import Floats
 from tether._core.contexts import as_contexts, length, take
 from tether._core.records import Saved
-from tether._core.types import Floats
 from tether.llm import preflight_checks as checks
 from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import Tokens

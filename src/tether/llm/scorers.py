@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
+from tether._core.arrays import Floats
 from tether._core.policy_calls import ERRORS_ABOUT_INPUT
-from tether._core.types import Floats
 from tether.llm.chat import message_of, messages_of
 from tether.llm.client import Client, ServerError
 from tether.llm.completion_policy import CompletionPolicy

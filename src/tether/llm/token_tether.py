@@ -19,8 +19,8 @@ import torch
 from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Actions, Contexts, Floats, Losses
 from tether._core.contexts import as_contexts, labels, length, take
-from tether._core.types import Actions, Contexts, Floats, Losses
 from tether.control.calibration import Calibration
 from tether.control.columns import Acting, PolicyPath
 from tether.control.families import PathFamily

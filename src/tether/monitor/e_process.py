@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from tether._core import validate
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 _STEPS_PER_BLOCK = 512  # a factor is at least 1/2, and a float can hold 2^-512 next to 1
 _TIE = 1e-9  # rounding must not decide between two equal minima of the log wealth

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.arrays import Floats
 from tether._core.records import Saved
-from tether._core.types import Floats
 from tether.monitor.e_process import EProcess
 
 _RATES = 0.75 * 0.5 ** np.arange(24)  # the best λ decreases as 1/√n: enough for n up to 10^13

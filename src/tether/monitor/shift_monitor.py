@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import records, validate
-from tether._core.types import Floats, Integers
+from tether._core.arrays import Floats, Integers
 from tether.monitor.e_process import EProcess
 
 _POWERS = (0.5, 0.75, 0.9)

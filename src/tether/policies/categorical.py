@@ -10,11 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.contexts import ONE_ROW, as_contexts, length
-from tether._core.labelled_tables import by_action, labels_of
-from tether._core.plain_arrays import plain_array, plain_column
-from tether._core.shown import few
-from tether._core.types import Actions, Contexts, Floats, Integers
+from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_array, plain_column
+from tether._core.contexts import ONE_ROW, as_contexts, by_action, labels_of, length
 from tether.policies.policy import Policy, is_finite
 from tether.policies.tables import TablePolicy, positions
 from tether.sampling.discrete import log_softmax

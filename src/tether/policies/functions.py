@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
+from tether._core.arrays import Actions, Contexts, Floats, plain_array, plain_column, shown
 from tether._core.contexts import as_contexts, length
-from tether._core.import_paths import import_path
-from tether._core.plain_arrays import plain_array, plain_column
-from tether._core.shown import shown
-from tether._core.types import Actions, Contexts, Floats
+from tether._core.files import import_path
 
 
 class FunctionPolicy:

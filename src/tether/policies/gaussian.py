@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
+from tether._core.arrays import Actions, Contexts, Floats, shown
 from tether._core.contexts import as_contexts, length
-from tether._core.shown import shown
-from tether._core.types import Actions, Contexts, Floats
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 

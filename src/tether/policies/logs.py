@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Actions, Contexts, Floats, Losses, check_row_indexes, plain_column
 from tether._core.contexts import as_contexts, labels, length, take
-from tether._core.plain_arrays import plain_column
-from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Actions, Contexts, Floats, Losses
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.categorical import align_actions

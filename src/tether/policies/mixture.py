@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import MAX_VALUES, Actions, Contexts, Floats, plain_column
 from tether._core.contexts import as_contexts, length, take
-from tether._core.plain_arrays import plain_column
-from tether._core.shown import MAX_VALUES
-from tether._core.types import Actions, Contexts, Floats
 from tether.policies.policy import PolicyLike, as_policy, shared_actions
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core import policy_calls
+from tether._core.arrays import Floats
 from tether._core.contexts import labels, length, parts, take
-from tether._core.types import Floats
 from tether.control.families import Family
 from tether.sampling.policy_pair import PolicyPair
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Floats, Integers, shown
 from tether._core.contexts import as_contexts, length, part, take
-from tether._core.shown import shown
-from tether._core.types import Floats, Integers
 from tether.policies.policy import as_policy
 from tether.policies.tables import TablePolicy
 from tether.sampling.discrete import log_softmax

@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.shown import few, shown
-from tether._core.types import Floats
+from tether._core.arrays import Floats, few, shown
 
 TO_KNOW_MORE_ACTIONS = (
     "If it is a classifier that never saw them in its training rows, it takes them with "

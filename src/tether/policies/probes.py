@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Booleans, Floats
 from tether._core.contexts import length, take
-from tether._core.types import Booleans, Floats
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning, PromiseWarning
+from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.families import Family
 from tether.control.probes import (

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
+from tether._core.arrays import Floats, Integers
 from tether._core.contexts import column_labels, labels
-from tether._core.types import Floats, Integers
 
 PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, records, validate
+from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers, plain_column, shown
 from tether._core.contexts import as_contexts, length, take
 from tether._core.extras import require
-from tether._core.plain_arrays import plain_column
-from tether._core.shown import shown
-from tether._core.types import Actions, Booleans, Contexts, Floats, Integers
 from tether.policies.functions import FunctionPolicy
 from tether.policies.policy import as_sampler
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Booleans, Contexts, Integers
 from tether._core.contexts import as_contexts, length, take
-from tether._core.types import Booleans, Contexts, Integers
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.sampling.discrete import sample_categorical

@@ -9,12 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import (
+    Actions,
+    Contexts,
+    Floats,
+    Integers,
+    Losses,
+    check_row_indexes,
+    plain_column,
+)
 from tether._core.contexts import as_contexts, labels, length, take
-from tether._core.plain_arrays import plain_column
-from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Actions, Contexts, Floats, Integers, Losses
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration
 from tether.control.families import Family
 from tether.control.log import Log

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
+from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_column
 from tether._core.contexts import as_contexts, length
-from tether._core.plain_arrays import plain_column
-from tether._core.shown import few
-from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.policies.policy import TO_KNOW_MORE_ACTIONS
 from tether.sampling.discrete import log_softmax, sample_categorical
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Actions, Contexts, Floats, Integers, plain_column
 from tether._core.contexts import as_contexts, length, parts, take
-from tether._core.plain_arrays import plain_column
-from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily

@@ -15,7 +15,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.types import Booleans
+from tether._core.arrays import Booleans
 from tether._core.validate import real
 
 POSITION_BITS = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tether._core.safe_excess import bounded_safe_mean
+from tether._core.promises import bounded_safe_mean
 from tether.release.guardrail import Guardrail
 
 PROMISE_BISECTIONS = 60

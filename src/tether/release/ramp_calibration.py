@@ -35,7 +35,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tether._core.ties import within_limit
+from tether._core.arrays import within_limit
 from tether._core.validate import number
 from tether.release.arm_counts import ArmCounts
 from tether.release.guardrail import Guardrail

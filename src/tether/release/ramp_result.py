@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tether._core.useful_promise import is_useful
+from tether._core.promises import is_useful
 from tether.release.arm_counts import ArmCounts
 from tether.release.guardrail import Guardrail
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 PRIOR_WEIGHT = 1.0
 """The first parameter of the Beta prior; the second gives it the mean alpha."""

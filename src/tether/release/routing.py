@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core.types import Booleans
+from tether._core.arrays import Booleans
 from tether.release.assignment import POSITION_BITS, hashed_positions
 
 ROUTER = b"router"

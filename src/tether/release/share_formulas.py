@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 SERIES_TERMS = 100_000
 """The most terms of the series that are added; fewer terms give a smaller share."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 RISKS_NEAR_ALPHA, RISKS_ABOVE, ERRORS_NEAR_ALPHA = 96, 32, 40
 """How many risks divide what is within 40 standard errors of alpha, and what is up to the bound."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.report.number_format import format_beta
 
 MAX_BETA_TICKS = 6

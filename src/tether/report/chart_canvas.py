@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

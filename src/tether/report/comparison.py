@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tether._core.columns import Columns, cells_or_none
-from tether._core.description import Described, Description
+from tether._core.words import Columns, Described, Description, cells_or_none
 from tether.control.calibration import Calibration
 from tether.thresholds.selection import Selection
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TypeAlias
 
-from tether._core.visible_text import visible_lines
+from tether._core.words import visible_lines
 
 VOID_TAGS = {"meta", "link", "br", "hr", "img", "input", "col"}
 """Elements without content and without a closing tag."""

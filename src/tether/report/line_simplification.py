@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 
 
 def simplify_line(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._core.columns import Columns
+from tether._core.words import Columns
 from tether.control.log import Log
 from tether.report.beta_axis import beta_ticks
 from tether.report.number_format import format_count, format_percent

@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tether._core.counted import counted
+from tether._core.words import counted
 
 if TYPE_CHECKING:
     from tether.rounds.history import Estimate

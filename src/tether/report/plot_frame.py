@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.types import Floats
-from tether._core.visible_text import visible
+from tether._core.arrays import Floats
+from tether._core.words import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,7 @@ dark; a bar on the left repeats in color what the words say.
 
 from __future__ import annotations
 
-from tether._core.columns import MAX_PRINTED_ROWS, Columns
-from tether._core.description import Description
+from tether._core.words import MAX_PRINTED_ROWS, Columns, Description
 from tether.report.html_elements import Content, Markup, element
 
 TONE_COLORS = {"good": "#12856f", "caution": "#b7791f", "stop": "#c8372d"}

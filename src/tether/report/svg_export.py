@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.report.chart_canvas import COLOR_ROLES
 from tether.report.html_elements import Markup, element
 

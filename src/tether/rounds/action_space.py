@@ -14,9 +14,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.arrays import Integers, shown
 from tether._core.contexts import take
-from tether._core.shown import shown
-from tether._core.types import Integers
 from tether.control.families import Family, PathFamily
 from tether.policies.categorical import in_order_of
 from tether.policies.picker import ShortlistRows

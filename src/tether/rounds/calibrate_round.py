@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import take
-from tether._core.types import Booleans, Floats, Integers
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.families import Family, blend_scores

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Floats
 from tether._core.contexts import part
-from tether._core.types import Floats
 from tether.control.columns import PolicyPath
 from tether.control.families import blend_scores
 from tether.policies.normalizer import (

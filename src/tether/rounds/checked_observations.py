@@ -13,10 +13,7 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.plain_arrays import plain_array
-from tether._core.row_indexes import check_row_indexes
-from tether._core.shown import shown
-from tether._core.types import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Floats, Integers, check_row_indexes, plain_array, shown
 from tether.rounds.errors import FinalLossError
 from tether.rounds.limits import Limits
 from tether.rounds.store import schema

@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core import records
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.monitor import ShiftMonitor
 from tether.rounds.kept import Kept
 from tether.rounds.losses_seen import Raised

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.types import Contexts
-from tether._core.warning_categories import DurabilityWarning
+from tether._core.arrays import Contexts
+from tether._core.words import DurabilityWarning
 from tether.control.families import DEFAULT_BLEND, Family, PathFamily, find_family
 from tether.policies.policy import PolicyLike
 from tether.policies.shortlist import Shortlist

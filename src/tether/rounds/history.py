@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tether._core.columns import Columns
-from tether._core.description import Described, Description
+from tether._core.words import Columns, Described, Description
 from tether.control.calibration import Calibration
 from tether.release.calibration_window import window_name
 from tether.release.ramp_result import RampShare

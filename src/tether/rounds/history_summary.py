@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core.columns import Columns
-from tether._core.description import Description
+from tether._core.words import Columns, Description
 from tether.rounds.limits import ONLY_LOSS
 
 if TYPE_CHECKING:

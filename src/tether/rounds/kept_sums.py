@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import records
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.monitor import RiskMonitor
 
 

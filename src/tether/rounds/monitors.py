@@ -14,8 +14,8 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
+from tether._core.arrays import Contexts, Floats
 from tether._core.contexts import length
-from tether._core.types import Contexts, Floats
 from tether.policies.picker import ShortlistRows
 from tether.rounds.contexts_seen import ContextsSeen
 from tether.rounds.kept import Kept

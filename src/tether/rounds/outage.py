@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core import files, validate
-from tether._core.types import Integers
+from tether._core.arrays import Integers
 from tether.rounds.checked_observations import withdrawals
 from tether.rounds.errors import SpoolInUseError, StoreError, TamperedError
 from tether.rounds.policy_registry import SAFE

@@ -13,8 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.shown import shown
-from tether._core.types import Floats
+from tether._core.arrays import Floats, shown
 from tether.control.calibration import Calibration
 from tether.control.families import PathFamily
 from tether.control.proposals import Proposals

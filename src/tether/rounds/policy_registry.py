@@ -18,7 +18,7 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.control.calibration import Calibration
 from tether.control.families import Family
 from tether.policies.normalizer import Normalizer

@@ -12,7 +12,7 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether._core.types import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Floats, Integers
 from tether.rounds.checked_observations import (
     Losses,
     NewObservations,

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from tether._core.types import Contexts
+from tether._core.arrays import Contexts
 from tether.rounds.controller import Controller
 from tether.rounds.errors import StoreError
 from tether.rounds.policy_registry import PolicyLookup

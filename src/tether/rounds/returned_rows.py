@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tether._core.shown import few
-from tether._core.types import Contexts, Floats, Integers
+from tether._core.arrays import Contexts, Floats, Integers, few
 from tether.rounds.store.rows import Rows
 
 

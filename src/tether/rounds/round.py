@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
+from tether._core.arrays import Actions, Contexts, Floats, Integers
 from tether._core.contexts import as_contexts
-from tether._core.types import Actions, Contexts, Floats, Integers
 from tether.control.calibration import Calibration
 from tether.control.families import blend_scores
 from tether.policies.picker import scoring_once

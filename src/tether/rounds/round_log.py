@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.arrays import Booleans, Floats
 from tether._core.contexts import labels, take
-from tether._core.types import Booleans, Floats
 from tether.control.columns import Acting, PolicyPath
 from tether.control.log import Log
 from tether.policies.tables import picked, positions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tether._core.columns import Columns
+from tether._core.words import Columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

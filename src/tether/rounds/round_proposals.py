@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import shown
 from tether._core.contexts import labels, take
-from tether._core.shown import shown
 from tether.control.families import DEFAULT_BUDGET, Family
 from tether.control.proposals import Proposals
 from tether.policies.logs import make_proposals

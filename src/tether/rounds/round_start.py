@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.proposals import Proposals
 from tether.policies.normalizer import Normalizer

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.rounds.errors import StoreError
 from tether.rounds.store.database import PATIENCE_FOR_ROWS, Store
 from tether.rounds.store.score_pieces import (

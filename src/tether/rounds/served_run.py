@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from tether._core.types import Contexts
+from tether._core.arrays import Contexts
 from tether.rounds.begin_conditions import missing_in_words, require_losses
 from tether.rounds.cleared_alarms import RAMP_OVER, present_note
 from tether.rounds.controller import Controller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from tether._core.columns import Columns
+from tether._core.words import Columns
 from tether.rounds.limits import listed_limits
 from tether.rounds.recording import Recorder
 from tether.rounds.run_settings import RunSettings

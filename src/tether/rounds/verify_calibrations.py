@@ -17,8 +17,8 @@ from typing import Any, cast
 import numpy as np
 import sqlalchemy as sql
 
+from tether._core.arrays import Floats
 from tether._core.contexts import take
-from tether._core.types import Floats
 from tether.control.calibration import Calibration
 from tether.control.columns import PolicyPath
 from tether.control.families import Family, find_family

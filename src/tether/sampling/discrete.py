@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._core.types import Floats, Integers
+from tether._core.arrays import Floats, Integers
 
 SMALLEST_ROW_SUM = 1e-200
 """Rows whose sum falls below this are rescaled by their own largest entry and summed again."""

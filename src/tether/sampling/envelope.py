@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from tether._core import validate
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.control.families import Family
 
 LOG_ACCEPT_TOLERANCE = 1e-9

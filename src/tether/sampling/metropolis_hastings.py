@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Booleans, Contexts, Floats, Integers
 from tether._core.contexts import length, parts, take
-from tether._core.types import Booleans, Contexts, Floats, Integers
 from tether.sampling.envelope import Envelope
 from tether.sampling.policy_pair import PolicyPair, ScoredDraws
 from tether.sampling.rejection_sampling import MAX_DRAWS, PROPOSALS_PER_CALL

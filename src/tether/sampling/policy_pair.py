@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Booleans, Contexts, Floats
 from tether._core.contexts import length, take
-from tether._core.types import Booleans, Contexts, Floats
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Booleans, Contexts, Integers
 from tether._core.contexts import length, take
-from tether._core.types import Booleans, Contexts, Integers
 from tether.sampling.envelope import LOG_ACCEPT_TOLERANCE, Envelope
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.sampling_info import DrawLimitError, SamplingInfo

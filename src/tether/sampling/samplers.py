@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.arrays import Contexts
 from tether._core.contexts import length, part
-from tether._core.types import Contexts
 from tether.control.families import Family
 from tether.sampling.envelope import Envelope, adaptive_envelope, grid_envelope, overlap_envelope
 from tether.sampling.policy_pair import PolicyPair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tether._core.types import Integers
+from tether._core.arrays import Integers
 
 
 class DrawLimitError(RuntimeError):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.import_paths import import_path_of
+from tether._core.files import import_path_of
 from tether.aiming.fitted_loss import FittedLoss, PairFeatures
 from tether.aiming.loss_models import EstimatorLosses
 from tether.aiming.tilted_policies import AimedPolicy, AimedScore, PositionScore, TemperedPolicy

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tether._core.import_paths import import_path, split_import_path
+from tether._core.files import import_path, split_import_path
 from tether.saving.archive import ARRAY_KINDS, array_from_bytes, array_to_bytes, read_json
 
 OBJECT_TABLE = "policy.json"

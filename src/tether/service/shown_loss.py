@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from tether._core.text_hints import loss_hint
+from tether._core.validate import loss_hint
 
 MAX_LOSS_SHOWN = 80
 """How many characters of a refused loss are shown."""

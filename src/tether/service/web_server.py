@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from tether._core.redact import redact_url
+from tether._core.files import redact_url
 from tether.service.application import make_application
 from tether.service.connection_limits import ACCEPTED_AT_ONCE, limited_protocol
 from tether.service.open_served import open_served

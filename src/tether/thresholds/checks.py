@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.types import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Floats, Integers
 from tether.thresholds.claims import Claims, ScoredLabels
 
 MAX_COMPARED, MIN_COMPARED = 200_000, 30

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Booleans, Floats, Frame, Integers
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.arrays import Booleans, Floats, Frame, Integers, check_row_indexes
+from tether._core.words import AssumptionWarning, warn_user
 
 MIN_DOUBLED_ITEMS, MIN_DOUBLED_SHARE = 3, 0.01
 """How many items must have every claim twice, and which share of all items, for a warning."""

@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.counted import counted
-from tether._core.row_indexes import check_row_indexes
-from tether._core.types import Booleans, Floats
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning, PromiseWarning
+from tether._core.arrays import Booleans, Floats, check_row_indexes
+from tether._core.words import AssumptionWarning, PromiseWarning, counted, warn_user
 from tether.thresholds.claims import finite_scores, group_names
 from tether.thresholds.selection import POOL_NAME, Selection, asked, listed_groups
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tether._core import validate
-from tether._core.types import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Floats, Integers
 
 LossFunction: TypeAlias = Callable[[Booleans, Booleans], float]
 FALSE_AMONG_SHOWN = "false_among_shown"

@@ -11,8 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core.ties import TIE_TOLERANCE
-from tether._core.types import Floats
+from tether._core.arrays import TIE_TOLERANCE, Floats
 
 MOST_ADAPTIVE_ITEMS = 2000
 """With more items the stakes are the same for all of them, so that all thresholds take one pass."""

@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._core.safe_excess import SafeMean
-from tether._core.ties import within_limit
-from tether._core.types import Floats, Integers
+from tether._core.arrays import Floats, Integers, within_limit
+from tether._core.promises import SafeMean
 from tether.control.chain import design, log_factor, soft_chain
 from tether.thresholds import p_values, stability
 from tether.thresholds.selection import Stability, ThresholdChain

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.counted import counted
-from tether._core.types import Floats, Integers
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.arrays import Floats, Integers
+from tether._core.words import AssumptionWarning, counted, warn_user
 from tether.thresholds.checks import look_at
 from tether.thresholds.claims import (
     Claims,

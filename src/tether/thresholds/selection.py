@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._core import records
-from tether._core.columns import Columns
-from tether._core.counted import counted
-from tether._core.description import Described, Description
-from tether._core.ties import within_limit
-from tether._core.types import Floats
-from tether._core.useful_promise import is_useful
+from tether._core.arrays import Floats, within_limit
+from tether._core.promises import is_useful
+from tether._core.words import Columns, Described, Description, counted
 from tether.thresholds.losses import FalseAmongShown
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tether._core.safe_excess import SafeMean, bounded_safe_mean, safe_mean
-from tether._core.ties import TIE_TOLERANCE
-from tether._core.types import Floats, Integers
+from tether._core.arrays import TIE_TOLERANCE, Floats, Integers
+from tether._core.promises import SafeMean, bounded_safe_mean, safe_mean
 from tether.thresholds.selection import Stability
 from tether.thresholds.sweep import Sweep
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.ties import TIE_TOLERANCE, within_limit
-from tether._core.types import Booleans, Floats, Integers, Table
+from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers, Table, within_limit
 from tether.thresholds.claims import Claims, ItemWeights, ScoredLabels
 from tether.thresholds.losses import LABEL_LOSSES, ClaimLoss, FalseAmongShown, LossFunction
 from tether.thresholds.losses import claim_loss as find_loss

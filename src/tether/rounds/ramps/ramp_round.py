@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
+from tether._core.arrays import Booleans
 from tether._core.contexts import length, take
-from tether._core.types import Booleans
 from tether.policies.policy import Sampler
 from tether.release.ramp_result import RampShare
 from tether.rounds.errors import RoundOverError

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, overload
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning, PromiseWarning
+from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.release.routing import is_routed
 from tether.rounds import interventions
 from tether.rounds.monitors import Monitors

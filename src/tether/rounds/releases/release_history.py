@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tether._core.columns import Columns
-from tether._core.description import Described, Description
+from tether._core.words import Columns, Described, Description
 from tether.release.calibration_window import window_name
 from tether.release.ramp_calibration import NO_OLD_ROWS
 from tether.release.ramp_result import RampShare

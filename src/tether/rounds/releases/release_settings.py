@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.plain_arrays import plain_array
-from tether._core.shown import shown
-from tether._core.text_hints import loss_hint
-from tether._core.types import Floats
-from tether._core.user_warnings import warn_user
-from tether._core.warning_categories import AssumptionWarning
+from tether._core.arrays import Floats, plain_array, shown
+from tether._core.validate import loss_hint
+from tether._core.words import AssumptionWarning, warn_user
 from tether.release.arm_counts import ArmCounts
 from tether.release.assignment import LONGEST_SALT
 from tether.release.guardrail import Guardrail

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tether._core.columns import Columns
-from tether._core.description import Description
+from tether._core.words import Columns, Description
 from tether.rounds.history_summary import columns_of, estimate_cells
 
 if TYPE_CHECKING:

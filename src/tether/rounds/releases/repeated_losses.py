@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tether._core.types import Floats, Integers
+from tether._core.arrays import Floats, Integers
 
 LOG_ARRANGEMENTS = 30.0
 """Repeats are certain if chance gives them once in e to this power arrangements of the losses."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.plain_arrays import plain_array
+from tether._core.arrays import plain_array
 from tether.policies.picker import ShortlistRows
 from tether.rounds.store.frame_columns import (
     column_type,

@@ -18,7 +18,7 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from tether._core import validate
-from tether._core.redact import redact_message, redact_url
+from tether._core.files import redact_message, redact_url
 from tether.rounds.errors import ClosedError, NoStoreError, StoreError
 from tether.rounds.store import postgres_locks, schema
 from tether.rounds.store.deadline import DEADLINE_SECONDS, remaining, within

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
-from tether._core.redact import is_well_formed, redact_url
+from tether._core.files import is_well_formed, redact_url
 from tether.rounds.errors import NoStoreError, StoreError
 from tether.rounds.store import sqlite_deadline
 from tether.rounds.store.store_files import store_text

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tether._core.plain_arrays import plain_array
+from tether._core.arrays import plain_array
 
 TEXT, CATEGORY = "str", "category:"
 

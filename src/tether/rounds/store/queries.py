@@ -12,7 +12,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql
 
 from tether._core import records
-from tether._core.types import Floats, Integers
+from tether._core.arrays import Floats, Integers
 from tether.control.calibration import Calibration
 from tether.rounds.store import schema
 from tether.rounds.store.writer import Writer

@@ -15,8 +15,8 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
+from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import take
-from tether._core.types import Booleans, Floats, Integers
 from tether.policies.picker import ShortlistRows
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import schema

@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats
 from tether.rounds.errors import TamperedError
 from tether.rounds.store import chain, schema
 from tether.rounds.store.followed_lane import ENTRIES_PER_QUERY, Place, check_links, read_entries

@@ -8,7 +8,7 @@ import sqlalchemy as sql
 from sqlalchemy import exc
 
 from tether._core import files
-from tether._core.redact import redact_url
+from tether._core.files import redact_url
 
 
 def store_text(store: str | Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tether._core.redact import redact_text
+from tether._core.files import redact_text
 from tether.report.assumptions import assumptions
 from tether.report.sentences import as_sentence, policy_name, run_promise, run_state
 from tether.rounds.history import History, RoundRecord

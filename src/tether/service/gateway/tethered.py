@@ -102,9 +102,7 @@ class TetheredGateway:
             return StreamingResponse(events, 200, headers, "text/event-stream")
         return JSONResponse(answer.whole(), headers=headers)
 
-    async def _act(
-        self, question: TetheredQuestion, key: str | None
-    ) -> tuple[TakenActions, Usage]:
+    async def _act(self, question: TetheredQuestion, key: str | None) -> tuple[TakenActions, Usage]:
         """One answer, and what it took; in a thread, since it waits for the upstream."""
         if self._asked >= self._most:
             raise ApiError(503, "too many requests wait for the upstream: repeat this one")

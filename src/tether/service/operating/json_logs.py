@@ -9,7 +9,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from tether._core.redact import redact_text
+from tether._core.files import redact_text
 
 LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
 """The loggers that a service, its run and what it runs on write with."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tether._core.import_paths import import_path
+from tether._core.files import import_path
 from tether.rounds.controller import Controller
 from tether.rounds.served_run import ServedRun
 from tether.service.settings.run_table import RunTable

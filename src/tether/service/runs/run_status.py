@@ -7,7 +7,7 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tether._core.redact import redact_text
+from tether._core.files import redact_text
 from tether._version import __version__
 from tether.rounds.json_rows import json_number
 from tether.rounds.run_state import RunState

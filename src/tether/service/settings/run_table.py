@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tether._core.import_paths import split_import_path
+from tether._core.files import split_import_path
 from tether.service.settings.release_table import read_store
 from tether.service.settings.toml_tables import Table
 

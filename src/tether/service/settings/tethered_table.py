@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tether._core.import_paths import split_import_path
+from tether._core.files import split_import_path
 from tether.service.settings.clip_table import (
     CLIP_FAMILY,
     CLIP_OPTIONS,

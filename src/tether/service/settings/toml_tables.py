@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from tether._core.durations import read_duration
+from tether._core.words import read_duration
 
 
 class Table:

@@ -1,18 +1,4 @@
-"""The third term of a promise: the expected excess of the safe choice over alpha.
-
-A promise in expectation assumes that something passes on almost every log. Where nothing passes,
-the safe choice (the safe policy, the safest threshold) is served, on exactly the logs that look
-bad. With m the mean loss of the safe choice over the n rows and the test point, what is served has
-expected loss of up to E[α; m ≤ α] + E[m; m > α] = α + E[(m − α)₊] before the stability term.
-
-E[(m − α)₊] is estimated from the log by the normal approximation, with the log's own mean and a
-standard error that counts one point at the bound. Over logs the estimate is not below the truth:
-resampling n + 1 losses from the log replaces equal shares of n + 1 independent losses by unequal
-ones, which cannot lower the expectation of a convex function of their mean, and the point at the
-bound keeps the standard error above zero where all losses are equal. For Bernoulli losses of mean
-alpha the expected estimate is 1.4 times the truth for many rows, 1.5 for 30 rows at alpha = 0.12
-and 2.1 for 30 rows at alpha = 0.01, and never below it (exact sums, `tests/_core`).
-"""
+"""When a promise says something, and what logs on which nothing passes cost."""
 
 from __future__ import annotations
 
@@ -20,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tether._core.types import Floats
+from tether._core.arrays import Floats, within_limit
 
 CAUTIOUS_STANDARD_ERRORS = 1.5
 """How many standard errors are added to a safe mean that was seen because something passed."""
@@ -128,3 +115,42 @@ def bounded_safe_mean(
 def _scale(bound: float) -> float:
     """A unit for losses in which squares neither overflow nor vanish; 1 wherever that does."""
     return 1.0 if LEAST_PLAIN_BOUND <= bound <= LARGEST_PLAIN_BOUND else bound
+
+
+MOST_TIMES_TOLERATED = 2.0
+"""A promise of more than this many times what is tolerated is of no use."""
+MOST_OF_THE_WAY = 0.95
+"""Nor is one that is this far from what is tolerated to the bound, which holds by itself."""
+
+
+def is_useful(promise: float, tolerated: float, bound: float) -> bool:
+    """Whether a promise on the expected loss is worth stating as success.
+
+    It is at most twice what is tolerated (alpha, or the promise that was asked for), and at most
+    95 % of the way from there to the bound, within which every loss lies anyway.
+
+    >>> is_useful(0.12, 0.1, 1.0), is_useful(0.25, 0.1, 1.0), is_useful(0.99, 0.6, 1.0)
+    (True, False, False)
+    """
+    nearly_bound = tolerated + MOST_OF_THE_WAY * (bound - tolerated)
+    limit = min(MOST_TIMES_TOLERATED * tolerated, nearly_bound)
+    return bool(within_limit(promise, limit))
+
+
+def log_average(log_capitals: ArrayLike) -> float:
+    """The log of the average of capitals, given by their logs."""
+    logs = np.asarray(log_capitals, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+
+def beyond_chance(log_capitals: ArrayLike, false_alarm: float) -> bool:
+    """Whether the average is above one over the probability of a false alarm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> beyond_chance(np.log([150.0, 0.0001]), 0.01), beyond_chance(np.log([250.0, 0.0001]), 0.01)
+    (False, True)
+    """
+    return log_average(log_capitals) > -float(np.log(false_alarm))

@@ -1,0 +1,284 @@
+"""Results and warnings in words: descriptions, tables of columns, visible text."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TetherWarning(UserWarning):
+    """Any warning of tether; filter by it to silence, or raise, all of them.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("ignore", category=TetherWarning)
+    """
+
+
+class AssumptionWarning(TetherWarning):
+    """What a promise assumes looks violated, such as rows that the safe policy did not draw.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("error", category=AssumptionWarning)
+    """
+
+
+class DurabilityWarning(TetherWarning):
+    """A database is set up so that it may lose what it has confirmed.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("error", category=DurabilityWarning)
+    """
+
+
+class PromiseWarning(TetherWarning):
+    """No useful promise can be made, so the safe policy serves, or nothing is selected.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("ignore", category=PromiseWarning)
+    """
+
+
+def warn_user(message: str, category: type[TetherWarning]) -> None:
+    """Warn at the line outside the package that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_inside(module: str) -> bool:
+    return module == "tether" or module.startswith("tether.")
+
+
+def counted(count: int | float, singular: str, plural: str | None = None) -> str:
+    """Write a count with its noun.
+
+    >>> counted(1, "item"), counted(1200, "item"), counted(0, "loss", "losses")
+    ('1 item', '1,200 items', '0 losses')
+    """
+    noun = singular if count == 1 else plural or f"{singular}s"
+    return f"{count:,} {noun}"
+
+
+_ACTING = (
+    "\x00-\x1f\x7f-\x9f"  # control characters: C0, DEL and C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks of writing direction
+    "\u2028\u2029"  # separators of lines and paragraphs
+    "\ud800-\udfff"  # surrogates
+)
+_ACTING_IN_A_LINE = re.compile(f"[{_ACTING}]")
+_ACTING_IN_LINES = re.compile(f"(?![\n\t])[{_ACTING}]")
+
+
+def visible(text: str) -> str:
+    r"""One line of text with every character that could act escaped, line breaks included.
+
+    >>> print(visible("a\x1b[31m\nb"))
+    a\x1b[31m\nb
+    """
+    return _ACTING_IN_A_LINE.sub(_escaped, text)
+
+
+def visible_lines(text: str) -> str:
+    r"""Like `visible`, for text of several lines: line breaks and tabs stay.
+
+    >>> print(visible_lines("a\x1b[31m\nb"))
+    a\x1b[31m
+    b
+    """
+    return _ACTING_IN_LINES.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+MAX_PRINTED_ROWS = 20
+"""A longer table is printed without its middle."""
+
+
+class Columns(dict[str, NDArray[Any]]):
+    """Columns by name: a dictionary of arrays, as every data-frame library accepts it.
+
+    `pandas.DataFrame(columns)`, `polars.DataFrame(columns)` and `pyarrow.table(columns)` make a
+    frame of it, and `columns["name"]` is an array. Printing it shows a table.
+
+    Examples
+    --------
+    >>> Columns(alpha=np.array([0.1, 0.2]), beta=np.array([0.612345, np.inf]))
+      alpha    beta
+        0.1  0.6123
+        0.2     inf
+    """
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.values()), ()))
+
+    def cells(self, max_rows: int = MAX_PRINTED_ROWS) -> list[list[str]]:
+        """The values as text, row by row, without the middle ones if there are more than these."""
+        shown = shown_rows(self.row_count, max_rows)
+        columns = [[format_cell(values[row]) for row in shown] for values in self.values()]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def __repr__(self) -> str:
+        rows = [[visible(name) for name in self], *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        numeric = [np.asarray(values).dtype.kind in "iuf" for values in self.values()]
+        lines = []
+        for row in rows:
+            padded = (
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(row, widths, numeric, strict=True)
+            )
+            lines.append(("  " + "  ".join(padded)).rstrip())
+        left_out = self.row_count - (len(rows) - 1)
+        if left_out:
+            lines.insert(1 + MAX_PRINTED_ROWS // 2, f"  … {left_out:,} more rows …")
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
+def shown_rows(count: int, max_rows: int) -> list[int]:
+    """The rows that are shown: all, or as many of the first as of the last."""
+    if count <= max_rows:
+        return list(range(count))
+    half = max_rows // 2
+    return [*range(half), *range(count - (max_rows - half), count)]
+
+
+def format_cell(value: Any) -> str:
+    """One value as text: four significant digits, and a dash where there is no value."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return visible(str(value))
+
+
+def cells_or_none(values: NDArray[Any], known: Iterable[bool]) -> NDArray[np.str_]:
+    """The values as text, and "none" where there is none to state.
+
+    >>> cells_or_none(np.array([0.25, 1.0]), [True, False]).tolist()
+    ['0.25', 'none']
+    """
+    cells = map(format_cell, values.tolist())
+    return np.array(
+        [each if is_known else "none" for each, is_known in zip(cells, known, strict=True)]
+    )
+
+
+DESCRIPTION_WIDTH = 79
+"""The longest line of a printed description; only a table can be wider."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a result says of itself.
+
+    `tone` is "good", "caution" or "stop": whether the result can be acted on. Each of the `facts`
+    is a name and its text. The table, if any, has a `caption` of its own.
+    """
+
+    headline: str
+    tone: str = "good"
+    facts: tuple[tuple[str, str], ...] = ()
+    caption: str = ""
+    table: Columns | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The description for a terminal: no control character of a name or note reaches it."""
+        width = max((len(name) for name, _ in self.facts), default=0)
+        lines = [_hanging("", self.headline, 2)]
+        for name, value in self.facts:
+            lines.append(_hanging(f"  {name:<{width}}  ", value, width + 4))
+        if self.table is not None:
+            lines += [""] if lines[1:] else []
+            lines += [_hanging("  ", self.caption, 2)] if self.caption else []
+            lines.append(str(self.table))
+        lines += [_hanging("  ! ", warning, 4) for warning in self.warnings]
+        lines += [_hanging("  ", note, 4) for note in self.notes]
+        return visible_lines("\n".join(lines))
+
+
+class Described:
+    """A result that prints as a summary, and shows the same as HTML in a notebook."""
+
+    def _describe(self) -> Description:
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Describe the result in words.
+
+        Returns
+        -------
+        str
+            Several lines for a terminal; what printing the result shows.
+        """
+        return self._describe().text()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tether.report.summary_card import summary_card
+
+        return summary_card(self._describe())
+
+
+def _hanging(start: str, text: str, indent: int) -> str:
+    return textwrap.fill(
+        text,
+        DESCRIPTION_WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+SECONDS_OF_UNIT = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""The units of a duration."""
+
+
+def read_duration(name: str, value: str | float, wanted: str) -> timedelta:
+    """The duration that a value says; `name` and `wanted` are for the error if it says none."""
+    matched = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([smhd]?)", str(value))
+    if matched is None:
+        raise ValueError(f"{name} must be {wanted}, got {value!r:.80}")
+    try:
+        return timedelta(seconds=float(matched[1]) * SECONDS_OF_UNIT[matched[2]])
+    except OverflowError:
+        raise ValueError(f"{name} is too long: {value!r:.80}") from None
