@@ -97,19 +97,17 @@ def aim(
     Parameters
     ----------
     optimized : FinitePolicy, classifier or Shortlist
-        The optimized policy, over finitely many actions or candidates. A policy over infinitely
-        many actions is aimed through a shortlist: `Shortlist(safe, optimized)`.
+        The optimized policy. One over infinitely many actions is aimed through a shortlist:
+        `Shortlist(safe, optimized)`.
     loss_model : callable, scikit-learn model, or mapping
         What predicts the loss: a function of (contexts, actions) that returns one per row, or a
         fitted classifier or regressor on `features`; or one for each loss, by name.
     contexts : array-like, int or ShortlistRows
-        Training contexts, over which the predicted loss is averaged, or 1 where there are none. For
-        a shortlist these may come with candidates.
+        Training contexts, over which the predicted loss is averaged, or 1 where there are none.
     alpha : float or mapping of str to float
         The loss that is tolerated, or one for each loss.
     features : callable, optional
-        For a scikit-learn model, a function of (contexts, actions) that returns its features; by
-        default the columns of the contexts, then those of the actions.
+        For a scikit-learn model, a function of (contexts, actions), as for `EstimatorLosses`.
     rng : numpy.random.Generator, optional
         Draws the candidates of a shortlist in contexts that come without.
 

@@ -1,14 +1,12 @@
 """Choosing on training rows: which policy and family earn most after calibration.
 
-Every candidate is built on folds of the rows and scored on the rows that it was built without. Then
-it is calibrated on some of these rows and its tethered policy is valued on others. With π_β the
-tethered policy, π₀ the safe one that took the actions and r̂ a reward model fitted elsewhere, the
-doubly robust value of a row is
+Every candidate is scored on rows that it was built without, calibrated on some of them and valued
+on others. With π_β the tethered policy, π₀ the safe one that took the actions (or the mixture that
+did) and r̂ a reward model fitted elsewhere, the doubly robust value of a row is
 
     Σ_a π_β(a | x)·r̂(x, a)  +  π_β(a_i | x)/π₀(a_i | x)·(r_i − r̂(x, a_i)),
 
-which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy. Where
-a mixture of policies took the actions, as after several rounds, it takes the place of π₀.
+which is unbiased for the expected reward of π_β whatever r̂ is; a good r̂ makes it less noisy.
 """
 
 from __future__ import annotations
@@ -44,29 +42,20 @@ from tether.policies.policy import as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 from tether.policies.tables import picked, positions
 
-MIN_ROWS_TO_CHOOSE = 40
-"""With fewer training rows there is nothing to choose by, and the plain candidate is taken."""
-BUILD_FOLDS = 5
-"""Candidates are built so often, each time without one fold of the training rows."""
+MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
+"""With fewer rows the plain candidate is taken; in so many folds candidates are built anew."""
 CALIBRATION_REPEATS = CALIBRATION_PARTS = 3
-"""How often the rows are split in parts for simulated calibrations, and in how many: a candidate is
-calibrated on all but one part, and valued on that one."""
+"""How often the rows are split in parts for simulated calibrations, and in how many."""
 LEAST_RELATIVE_LEAD = 1e-9
 """A lead that is smaller, relative to the reward, may be a rounding error."""
 
 
 @dataclass(frozen=True)
 class ExpectedReward:
-    """What a candidate is estimated to earn after calibration.
+    """What a candidate is estimated to earn per action after calibration.
 
-    Parameters
-    ----------
-    reward : float
-        The expected reward per action.
-    lead, lead_error : float
-        By how much it is above the plain candidate's, and the standard error of that, over rows.
-    no_beta : float
-        The share of simulated calibrations in which no beta passed.
+    `lead` is by how much this is above the plain candidate's, `lead_error` its standard error over
+    rows, and `no_beta` the share of simulated calibrations in which no beta passed.
     """
 
     reward: float
@@ -125,21 +114,18 @@ def choose(
 ) -> Choice:
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
-    Candidates are built five times, each time without a fifth of the training rows, so that every
-    row meets policies that were built without it. Then each is calibrated on some rows, as many as
-    there will be, and valued on the remaining ones. Of the candidates whose lead over the first,
-    plain one is above `standard_errors` of its standard errors, the one with the largest lead after
-    one standard error is subtracted is taken; the plain one if there is none.
-
-    The guarantee is not touched: it comes from calibrating the chosen candidate on calibration
-    rows, which must be others than these.
+    Every row meets candidates that were built without it; each is calibrated on some rows, as many
+    as there will be, and valued on others. Of the candidates whose lead over the first, plain one
+    is above `standard_errors` of its standard errors, the one with the largest lead after one
+    standard error is subtracted is taken; the plain one if there is none. The guarantee comes from
+    calibrating the chosen candidate on other rows than these.
 
     Parameters
     ----------
     candidates : mapping of str to policy, or callable
-        Policies by name, each a finite policy, a `Shortlist`, or a `Candidate` with a family; the
-        first one is the plain one. Or a function of (rows, rng) that builds them from training
-        rows, such as `aimed_candidates` makes: whatever is fitted must be fitted there.
+        Policies by name, each a finite policy, a `Shortlist`, or a `Candidate` with a family, the
+        plain one first. Or a function of (rows, rng) that builds them from training rows, such as
+        `aimed_candidates` makes: whatever is fitted must be fitted there.
     safe : FinitePolicy
         The safe policy, which took the actions.
     contexts, actions, losses, rewards : array-like
@@ -152,36 +138,20 @@ def choose(
     calibration_rows : int, optional
         How many rows there will be to calibrate on; by default as many as there are training rows.
     standard_errors : float, default 2.5
-        How many standard errors a lead must exceed. The default allows for a choice among ten
-        candidates.
+        How many standard errors a lead must exceed; enough for a choice among ten candidates.
     logged_by : FinitePolicy, optional
-        The policy that took the actions, if it was not the safe one: after several rounds, a
-        `Mixture` of the policies that were served. Not for shortlists.
+        What took the actions if not the safe policy: after several rounds, the `Mixture` of the
+        policies that were served. Not for shortlists.
 
     Returns
     -------
     Choice
         The chosen policy, built on all training rows, its family, and all estimates.
-
-    Examples
-    --------
-    >>> import tether
-    >>> rng = np.random.default_rng(0)
-    >>> safe = tether.Categorical.from_probabilities([0.8, 0.1, 0.1])
-    >>> greedy = tether.Categorical.from_probabilities([0.1, 0.1, 0.8])
-    >>> better = tether.Categorical.from_probabilities([0.3, 0.68, 0.02])
-    >>> actions = safe.sample(900, rng)
-    >>> choice = tether.choose(
-    ...     {"plain": greedy, "better": better}, safe=safe, contexts=None, actions=actions,
-    ...     losses=0.6 * (actions == 2), rewards=1.0 * (actions > 0), alpha=0.1, rng=rng)
-    >>> choice.name
-    'better'
     """
     rows = _as_rows(contexts, actions, losses, rewards, safe)
     validate.generator("rng", rng)
-    margin = validate.number(
-        "standard_errors", standard_errors, above=0, below=np.inf, including=(0,)
-    )
+    if not standard_errors >= 0:
+        raise ValueError(f"standard_errors must be at least 0, got {standard_errors!r}")
     target = len(rows) if calibration_rows is None else calibration_rows
     validate.integer_at_least("calibration_rows", target)
     build = candidates if callable(candidates) else lambda rows, rng: candidates
@@ -195,10 +165,12 @@ def choose(
         leads = {
             key: each.lead - each.lead_error
             for key, each in estimates.items()
-            if each.lead > margin * each.lead_error + LEAST_RELATIVE_LEAD * abs(each.reward)
+            if each.lead
+            > standard_errors * each.lead_error + LEAST_RELATIVE_LEAD * abs(each.reward)
         }
         name = max(leads, key=lambda key: leads[key]) if leads else plain
-    return Choice(name, final[name].policy, final[name].family, estimates, margin, len(rows))
+    policy, family = final[name].policy, final[name].family
+    return Choice(name, policy, family, estimates, standard_errors, len(rows))
 
 
 def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) -> LoggedRows:
@@ -222,10 +194,8 @@ def _as_candidates(made: Any) -> dict[str, Candidate]:
     """Candidates by name; a policy without a family is calibrated with clip."""
     if not isinstance(made, Mapping) or not made:
         raise TypeError(f"candidates must be a mapping with at least one policy, got {made!r}")
-    return {
-        str(name): each if isinstance(each, Candidate) else Candidate(each)
-        for name, each in made.items()
-    }
+    pairs = made.items()
+    return {name: each if isinstance(each, Candidate) else Candidate(each) for name, each in pairs}
 
 
 def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
@@ -286,10 +256,7 @@ class _Tables:
 def _held_out_tables(
     rows: LoggedRows, build: Build, names: tuple[str, ...], logged_by: Any, rng: np.random.Generator
 ) -> dict[str, tuple[Integers, _Tables]]:
-    """Every candidate on the rows that it was built without: which these are, and its tables.
-
-    A candidate need not be built from every fold.
-    """
+    """Every candidate on the rows that it was built without: which these are, and its tables."""
     pieces: dict[str, list[tuple[Integers, _Tables]]] = {name: [] for name in names}
     fold = rng.permutation(len(rows)) % BUILD_FOLDS
     for number in range(BUILD_FOLDS):
@@ -361,10 +328,7 @@ def _estimates(
     target: int,
     rng: np.random.Generator,
 ) -> dict[str, ExpectedReward]:
-    """Means over rows, whose values are averages over splits into parts; the plain one is first.
-
-    On rows that a candidate was not built for, it is worth what the plain one is.
-    """
+    """Means over rows; where a candidate was not built, it is worth what the plain one is."""
     sums = {name: np.zeros(len(rows)) for name in tables}
     missing: dict[str, list[bool]] = {name: [] for name in tables}
     taken = {name: rows.take(known) for name, (known, _) in tables.items()}

@@ -4,8 +4,7 @@ Three kinds of models compete on rows that they have not seen: a constant, logis
 the ridge penalty that predicts best, and one with squares of the contexts' numbers. A more complex
 kind is taken only if its held-out likelihood is better than that of every simpler one by two nats
 and by its own standard error, so few rows give a constant and a policy that is not tilted. A loss
-between 0 and its bound counts as that share of a loss at the bound. For trees or networks, pass a
-loss model of your own.
+between 0 and its bound counts as that share of a loss at the bound.
 """
 
 from __future__ import annotations
@@ -39,12 +38,11 @@ RIDGE_STRENGTHS = (0.02, 0.1, 0.5, 2.0)
 """The inverse penalties of logistic regression that are tried."""
 MAX_INDICATED_ACTIONS, MAX_INDICATED_WORDS, MIN_ROWS_PER_INDICATOR = 64, 32, 3
 """Up to so many actions, and words of a column, have an indicator each, if in enough rows."""
-MAX_COLUMNS_WITH_PRODUCTS = 64
-"""Up to this many columns of the contexts are multiplied with those of the action."""
+MAX_COLUMNS_WITH_PRODUCTS, LARGEST_SCORE = 64, 8.0
+"""Up to so many columns of contexts are multiplied with those of the action; log-probabilities are
+clipped at so many standard deviations."""
 MAX_SLOPE, LARGEST_LOG_ODDS = 2.0, 12.0
 """How far held-out rows may stretch the log odds of a model, and where they are clipped."""
-LARGEST_SCORE = 8.0
-"""Log-probabilities are clipped at so many standard deviations from their mean."""
 
 
 class PairFeatures:
@@ -165,20 +163,9 @@ def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:
 class FittedLoss:
     """A fitted loss model: call it with contexts and actions.
 
-    Parameters
-    ----------
-    kind : str
-        "constant", "linear" or "quadratic".
-    bound : float
-        The largest possible loss.
-    improvement : float
-        By how many nats per row the held-out likelihood is better than that of a constant.
-    shift, slope : float
-        What is added to the log odds, which are all of them for a constant, and multiplied.
-    features : PairFeatures, optional
-        What the model sees.
-    model : scikit-learn classifier, optional
-        Predicts whether the loss is its bound.
+    `kind` is "constant", "linear" or "quadratic". `improvement` says by how many nats per row the
+    held-out likelihood is better than that of a constant, whose log odds are `shift`. The others
+    are shift + slope · those of `model`, a scikit-learn classifier, on `features`.
     """
 
     kind: str
@@ -212,13 +199,9 @@ def fit_loss(
 
     Parameters
     ----------
-    contexts : array-like, data frame, int or None
-        The contexts of the rows, or None where there are none. Columns hold numbers or words, such
-        as those of a frame; the most frequent words become indicators.
-    actions : array-like
-        The actions that were taken: numbers, or labels.
-    losses : array-like of float
-        Their losses, from 0 to `bound`.
+    contexts, actions, losses : array-like
+        The columns of the rows. Contexts are numbers or words, such as those of a frame, or None;
+        actions are numbers or labels; losses are from 0 to `bound`.
     rng : numpy.random.Generator
         Assigns rows to folds.
     weights : array-like of float, optional
@@ -286,10 +269,7 @@ def fit_loss(
 def _held_out(
     model: Any, matrix: Floats, share: Floats, weight: Floats, fold: Integers
 ) -> tuple[Floats, float, float]:
-    """The log-likelihood of each row under models that have not seen its fold.
-
-    And the shift and slope of their log odds that fit best.
-    """
+    """The likelihood of rows under models that have not seen their fold, after shift and slope."""
     from sklearn.linear_model import LogisticRegression
 
     log_odds, everything = np.empty(len(share)), np.arange(len(share))
@@ -321,10 +301,7 @@ def _likelihood(chance: Floats, share: Floats) -> Floats:
 
 
 def fit_rewards(contexts: Any, actions: NDArray[Any], rewards: Floats) -> LossModel:
-    """Ridge regression of the rewards; a constant where contexts are neither numbers nor labels.
-
-    It only makes estimates less noisy, so it is simple and fast.
-    """
+    """Ridge regression of the rewards; a constant where contexts are neither numbers nor labels."""
     require("a reward model", "sklearn")
     from sklearn.linear_model import RidgeCV
 

@@ -1,8 +1,4 @@
-"""Loss models: what an action is expected to cost in its context.
-
-A loss model never carries a guarantee: a policy that is aimed by a wrong one is calibrated like any
-other, and earns less.
-"""
+"""Loss models: what an action is expected to cost in its context. They carry no guarantee."""
 
 from __future__ import annotations
 
@@ -78,10 +74,7 @@ def as_loss_model(name: str, model: Any, features: Features | None = None) -> Lo
 
 
 def predict_losses(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
-    """The predicted loss of each action in its context, checked.
-
-    Where the actions are positions among candidates, the model sees the candidates themselves.
-    """
+    """The predicted loss of each action in its context; a position stands for its candidate."""
     contexts, actions = without_candidates(contexts, actions)
     predicted = validate.floats(name, np.asarray(model(contexts, actions)), ndim=1)
     validate.same_length(name, predicted, "its actions", len(actions))

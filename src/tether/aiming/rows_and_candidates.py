@@ -19,10 +19,8 @@ from tether.control.families import Family
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 
-PLAIN = "plain"
-"""The name of the optimized policy as it is."""
-SHORTLIST_SIZES_TO_TRY = (4, 16)
-"""Sizes of shortlists of a policy over infinitely many actions."""
+PLAIN, SHORTLIST_SIZES_TO_TRY = "plain", (4, 16)
+"""The name of the optimized policy as it is; sizes of shortlists over infinitely many actions."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +69,7 @@ Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy that may be calibrated, with its family.
-
-    Parameters
-    ----------
-    policy : Policy or Shortlist
-        What is calibrated in place of the optimized policy.
-    family : str or Family, default "clip"
-        How beta turns it and the safe policy into one.
-    """
+    """A policy or shortlist to calibrate in place of the optimized one, with its family."""
 
     policy: Any
     family: str | Family = "clip"
@@ -124,9 +114,8 @@ def aimed_candidates(
     """
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
-    for name, values in (("multiples", multiples), ("temperatures", temperatures)):
-        for each in values:
-            validate.number(name, each, above=0, below=np.inf)
+    for each in (*multiples, *temperatures):
+        validate.number("multiples and temperatures", each, above=0, below=np.inf)
 
     def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
@@ -139,11 +128,8 @@ def aimed_candidates(
     def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         models = dict((fit or fit_each)(rows, rng))
         bases = _bases(given, rows.safe, temperatures, sizes)
-        candidates = {
-            name: base
-            for name, base in bases.items()
-            if name == PLAIN or isinstance(base, Shortlist)
-        }
+        warm = [name for name, base in bases.items() if isinstance(base, TemperedPolicy)]
+        candidates = {name: base for name, base in bases.items() if name not in warm}
         for family in families:
             candidates[str(getattr(family, "name", family))] = Candidate(given, family)
         if all(getattr(model, "kind", "") == "constant" for model in models.values()):

@@ -72,15 +72,7 @@ class AimedScore(_Tilted):
 
 
 class TemperedPolicy(TablePolicy):
-    """π(a | x)^(1/temperature), normalized, over finitely many actions.
-
-    Parameters
-    ----------
-    policy : FinitePolicy
-        The policy.
-    temperature : float
-        Below 1 likely actions become more likely, above 1 less.
-    """
+    """π(a | x)^(1/temperature), normalized: below 1 likely actions become more likely."""
 
     def __init__(self, policy: Any, temperature: float) -> None:
         self.policy, self.actions = policy, policy.actions
@@ -97,13 +89,7 @@ class TemperedPolicy(TablePolicy):
 class PositionScore:
     """Scores candidates by the log-probabilities that a policy gives to their positions.
 
-    A picker with this score, at a temperature of 1, is that policy: a `Picker` that is tilted or
-    tempered, whose contexts are `ShortlistRows`.
-
-    Parameters
-    ----------
-    policy : FinitePolicy
-        A policy over positions.
+    A picker with this score is that policy, such as a `Picker` that is tilted or tempered.
     """
 
     def __init__(self, policy: Any) -> None:
