@@ -42,11 +42,8 @@ def of_nodes(*nodes, **members):
     return pack({OBJECT_TABLE: content, **{f"models/{k}.skops": v for k, v in members.items()}})
 
 
-def test_the_forger_changes_nothing_by_itself():
-    assert policy_to_bytes(policy_from_bytes(forge(lambda table, members: None))) == DATA
-
-
 def test_truncated_files_and_files_that_are_too_large():
+    assert policy_to_bytes(policy_from_bytes(forge(lambda table, members: None))) == DATA
     for length in range(0, len(DATA), 97):
         with pytest.raises(ValueError, match="the file"):
             policy_from_bytes(DATA[:length])
@@ -108,14 +105,6 @@ def test_archives_that_are_refused(data):
         policy_from_bytes(data)
 
 
-def test_members_that_claim_more_than_there_is():
-    data = bytearray(raw_zip("policy.json", b"x" * 50))
-    central = data.rindex(b"PK\x01\x02")
-    data[central + 20 : central + 28] = (10**9).to_bytes(4, "little") * 2
-    with pytest.raises(ValueError, match="the file"):
-        policy_from_bytes(bytes(data))
-
-
 def header(shape, dtype="<f8"):
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -134,23 +123,6 @@ def header(shape, dtype="<f8"):
 def test_arrays_that_are_none(content):
     with pytest.raises(ValueError, match=r"arrays/0\.npy"):
         array_from_bytes("arrays/0.npy", content)
-
-
-def test_arrays_are_read_as_they_were_written():
-    for array in (
-        np.zeros((0, 3)),
-        np.asfortranarray(np.eye(3)),
-        np.array(["a", "bc"]),
-        np.array(3),
-    ):
-        again = array_from_bytes("x", array_to_bytes(array))
-        assert (again.dtype, again.shape, again.strides) == (
-            array.dtype,
-            array.shape,
-            array.strides,
-        )
-        assert not again.flags.writeable
-        assert again.tolist() == array.tolist()
 
 
 VALUES = [
