@@ -78,9 +78,5 @@ def doubled(contexts):
     return 2.0 * np.asarray(contexts)
 
 
-def flat_chances(contexts):
-    return np.tile([0.2, 0.3, 0.5], (len(contexts), 1))
-
-
 def cost(contexts, actions):
     return np.abs(np.asarray(actions)) / 4

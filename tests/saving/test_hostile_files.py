@@ -88,15 +88,10 @@ def raw_zip(name, content=b"x", *, mode=0o600, compression=zipfile.ZIP_STORED, r
 @pytest.mark.parametrize(
     "data",
     [
-        raw_zip("../policy.json"),
-        raw_zip("/etc/passwd"),
-        raw_zip("arrays/../0.npy"),
-        raw_zip("arrays\\0.npy"),
-        raw_zip("policy.json", mode=stat.S_IFLNK | 0o777),
+        raw_zip("../policy.json"), raw_zip("/etc/passwd"), raw_zip("arrays/../0.npy"),
+        raw_zip("arrays\\0.npy"), raw_zip("policy.json", mode=stat.S_IFLNK | 0o777),
         raw_zip("policy.json", b"0" * 10**6, compression=zipfile.ZIP_DEFLATED),
-        raw_zip("policy.json", repeat=2),
-        b"PK\x05\x06" + b"\0" * 18,
-        b"",
+        raw_zip("policy.json", repeat=2), b"PK\x05\x06" + b"\0" * 18, b"",
         pickle.dumps(POLICY.weights),
     ],
 )  # fmt: skip
@@ -107,9 +102,8 @@ def test_archives_that_are_refused(data):
 
 def header(shape, dtype="<f8"):
     buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        buffer, {"shape": shape, "fortran_order": False, "descr": dtype}
-    )
+    about = {"shape": shape, "fortran_order": False, "descr": dtype}
+    np.lib.format.write_array_header_1_0(buffer, about)
     return buffer.getvalue()
 
 
@@ -163,12 +157,10 @@ def test_tables_and_nodes_that_are_none():
 
 def test_tables_of_probabilities_and_sizes_that_are_none():
     for array in ([np.nan, 0.0], [np.inf], [0.0, 0.0], [[0.0]], [], ["0.0"], [-np.inf] * 2):
-        content = array_to_bytes(np.array(array))
         node = ["Pool", {"log_probabilities": {"array": "arrays/0.npy"}}]
+        members = {OBJECT_TABLE: json.dumps([2, [node]]).encode()}
         with pytest.raises(ValueError, match="object 0 of the file"):
-            policy_from_bytes(
-                pack({OBJECT_TABLE: json.dumps([2, [node]]).encode(), "arrays/0.npy": content})
-            )
+            policy_from_bytes(pack({**members, "arrays/0.npy": array_to_bytes(np.array(array))}))
     data = policy_to_bytes(tether.Shortlist(tether.Gaussian(0.0), tether.Gaussian(1.0), size=3))
     for size in (2**70, 10**8, -1, 1, "3"):
 
@@ -199,21 +191,18 @@ def test_a_calibration_of_another_beta_or_other_policies_is_refused():
 
 
 def test_code_runs_only_where_it_is_allowed():
-    for path in ("os:system", "builtins:exec", "a:b", 3, None, "tether:Gaussian", "tether.llm:x"):
-        for node in (
-            ["made", {"path": path, "arguments": {"mapping": []}}],
-            ["function", {"path": path}],
-        ):
+    paths = ("os:system", "builtins:exec", "a:b", 3, None, "tether:Gaussian", "tether.llm:x")
+    for path in (*paths, "tether.policies:policy_from"):
+        made = ["made", {"path": path, "arguments": {"mapping": []}}]
+        for node in (made, ["function", {"path": path}]):
             with pytest.raises(ValueError, match="import path"):
                 policy_from_bytes(of_nodes(node))
     own = policy_to_bytes(parts.Own(tether.Gaussian(0.0), np.zeros(1), []))
     with pytest.raises(ValueError, match="allow_imports"):
         policy_from_bytes(own)
-    with pytest.raises(ValueError, match="import path"):  # numpy is only imported there
-        policy_from_bytes(
-            of_nodes(["function", {"path": "tests.saving.parts:np.zeros"}]),
-            allow_imports=["tests.saving.parts"],
-        )
+    imported = of_nodes(["function", {"path": "tests.saving.parts:np.zeros"}])
+    with pytest.raises(ValueError, match="import path"):
+        policy_from_bytes(imported, allow_imports=["tests.saving.parts"])
     for allowed in (True, "tests.saving", ["tests"], lambda path: path.endswith(":Own")):
         assert isinstance(policy_from_bytes(own, allow_imports=allowed), parts.Own)
     for name in ("fit", "__init__", "_parameters", 3, None):
@@ -223,29 +212,20 @@ def test_code_runs_only_where_it_is_allowed():
 
 
 def test_models_that_are_none():
-    for content in (
-        b"",
-        b"x" * 100,
-        stored_zip({}),
-        raw_zip("schema.json", b"{}"),
-        raw_zip("a.npy", header((2**40,))),
-    ):
+    node = ["model", {"model": {"member": "models/0.skops"}}]
+    bomb, empty = raw_zip("a.npy", header((2**40,))), raw_zip("schema.json", b"{}")
+    for content in (b"", b"x" * 100, stored_zip({}), empty, bomb):
         with pytest.raises(ValueError, match="object 0 of the file"):
-            policy_from_bytes(
-                of_nodes(["model", {"model": {"member": "models/0.skops"}}], **{"0": content})
-            )
+            policy_from_bytes(of_nodes(node, **{"0": content}))
     model = policy_to_bytes(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
 
     def change(table, members):
         name = next(each for each in members if each.endswith(".skops"))
         with zipfile.ZipFile(io.BytesIO(members[name])) as archive:
             inner = {each: archive.read(each) for each in archive.namelist()}
-        inner["schema.json"] = (
-            inner["schema.json"]
-            .replace(b"LogisticRegression", b"Popen")
-            .replace(b"sklearn.linear_model._logistic", b"subprocess")
-        )
-        members[name] = stored_zip(inner)
+        renamed = inner["schema.json"].replace(b"LogisticRegression", b"Popen")
+        renamed = renamed.replace(b"sklearn.linear_model._logistic", b"subprocess")
+        members[name] = stored_zip({**inner, "schema.json": renamed})
 
     with pytest.raises(ValueError, match="trusted"):
         policy_from_bytes(forge(change, model))

@@ -79,10 +79,6 @@ POLICIES = {
     "gaussian of a function": (tether.Gaussian(parts.doubled), X[:, 0]),
     "table": (FIRST, np.array([0, 1, 1])),
     "function": (tether.Categorical.from_logits(parts.flat_logits, actions=["a", "b", "c"]), X),
-    "probabilities": (
-        tether.Categorical.from_probabilities(parts.flat_chances, actions=[1, 2, 3]),
-        X,
-    ),
     "classifier": (tether.Categorical.from_classifier(fitted(), temperature=0.5), X),
     "pool": (tether.Pool([0.0, 1.0, -np.inf], temperature=0.3), 6),
     "acquisition": (AcquisitionPool(lambda points: points[:, 0], [[0.0], [1.0]]), 6),

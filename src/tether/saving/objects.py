@@ -72,7 +72,7 @@ class Permissions:
                 found is getattr(import_module(room), name)
                 for room in IMPORTED_BY_DEFAULT
                 if _is_within(origin, (room,))
-                for name in import_module(room).__all__
+                for name in {*import_module(room).__all__} - {"policy_from"}
             )
 
         return import_path(path, accept)
