@@ -119,7 +119,7 @@ def check_rows(
         findings += _losses(rows, found)
     known = not contextual or "log_safe_all" in rows.names or context is not None
     findings += _copies(found["hashes"], len(rows), known)
-    if draws is not None and len(draws) == len(rows) and _fingerprint(draws) == _fingerprint(rows):
+    if draws is not None and len(draws) == len(rows) and _same_scores(draws, rows):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
             "policy or of both"
@@ -378,11 +378,18 @@ def _implausible(times: Integers) -> bool:
     return False
 
 
-def _fingerprint(rows: Rows) -> int:
-    """A number that the scores of all rows determine, in whatever order."""
+def _same_scores(first: Rows, second: Rows) -> bool:
+    """Whether two sets of rows have the same scores, in whatever order: equal sums, then hashes."""
 
-    def kernel(block: Block) -> dict[str, Any]:
-        hashed = hash_rows((block["log_safe"], block["log_optimized"]))
-        return {"sum": np.sum(hashed, dtype=np.uint64, keepdims=True)}
+    def sums(block: Block) -> dict[str, Any]:
+        return {"sums": np.array([block[f"log_{each}"].sum() for each in POLICIES])}
 
-    return int(rows.reduce(kernel, {"sum": "sum"})["sum"][0])
+    def hashes(block: Block) -> dict[str, Any]:
+        hashed = hash_rows(block[f"log_{each}"] for each in POLICIES)
+        return {"sums": np.sum(hashed, dtype=np.uint64, keepdims=True)}
+
+    for kernel in (sums, hashes):
+        one, other = (each.reduce(kernel, {"sums": "sum"})["sums"] for each in (first, second))
+        if not (np.allclose(one, other, rtol=1e-9) if kernel is sums else (one == other).all()):
+            return False
+    return True
