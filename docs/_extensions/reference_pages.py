@@ -42,9 +42,9 @@ def names_by_room() -> dict[str, list[str]]:
     for room in ROOMS:
         module = importlib.import_module(room)
         pages[room] = []
-        for name in module.__all__:
+        for name in getattr(module, "__all__", vars(module)):
             value = getattr(module, name)
-            if inspect.ismodule(value) or id(value) in described:
+            if name.startswith("_") or inspect.ismodule(value) or id(value) in described:
                 continue
             described.add(id(value))
             pages[room].append(name)

@@ -93,7 +93,7 @@ def deploy(
         words = model.words(safe, actions).mean()
         lines += [
             f"{family}, alpha 0.1: beta {calibration.beta:.3g}, "
-            f"calibrated risk {calibration.risk:.3f}",
+            f"calibrated risk {calibration.binding.risk:.3f}",
             f"  {info}",
             f"  cut off {rate:.3f} ± {np.sqrt(rate * (1 - rate) / len(prompts)):.3f}, "
             f"{words:.2f} words per sentence",
