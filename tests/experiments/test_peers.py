@@ -42,7 +42,8 @@ def test_formulas_and_tether_agree_on_a_grid():
                 tether.crc(losses, grid, alpha=alpha)
             )
             for procedure in ("bonferroni", "fixed_sequence"):
-                found = tether.ltt(losses, grid, alpha=alpha, procedure=procedure)
+                options = {"procedure": procedure, "pvalue": "hoeffding_bentkus"}
+                found = tether.ltt(losses, grid, alpha=alpha, **options)
                 assert formulas.ltt(losses, grid, alpha, 0.1, procedure) == _or_none(found)
 
 
@@ -68,7 +69,7 @@ def test_quick_run(tmp_path):
         assert row["megabytes"] > 0
     assert not rows["losses by coin", "CRC formula"]["held"]
     labels = {method: row for (task, method), row in rows.items() if task == "drop false labels"}
-    assert labels["tether.gcrc"]["power"] > labels["tether.ltt"]["power"] + 0.05
+    assert labels["tether.gcrc"]["power"] > labels["tether.ltt"]["power"]
     assert labels["tether.ltt"]["power"] > labels["LTT formula, Bonferroni"]["power"]
     policy = {method: row for (task, method), row in rows.items() if task.startswith("policy")}
     assert policy["tether, clip"]["risk"] < policy["weighted mean looks safe"]["risk"]

@@ -152,7 +152,7 @@ def test_the_condition_is_stated_where_the_safest_threshold_costs_something():
     losses[:28] = 1
     fine = tether.gcrc(losses, promise=0.1)
     assert fine.useful == (fine.chain.level >= 0.07)
-    assert "if the safest threshold itself costs at most" in fine.statement
+    assert "if the safest threshold costs at most" in fine.statement
     losses[:60] = 1
     above = tether.gcrc(losses, promise=0.1)
     assert not above.useful

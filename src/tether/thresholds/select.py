@@ -23,7 +23,7 @@ from tether.thresholds.claims import (
     in_item_order,
 )
 from tether.thresholds.losses import LOSS_WORDS
-from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
+from tether.thresholds.rules import ON_AVERAGE, Case, Promise, Rule, Stop
 from tether.thresholds.selection import (
     POOL_NAME,
     KeptShare,
@@ -91,7 +91,7 @@ def _select_by_group(rule: Rule, parts: list[Request], groups: Any) -> Selection
     larger is small exactly where it has fewer items than its share. The proofs of the soft chain
     and of Learn then Test take independent items of one distribution, so these have no pool.
     """
-    counts = {_n_items(part.losses) for part in parts}
+    counts = {getattr(p.losses, "n_items", 0) or len(np.asarray(p.losses)) for p in parts}
     if len(counts) > 1:
         raise ValueError(f"groups needs losses of the same items, got {counts} of them")
     labels = validate.labels("groups", groups, counts.pop())
@@ -115,10 +115,6 @@ def _select_by_group(rule: Rule, parts: list[Request], groups: Any) -> Selection
         except ValueError as error:
             raise ValueError(f"in group {name!r}, items numbered from 0: {error}") from error
     return _combine_groups(by_group, pooled, least)
-
-
-def _n_items(losses: Any) -> int:
-    return losses.n_items if hasattr(losses, "n_items") else len(np.asarray(losses))
 
 
 def _take(part: Request, items: Integers) -> Request:
@@ -276,7 +272,7 @@ def _describe(
     safest = None if rule.kind == "confidence" else safest_mean(sweep)
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
-        promise = rule.promise(sweep, level, measured, safest)
+        promise = rule.promise(Case(sweep, level, measured, safest))
     statement = promise.statement
     if sweep.claims is not None and sweep.loss in LOSS_WORDS:
         words = LOSS_WORDS[sweep.loss]
@@ -287,9 +283,7 @@ def _describe(
     sums = sweep.envelope if rule.envelope else sweep.sums
     risks = sweep.risks(conservative=rule.kind == "alpha", sums=sums)
     curve = _curve(sweep, risks, place)
-    existence = 0.0
-    if safest is not None and rule.kind == "alpha":
-        existence = safest.excess_where_passing(level)
+    paid = safest is not None and rule.kind == "alpha"
     found = Selection(
         method=rule.method,
         rule=rule.kind,
@@ -301,7 +295,7 @@ def _describe(
         statement=statement,
         n_candidates=len(sweep.thresholds),
         stability_term=promise.stability_term,
-        existence_term=existence,
+        existence_term=safest.excess_where_passing(level) if safest and paid else 0.0,
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
         stability=None if measured is None or math.isnan(measured.epsilon) else measured,
@@ -317,20 +311,15 @@ def _describe(
 
 def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
     """What a threshold keeps of the claims, or of items with one score each."""
-    scores, by_claim = claims.scores, isinstance(claims, Claims)
+    unit, scores = "claims" if isinstance(claims, Claims) else "items", claims.scores
     offsets = claims.offsets if isinstance(claims, Claims) else np.arange(len(scores) + 1)
-    sizes = np.diff(offsets)
-    highest = np.maximum.reduceat(scores, offsets[:-1][sizes > 0]) if len(scores) else scores
-    return KeptShare(
-        "claims" if by_claim else "items",
-        total=len(scores),
-        kept=int((scores >= threshold).sum()),
-        items=len(highest),
-        emptied=int((highest < threshold).sum()),
-        squared_sizes=int(np.square(sizes).sum()),
-        lowest=float(scores.min()) if len(scores) else None,
-        highest=float(scores.max()) if len(scores) else None,
-    )
+    if not len(scores):
+        return KeptShare(unit, 0, 0, 0, 0, 0)
+    sizes, ends = np.diff(offsets), (float(scores.min()), float(scores.max()))
+    highest = np.maximum.reduceat(scores, offsets[:-1][sizes > 0])
+    kept, emptied = int((scores >= threshold).sum()), int((highest < threshold).sum())
+    squares = int(np.square(sizes).sum())
+    return KeptShare(unit, len(scores), kept, len(highest), emptied, squares, *ends)
 
 
 def _warnings(sweep: Sweep, found: Selection) -> list[str]:

@@ -28,11 +28,6 @@ from tether.thresholds.selection import Stability
 from tether.thresholds.sweep import Sweep
 
 
-def measurable(sweep: Sweep) -> bool:
-    """Whether items count equally, so that one can be replaced by another."""
-    return not sweep.weighted and not sweep.among_selected
-
-
 def measure(
     sweeps: Sequence[Sweep], alphas: Sequence[float], lipschitz: float | None
 ) -> list[Stability | None]:
@@ -40,7 +35,7 @@ def measure(
     gaps = loss_gaps(sweeps, alphas)
     if len(sweeps) > 1:
         return [None if gap is None else Stability(math.nan, math.nan, gap, None) for gap in gaps]
-    if gaps[0] is None or not measurable(sweeps[0]):
+    if gaps[0] is None or sweeps[0].weighted:
         return [None]
     moves = threshold_moves(sweeps[0], alphas[0])
     epsilon = float(moves.sum()) / (len(moves) + 1)  # the test item is its own replacement
@@ -50,10 +45,9 @@ def measure(
 def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
     """For each loss, the mean over items of L_i(λ̂₋ᵢ) − L_i(λ*), at least 0.
 
-    None where it is not measurable: weighted items, a rate among the selected, or losses with
-    different candidates.
+    None where it is not measurable: weighted items, or losses with different candidates.
     """
-    steady = [sweep.n_nonmonotone == 0 and not sweep.among_selected for sweep in sweeps]
+    steady = [sweep.n_nonmonotone == 0 for sweep in sweeps]
     if all(steady):
         return [0.0] * len(sweeps)  # leaving an item out never makes the threshold bolder
     first = sweeps[0]
@@ -61,7 +55,7 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
         each.n_items == first.n_items and np.array_equal(each.thresholds, first.thresholds)
         for each in sweeps
     )
-    if not same or not all(map(measurable, sweeps)):
+    if not same or any(each.weighted for each in sweeps):
         return [0.0 if each else None for each in steady]
     items, gaps = np.arange(first.n_items), np.zeros(len(sweeps))
     for scenario in range(3):

@@ -25,6 +25,8 @@ LossInput: TypeAlias = "ArrayLike | Table | Claims | ScoredLabels | Sweep"
 """One loss: a matrix (items × thresholds), claims, scored labels or a sweep."""
 LossName: TypeAlias = str | LossFunction
 LossNames: TypeAlias = LossName | Sequence[LossName] | None
+SAFEST = {"larger": np.inf, "smaller": -np.inf}
+"""The threshold that keeps nothing, or everything, and so costs nothing."""
 PerLoss: TypeAlias = float | Sequence[float] | Mapping[str, float]
 """One number for all losses, or one per loss, in order or by name."""
 
@@ -255,13 +257,9 @@ def _candidates(scores: Floats, thresholds: Any, safer: str) -> tuple[Floats, In
 
 def _checked_thresholds(thresholds: ArrayLike) -> Floats:
     array = validate.floats("thresholds", thresholds)
-    increases = np.diff(array) > 0
-    if np.isnan(array).any() or not increases.all():
-        i = int(np.argmin(increases)) if len(increases) else 0
-        raise ValueError(
-            "thresholds must be numbers that increase strictly, got "
-            f"thresholds[{i}:{i + 2}] = {array[i : i + 2].tolist()}"
-        )
+    falls = np.append(~(array[1:] > array[:-1]), np.isnan(array[-1]))
+    if falls.any():
+        validate.reject("thresholds", array, falls, "numbers that increase strictly")
     return array
 
 
@@ -315,16 +313,11 @@ def _sweep_claims(
         exact=thresholds is None,
         can_fall=loss.can_fall and bool((sizes > 1).any()),
         binary=loss.binary and bound == 1,
-        harmless=loss.harmless and _is_infinite(candidates, thresholds, loss.safer),
+        harmless=loss.harmless and (thresholds is None or candidates[0] == SAFEST[loss.safer]),
         shown=loss.shown,
         claims=claims,
         owners=_sole_owners(place, owner, len(candidates)) if thresholds is None else None,
     )
-
-
-def _is_infinite(candidates: Floats, thresholds: Any, safer: str) -> bool:
-    """Whether the safest threshold keeps nothing, or everything where smaller ones are safer."""
-    return thresholds is None or bool(candidates[0] == (np.inf if safer == "larger" else -np.inf))
 
 
 def _called(loss: ClaimLoss, bound: float, claims: Claims) -> tuple[Floats, Floats]:
@@ -371,7 +364,7 @@ def _sweep_labels(
         among_selected=selected,
         can_fall=selected,
         binary=bound == 1,
-        harmless=not selected and _is_infinite(candidates, thresholds, safer),
+        harmless=not selected and (thresholds is None or candidates[0] == SAFEST[safer]),
         claims=items,
         owners=_sole_owners(place[among], own, count) if thresholds is None else None,
     )
