@@ -12,67 +12,56 @@ import typer
 from tether._core.extras import require_extra
 from tether.cli.terminal import (
     NOTHING_PASSES,
-    ForceOption,
+    SAVING,
     JsonOption,
-    KeyOption,
-    OutOption,
+    Options,
     Output,
     argument,
-    option,
     report_errors,
     show_and_save,
+    with_options,
 )
+
+PREFLIGHT: Options = {
+    "safe": (str, ..., "The folder of the safe model, or its name on the server."),
+    "optimized": (str, ..., "The folder of a model or PEFT adapter, or its name on the server."),
+    "base_url": (str | None, None, "A completions server, e.g. http://localhost:8000/v1."),
+    "optimized_url": (str | None, None, "The optimized model's server. (default: --base-url)"),
+    "tokenizer": (str | None, None, "The folder of the tokenizer. (default: each model's own)"),
+    "eos": (list[int] | None, None, "The ids of end-of-sequence tokens. (default: the model's)"),
+    "key_variable": (str, "OPENAI_API_KEY", "The environment variable with the server's key."),
+    "gguf_file": (str | None, None, "The GGUF file in the model's folder."),
+    "add_special_tokens": (bool, False, "Let the tokenizer add its special tokens."),
+    "max_new_tokens": (int, 64, "The most tokens in a completion."),
+    "temperature": (float, 1.0, "The softmax temperature; local models only."),
+    "draws": (int, 16, "The number of completions per prompt."),
+    "seed": (int, 0, "The seed of all draws."),
+}
 
 
 @report_errors
+@with_options(SAVING, "saving")
+@with_options(PREFLIGHT)
 def preflight(
     prompts: Annotated[Path, argument("Prompts: a text file with one per line.")],
-    safe: Annotated[str, option("The folder of the safe model, or its name on the server.")],
-    optimized: Annotated[
-        str,
-        typer.Option(help="The folder of a model or PEFT adapter, or its name on the server."),
-    ],
-    base_url: Annotated[
-        str | None, typer.Option(help="A completions server, e.g. http://localhost:8000/v1.")
-    ] = None,
-    optimized_url: Annotated[
-        str | None, typer.Option(help="The optimized model's server. (default: --base-url)")
-    ] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="The folder of the tokenizer. (default: each model's own)")
-    ] = None,
-    eos: Annotated[
-        list[int] | None,
-        typer.Option(help="The ids of end-of-sequence tokens. (default: the model's)"),
-    ] = None,
-    key_variable: Annotated[
-        str, typer.Option(help="The environment variable with the server's key.")
-    ] = "OPENAI_API_KEY",
-    gguf_file: Annotated[str | None, option("The GGUF file in the model's folder.")] = None,
-    add_special_tokens: Annotated[
-        bool,
-        typer.Option("--add-special-tokens", help="Let the tokenizer add its special tokens."),
-    ] = False,
-    max_new_tokens: Annotated[int, option("The most tokens in a completion.")] = 64,
-    temperature: Annotated[float, option("The softmax temperature; local only.")] = 1.0,
-    draws: Annotated[int, option("The number of completions per prompt.")] = 16,
-    seed: Annotated[int, option("The seed of all draws.")] = 0,
-    out: OutOption = None,
-    force: ForceOption = False,
-    key: KeyOption = None,
+    given: Any,
+    saving: Any,
     as_json: JsonOption = False,
 ) -> None:
     """Check two language models before relying on their log-probabilities.
 
     The exit code is 3 if a check fails.
     """
+    base_url, tokenizer, temperature = (
+        given[each] for each in ("base_url", "tokenizer", "temperature")
+    )
     require_extra("tether preflight", "llm" if base_url is None else "api")
     from tether.llm import preflight as run_preflight
 
-    saved = Output(out, force, key)
+    saved, models = Output(**saving), (given["safe"], given["optimized"])
     problems = saved.problems(prompts)
     problems += [] if prompts.is_file() else [f"there is no file {prompts}"]
-    if base_url is None and optimized_url is not None:
+    if base_url is None and given["optimized_url"] is not None:
         problems.append("--optimized-url is for two servers: name the other with --base-url")
     if base_url is not None and tokenizer is None:
         problems.append("--tokenizer is needed with --base-url: prompts are sent as token ids")
@@ -83,18 +72,21 @@ def preflight(
     lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{prompts} has no prompts")
-    options: dict[str, Any] = {"max_new_tokens": max_new_tokens}
-    options |= {"add_special_tokens": add_special_tokens} | ({"eos_token_id": eos} if eos else {})
+    options = {each: given[each] for each in ("max_new_tokens", "add_special_tokens")}
+    options |= {"eos_token_id": given["eos"]} if given["eos"] else {}
     try:
         if base_url is None:
             from tether.llm.model_folders import load_policies
 
             options["temperature"] = temperature
-            policies = load_policies(safe, optimized, tokenizer, gguf_file, options)
+            policies = load_policies(*models, tokenizer, given["gguf_file"], options)
         else:
-            models = ((base_url, safe), (optimized_url or base_url, optimized))
-            policies = _served(models, str(tokenizer), os.environ.get(key_variable), options)
-        result = run_preflight(*policies, lines, np.random.default_rng(seed), draws=draws)
+            addresses = base_url, given["optimized_url"] or base_url
+            key = os.environ.get(given["key_variable"])
+            served = tuple(zip(addresses, models, strict=True))
+            policies = _served(served, str(tokenizer), key, options)
+        rng = np.random.default_rng(given["seed"])
+        result = run_preflight(*policies, lines, rng, draws=given["draws"])
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
     show_and_save(result, saved, as_json=as_json)

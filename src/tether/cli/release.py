@@ -26,14 +26,15 @@ from tether.cli.terminal import (
     NOTHING_PASSES,
     ActorOption,
     JsonOption,
+    Options,
     ReasonOption,
     StoreName,
     argument,
     named_numbers,
     number,
-    option,
     print_line,
     report_errors,
+    with_options,
 )
 
 SECONDS_PER_BATCH = 60.0
@@ -46,16 +47,39 @@ OPTIONS = {
 }
 """The arguments of `tether.Release` that are options here."""
 
-GuardrailOption = Annotated[
-    list[str],
-    typer.Option(
-        metavar="NAME=ALPHA[:BOUND]",
-        help="A loss and what is tolerated of it, out of at most BOUND (1 without it); repeat.",
+GUARDRAIL: Options = {
+    "guardrail": (
+        list[str],
+        ...,
+        "NAME=ALPHA[:BOUND]: a loss, and what is tolerated; repeat.",
     ),
-]
-PromiseFlag = Annotated[
-    bool, typer.Option("--promise", help="The numbers are for the whole promise, not for alpha.")
-]
+    "promise": (bool, False, "The numbers are for the whole promise, not for alpha."),
+}
+PLAN: Options = GUARDRAIL | {
+    "old_risk": (list[str], [], "NAME=RISK: the old mean loss. (default: half of the tolerated)")
+}
+START: Options = GUARDRAIL | {
+    "old": (
+        Path | None,
+        None,
+        "Losses of the old system, one row for each key.",
+    ),
+    "confidence": (float | None, None, "Promise alpha with this probability at all steps."),
+    "keys_per_step": (int | None, None, "A step ends after so many keys."),
+    "step_duration": (str | None, None, "Instead: after this time, as in 15m. (default: by hand)"),
+    "wait": (int, 0, "How many steps after its end the rows of a step are used."),
+    "max_silence": (str | None, None, "Alarm after so many keys, or a time as 12h; none: never."),
+    "alarm_risk": (list[str], [], "NAME=RISK above which there is an alarm. (default: 1.5 ×)"),
+    "salt": (str | None, None, "What keys are hashed with, in hexadecimal. (default: random)"),
+}
+OBSERVE: Options = {
+    "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
+    "key": (str | None, None, "One key, instead of a file."),
+    "loss": (list[str], [], "NAME=LOSS: a loss of this key; repeat for several."),
+    "system": (str | None, None, "old or new. (default: the column, or who first answered last)"),
+    "keep_first": (bool, False, "Skip losses of keys that have one, instead of refusing others."),
+    "skip_unknown": (bool, False, "Skip losses of keys that were never assigned."),
+}
 
 app = typer.Typer(
     help="Ramp a new system up beside an old one; neither tells probabilities.",
@@ -65,18 +89,8 @@ app = typer.Typer(
 
 @app.command()
 @report_errors
-def plan(
-    guardrail: GuardrailOption,
-    promise: PromiseFlag = False,
-    old_risk: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=RISK",
-            help="The old system's mean loss. (default: half of what is tolerated)",
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(PLAN)
+def plan(given: Any, as_json: JsonOption = False) -> None:
     """Say how many rows of the old system a release needs, and how likely fewer do not pass.
 
     They are the rows of --old, or else those of the first step; a release uses no others.
@@ -84,7 +98,8 @@ def plan(
     from tether.release.first_step_plan import plan_first_step
     from tether.release.guardrail import Guardrail
 
-    risks, limits = named_numbers("--old-risk", old_risk or []), _guardrails(guardrail)
+    risks, promise = named_numbers("--old-risk", given["old_risk"]), given["promise"]
+    limits = _guardrails(given["guardrail"])
     if unknown := set(risks) - set(limits):
         raise ValueError(f"--old-risk must name guardrails {sorted(limits)}, got {sorted(unknown)}")
     plans = {}
@@ -111,53 +126,8 @@ def plan(
 
 @app.command()
 @report_errors
-def start(
-    store: StoreName,
-    guardrail: GuardrailOption,
-    old: Annotated[
-        Path | None,
-        typer.Option(
-            help="Losses of the old system from before the release, one row for each key, with a "
-            "column for each guardrail, empty where one is not known, and maybe `key`."
-        ),
-    ] = None,
-    promise: PromiseFlag = False,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Promise alpha with this probability at all steps simultaneously."),
-    ] = None,
-    keys_per_step: Annotated[int | None, option("A step ends after so many keys.")] = None,
-    step_duration: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Instead: a step ends after this time, as in 15m, 12h or 7d. (default: steps end "
-            "by `tether release advance`)",
-        ),
-    ] = None,
-    wait: Annotated[int, option("How many steps after its end the rows of a step are used.")] = 0,
-    max_silence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEYS|TIME|none",
-            help="Raise an alarm after so many keys, or a time such as 12h, without a loss. "
-            "(default: 10000)",
-        ),
-    ] = None,
-    alarm_risk: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=RISK",
-            help="The risk above which a monitor raises an alarm. (default: 1.5 times what is "
-            "tolerated, and at most halfway from there to the bound)",
-        ),
-    ] = None,
-    salt: Annotated[
-        str | None,
-        typer.Option(metavar="HEX", help="What keys are hashed with. (default: random)"),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(START)
+def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
     """Create a release, and show its first share; one that has the same settings continues.
 
     Exit code 3 if no share passes, because the old system alone does not.
@@ -165,29 +135,28 @@ def start(
     from tether.rounds import Release
     from tether.rounds.releases.closed_share import closed_share_advice
 
-    if promise and confidence is not None:
+    if given["promise"] and given["confidence"] is not None:
         raise ValueError("--confidence promises alpha itself: leave out --promise")
-    limits: Any = _guardrails(guardrail)
-    given: dict[str, Any] = {"promise": promise, "confidence": confidence}
-    given |= {"keys_per_step": keys_per_step, "wait": wait}
-    if old is not None:
-        given["old"] = _old_losses(str(old), list(limits))
-    if step_duration is not None:
-        given["step_duration"] = read_duration("--step-duration", step_duration, "such as 12h")
-    if max_silence is not None:
-        is_count = re.fullmatch(r"[0-9]{1,15}", max_silence) is not None
-        time = None if max_silence == "none" or is_count else max_silence
-        given["max_silence"] = int(max_silence) if is_count else None
-        if time is not None:
+    limits: Any = _guardrails(given.pop("guardrail"))
+    given["alarm_risk"] = named_numbers("--alarm-risk", given["alarm_risk"])
+    given = {name: value for name, value in given.items() if value not in (None, {})}
+    if "old" in given:
+        given["old"] = _old_losses(str(given["old"]), list(limits))
+    if "step_duration" in given:
+        time = given["step_duration"]
+        given["step_duration"] = read_duration("--step-duration", time, "a time such as 12h")
+    if (silence := given.get("max_silence")) is not None:
+        given["max_silence"] = None
+        if re.fullmatch(r"[0-9]{1,15}", silence):
+            given["max_silence"] = int(silence)
+        elif silence != "none":
             wanted = "a number of keys, a time such as 12h, or none"
-            given["max_silence"] = read_duration("--max-silence", time, wanted)
-    if alarm_risk:
-        given["alarm_risk"] = named_numbers("--alarm-risk", alarm_risk)
-    if salt is not None:
+            given["max_silence"] = read_duration("--max-silence", silence, wanted)
+    if "salt" in given:
         try:
-            given["salt"] = bytes.fromhex(salt)
+            given["salt"] = bytes.fromhex(given["salt"])
         except ValueError:
-            raise ValueError(f"--salt must be bytes in hexadecimal, got {salt!r:.80}") from None
+            raise ValueError(f"--salt must be in hexadecimal, got {given['salt']!r:.80}") from None
     with _naming_options(), Release(store, limits, **given) as made:
         history = made.history()
     _show_step(history, as_json=as_json)
@@ -197,10 +166,11 @@ def start(
 
 @app.command()
 @report_errors
+@with_options({"file": (Path | None, None, "A file with the keys in its column `key`.")})
 def assign(
     store: StoreName,
+    given: Any,
     keys: Annotated[list[str] | None, argument("The keys: users, sessions, devices.")] = None,
-    file: Annotated[Path | None, option("A file with the keys in its column `key`.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which system answers each key, and store it: lines of CSV, or of JSON with --json.
@@ -209,7 +179,7 @@ def assign(
     """
     from tether.rounds import Release
 
-    if (file is None) == (not keys):
+    if ((file := given["file"]) is None) == (not keys):
         raise ValueError("name either keys or a --file of them")
     with Release(store, deadline=SECONDS_PER_BATCH) as release:
         batches = [keys or []] if file is None else (e["key"] for _, e in _batches(str(file)))
@@ -226,39 +196,8 @@ def assign(
 
 @app.command()
 @report_errors
-def observe(
-    store: StoreName,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with a column `key`, one for each guardrail (empty: not known yet), and "
-            "maybe `system`."
-        ),
-    ] = None,
-    key: Annotated[str | None, option("One key, instead of a file.")] = None,
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=LOSS", help="A loss of this key; repeat for several."),
-    ] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            metavar="old|new",
-            help="The system that caused the losses. (default: the column `system`, or the one "
-            "that was first to answer most recently)",
-        ),
-    ] = None,
-    keep_first: Annotated[
-        bool,
-        typer.Option(
-            "--keep-first", help="Skip losses of keys that have one, instead of refusing others."
-        ),
-    ] = False,
-    skip_unknown: Annotated[
-        bool,
-        typer.Option("--skip-unknown", help="Skip losses of keys that were never assigned."),
-    ] = False,
-) -> None:
+@with_options(OBSERVE)
+def observe(store: StoreName, given: Any) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
     A file is stored a batch at a time, and may be given again after an error.
@@ -266,6 +205,7 @@ def observe(
     from tether.rounds import Release
 
     problems = []
+    file, key, loss, system = (given[each] for each in ("file", "key", "loss", "system"))
     if (file is None) == (key is None):
         problems.append("name either a --file or a --key with its --loss")
     if (key is not None) != bool(loss):
@@ -278,7 +218,7 @@ def observe(
     with Release(store, deadline=SECONDS_PER_BATCH) as release:
         names = list(release.settings.limits)
         if file is None:
-            losses = {k: [v] for k, v in named_numbers("--loss", loss or []).items()}
+            losses = {k: [v] for k, v in named_numbers("--loss", loss).items()}
             batches: Any = [(1, {"key": [key], **losses})]
         else:
             batches = _batches(str(file))
@@ -287,7 +227,7 @@ def observe(
                 raise ValueError(f"--file {file} has a column for none of the guardrails {names}")
             try:
                 with _naming_options():
-                    stored, left = _store(release, batch, names, system, keep_first, skip_unknown)
+                    stored, left = _store(release, batch, names, given)
             except (ValueError, TypeError) as error:
                 if file is None:
                     raise
@@ -299,18 +239,12 @@ def observe(
         print_line(f"Skipped: {skipped:,} of keys that were never assigned to the system.")
 
 
-def _store(
-    release: Any,
-    batch: dict[str, Any],
-    names: list[str],
-    system: str | None,
-    keep_first: bool,
-    skip_unknown: bool,
-) -> tuple[int, int]:
+def _store(release: Any, batch: dict[str, Any], names: list[str], given: Any) -> tuple[int, int]:
     """Store each guardrail and system of some rows by itself; what was new, and what skipped."""
     from tether.rounds.releases.assigned_systems import assigned_systems
     from tether.rounds.releases.repeated_outcomes import counted_places
 
+    system, keep_first = given["system"], given["keep_first"]
     keys = np.array([str(key) for key in batch["key"]], dtype=object)
     stated = np.array([e or "" for e in batch.get("system", [""] * len(keys))], dtype=object)
     if system is not None and not np.isin(stated, ["", system]).all():
@@ -324,7 +258,7 @@ def _store(
             outcomes = [{name: float(losses[place])} for place in known]
             kept = counted_places(keys[known].tolist(), outcomes, keep_first=keep_first)
             places = [known[place] for place in kept]
-            if skip_unknown:
+            if given["skip_unknown"]:
                 found = assigned_systems(release, keys[places].tolist())
                 right = [bool(each) if not who else who in each for each in found]
                 skipped += right.count(False)

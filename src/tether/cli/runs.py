@@ -16,13 +16,14 @@ from tether.cli.terminal import (
     ForceOption,
     JsonOption,
     KeyOption,
+    Options,
     ReasonOption,
     StoreName,
     argument,
-    option,
     print_line,
     report_errors,
     show,
+    with_options,
 )
 
 
@@ -140,7 +141,7 @@ def backup(
 @report_errors
 def sign(
     store: StoreName,
-    key: Annotated[Path, option("The private key, see `tether keygen`.")],
+    key: Annotated[Path, typer.Option(help="The private key, see `tether keygen`.")],
     actor: ActorOption = None,
 ) -> None:
     """Sign everything that a store holds now; `tether verify STORE --key …` checks it."""
@@ -159,19 +160,25 @@ def keygen(name: Annotated[Path, typer.Argument(help="Write NAME.key and NAME.pu
     print_line(f"Key id:      {made}")
 
 
+VERIFY: Options = {
+    "key": (Path | None, None, "The public key that must have signed the file."),
+    "log": (str | None, None, "The log that a calibration must come from."),
+}
+
+
 @report_errors
 @takes_columns
+@with_options(VERIFY)
 def verify(
     subject: Annotated[
         str,
-        typer.Argument(
-            help="A saved result (found.json), a store or its URL, or an export (run.parquet).",
+        argument(
+            "A saved result (found.json), a store or its URL, or an export (run.parquet).",
             metavar="FILE",
         ),
     ],
-    columns: dict[str, Any],
-    key: Annotated[Path | None, option("The public key that must have signed the file.")] = None,
-    log: Annotated[str | None, option("The log that a calibration must come from.")] = None,
+    columns: Any,
+    given: Any,
     as_json: JsonOption = False,
 ) -> None:
     """Check a saved result or a store: that it is as it was written, and who signed it.
@@ -180,6 +187,7 @@ def verify(
     log is read as by `tether calibrate` and calibrated again. Exit codes: 0 if everything that was
     checked holds, 1 if something is wrong, 2 for invalid input.
     """
+    key, log = given["key"], given["log"]
     is_run = "://" in subject or files.is_database(Path(subject)) or subject.endswith(".parquet")
     if is_run and log is not None:
         raise ValueError("--log is compared with a saved calibration, not with a run")

@@ -9,7 +9,6 @@ import typer
 
 from tether.cli.terminal import (
     argument,
-    option,
     print_line,
     report_errors,
 )
@@ -33,7 +32,7 @@ def serve_key(
         list[str] | None,
         typer.Option(help="What it may do: decide, report, operate or read; repeat for several."),
     ] = None,
-    revoke: Annotated[bool, option("Remove the key from the file.")] = False,
+    revoke: Annotated[bool, typer.Option(help="Remove the key from the file.")] = False,
 ) -> None:
     """Make an API key: it is shown once, and its hash is added to the file. Or revoke one."""
     from tether.service import add_key, remove_key

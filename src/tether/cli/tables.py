@@ -7,19 +7,17 @@ address of Parquet files is read in parts by `Log.scan`. Everything that is miss
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
 import numpy as np
-import typer
 
 from tether._core import validate
 from tether._core.frames import UNSTATED
 from tether._core.words import AssumptionWarning, warn_user
+from tether.cli.terminal import Options, with_options
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -30,9 +28,9 @@ FORMATS = {
     **{".csv": "csv"},
 }
 """The formats of files by the endings of their names."""
-LOG_OPTIONS: dict[str, tuple[Any, Any, str]] = {
+LOG_OPTIONS: Options = {
     "proposals": (str | None, None, "Fresh draws: a file, a folder, a glob or an address."),
-    "loss": (list[str] | None, None, "The column of losses; repeat for several. (default: loss)"),
+    "loss": (list[str], ["loss"], "The column of losses; repeat for several."),
     "log_safe": (str, "log_safe", "The column of log-probabilities under the safe policy."),
     "log_optimized": (str, "log_optimized", "The column of those under the optimized policy."),
     "context": (list[str] | None, None, "The column of contexts, known before an action; repeat."),
@@ -50,26 +48,7 @@ LOG_OPTIONS: dict[str, tuple[Any, Any, str]] = {
 """The options that say what the columns of a log are: type, default and help."""
 
 
-def takes_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command, which gets them as `columns`."""
-    hints = get_type_hints(command, include_extras=True)
-    own = [each for each in signature(command).parameters.values() if each.name != "columns"]
-    parameters = [each.replace(annotation=hints[each.name]) for each in own]
-    for name, (kind, default, text) in LOG_OPTIONS.items():
-        flags = (f"--{name.replace('_', '-')}",) if kind is bool else ()
-        option: Any = Annotated[kind, typer.Option(*flags, help=text)]
-        only = Parameter.KEYWORD_ONLY
-        parameters.append(Parameter(name, only, default=default, annotation=option))
-
-    @wraps(command)
-    def taking(**options: Any) -> None:
-        columns = {name: options.pop(name) for name in LOG_OPTIONS}
-        command(**options, columns=columns | {"loss": columns["loss"] or ["loss"]})
-
-    made = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
-    taking.__signature__ = Signature(made)  # type: ignore[attr-defined]
-    taking.__annotations__ = {each.name: each.annotation for each in made}
-    return taking
+takes_columns = with_options(LOG_OPTIONS, "columns")
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
@@ -33,9 +34,40 @@ INTERRUPTED, READER_LEFT = 130, 141
 """Exit codes other than 0."""
 
 
-def option(text: str, *flags: str, **more: Any) -> Any:
-    """An option of a command, with its help."""
-    return typer.Option(*flags, help=text, **more)
+Options = dict[str, tuple[Any, ...]]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+_pending: dict[str, None] = {}  # warnings that were not shown yet, each once
+
+
+def with_options(
+    table: Options, name: str = "given"
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options to a command, which gets them as one mapping of this name.
+
+    The table has the type of each option, its default (... where it is required) and its help.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints, only = get_type_hints(command, include_extras=True), Parameter.KEYWORD_ONLY
+        own = [each for each in signature(command).parameters.values() if each.name != name]
+        made = [each.replace(kind=only, annotation=hints[each.name]) for each in own]
+        for option, (kind, default, text) in table.items():
+            flags = (f"--{option.replace('_', '-')}",) if kind is bool else ()
+            shown: Any = Annotated[kind, typer.Option(*flags, help=text)]
+            usual = Parameter.empty if default is ... else default
+            made.append(Parameter(option, only, default=usual, annotation=shown))
+
+        @wraps(command)
+        def taking(**values: Any) -> None:
+            given = {option: values.pop(option) for option in table}
+            command(**values, **{name: given})
+
+        taking.__signature__ = Signature(made)  # type: ignore[attr-defined]
+        taking.__annotations__ = {each.name: each.annotation for each in made}
+        return taking
+
+    return decorate
 
 
 def argument(text: str, **more: Any) -> Any:
@@ -55,35 +87,32 @@ ForceOption = Annotated[
 KeyOption = Annotated[
     Path | None, typer.Option(help="Sign the file with this private key (see tether keygen).")
 ]
-OutOption = Annotated[Path | None, typer.Option(help="Save the result as JSON.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-ConfidenceOption = Annotated[
-    float | None,
-    typer.Option(help="Promise with this probability over logs, not on average over them."),
-]
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-_pending: dict[str, None] = {}  # warnings that were not shown yet, each once
+SAVING: Options = {
+    "out": (Path | None, None, "Save the result as JSON."),
+    "force": (bool, False, "Replace an existing file; never a store."),
+    "key": (Path | None, None, "Sign the file with this private key (see tether keygen)."),
+}
+"""The options of a result that can be saved."""
 
 
 @dataclass(frozen=True)
 class Output:
     """Where a command saves its result, if anywhere; checked before anything is computed."""
 
-    path: Path | None
+    out: Path | None
     force: bool = False
     key: Path | None = None
 
     def problems(self, *inputs: str | Path | None) -> list[str]:
         """Why the result cannot be saved there, next to the files that are read."""
-        if self.path is None:
+        if self.out is None:
             unused = self.key is not None or self.force
             return ["--key and --force are for the file that --out names"] if unused else []
         try:
             named = [Path(each) for each in inputs if each is not None]
-            files.require_other_file(self.path, *named, self.key)
-            files.require_target(self.path, overwrite=self.force)
+            files.require_other_file(self.out, *named, self.key)
+            files.require_target(self.out, overwrite=self.force)
             if self.key is not None:
                 signing.read_private_key(self.key)
         except (ValueError, OSError) as error:
@@ -191,13 +220,13 @@ def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None
         _print_warnings(text)
 
 
-def show_and_save(result: Any, out: Output, *, as_json: bool, text: str | None = None) -> None:
+def show_and_save(result: Any, saved: Output, *, as_json: bool, text: str | None = None) -> None:
     """Print a result, after saving it where a file is named."""
-    if out.path is not None:
-        result.save(out.path, overwrite=out.force, key=out.key)
+    if saved.out is not None:
+        result.save(saved.out, overwrite=saved.force, key=saved.key)
     show(result, as_json=as_json, text=text)
-    if out.path is not None and not as_json:
-        print_line(f"  saved in {out.path}{'' if out.key is None else ', signed'}")
+    if saved.out is not None and not as_json:
+        print_line(f"  saved in {saved.out}{'' if saved.key is None else ', signed'}")
 
 
 def print_line(text: str) -> None:

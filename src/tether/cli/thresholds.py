@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,29 +11,30 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tether._core import files, progress, validate
+import tether
+from tether._core import files, progress, records, validate
 from tether._core.arrays import Booleans, Floats
 from tether._core.words import PromiseWarning, counted, warn_user
 from tether.cli.calibrate import ONE_TARGET
 from tether.cli.tables import open_dataset, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
-    ForceOption,
+    SAVING,
     JsonOption,
-    KeyOption,
-    OutOption,
+    Options,
     Output,
+    argument,
     number,
-    option,
     print_line,
     print_note,
     report_errors,
     show,
     show_and_save,
+    with_options,
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
 from tether.thresholds.checks import INVERTED, ONE_LABEL
-from tether.thresholds.filter import by_part, keep, kept_doubt, why_not_useful
+from tether.thresholds.filter import by_part, kept_doubt, why_not_useful
 from tether.thresholds.losses import CLAIM_LOSSES, FALSE_AMONG_SHOWN
 from tether.thresholds.methods import METHODS
 
@@ -41,56 +43,36 @@ LOSSES = (*CLAIM_LOSSES, FALSE_AMONG_SHOWN)
 
 ClaimsArgument = Annotated[
     str,
-    typer.Argument(
-        help="The claims, one row each: a CSV, Parquet, Arrow or JSON lines file, or a folder, "
-        "glob or address of Parquet."
+    argument(
+        "The claims, one row each: a CSV, Parquet, Arrow or JSON lines file, or a folder, glob or "
+        "address of Parquet."
     ),
 ]
-ScoreOption = Annotated[str, typer.Option(help="The column of scores: confidence in each claim.")]
-GroupOption = Annotated[
-    str | None, typer.Option(help="The column of groups, for one threshold per group.")
-]
+THRESHOLD: Options = {
+    "score": (str, ..., "The column of scores: confidence in each claim."),
+    "label": (str, ..., "The column of labels: whether each claim is true."),
+    "item": (str, ..., "The column that names the item of each claim."),
+    "promise": (str | None, None, "The expected loss to promise."),
+    "alpha": (str | None, None, "The tolerated expected loss, instead of --promise."),
+    "group": (str | None, None, "The column of groups, for one threshold per group."),
+    "method": (
+        str | None,
+        None,
+        f"One of {', '.join(METHODS)}; all compares them. (default: chain for --promise, gcrc for "
+        "--alpha)",
+    ),
+    "loss": (str, "fdr", f"One of {', '.join(LOSSES)}."),
+    "most_claims": (int | None, None, f"The most claims of an item (for {FALSE_AMONG_SHOWN})."),
+    "thresholds": (str | None, None, "LOWEST:HIGHEST:COUNT, or a list. (default: every score)"),
+    "confidence": (float | None, None, "The probability of the promise, for ltt. (default: 0.9)"),
+    "plot": (Path | None, None, "Draw the risk along the thresholds into this file."),
+}
 
 
 @report_errors
-def threshold(
-    claims: ClaimsArgument,
-    score: ScoreOption,
-    label: Annotated[str, option("The column of labels: whether each claim is true.")],
-    item: Annotated[str, option("The column that names the item of each claim.")],
-    promise: Annotated[str | None, option("The expected loss to promise.")] = None,
-    alpha: Annotated[
-        str | None, typer.Option(help="The tolerated expected loss, instead of --promise.")
-    ] = None,
-    group: GroupOption = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help=f"One of {', '.join(METHODS)}; all compares them. (default: chain for --promise, "
-            "gcrc for --alpha)"
-        ),
-    ] = None,
-    loss: Annotated[str, option(f"One of {', '.join(LOSSES)}.")] = "fdr",
-    most_claims: Annotated[
-        int | None,
-        typer.Option(help=f"The largest number of claims of an item (for {FALSE_AMONG_SHOWN})."),
-    ] = None,
-    thresholds: Annotated[
-        str | None,
-        typer.Option(
-            help="Candidates LOWEST:HIGHEST:COUNT, such as 0.4:0.9:51, or a list 0.9,0.99,0.999. "
-            "(default: every score)"
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="The probability of the promise, for ltt. (default: 0.9)")
-    ] = None,
-    plot: Annotated[Path | None, option("Draw the risk into this file.")] = None,
-    out: OutOption = None,
-    force: ForceOption = False,
-    key: KeyOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(SAVING, "saving")
+@with_options(THRESHOLD)
+def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> None:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
     Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes, none but
@@ -98,39 +80,45 @@ def threshold(
     losses are not monotone; with groups, if this is so in all of them. It is 3 too if labels or
     scores look inverted, or all labels are the same.
     """
-    saved = Output(out, force, key)
+    saved, plot = Output(**saving), given["plot"]
+    alpha, promise, confidence = given["alpha"], given["promise"], given["confidence"]
     problems = saved.problems(claims)
     problems += [ONE_TARGET] if (alpha is None) == (promise is None) else []
-    chosen = method or ("gcrc" if promise is None else "chain")
+    chosen = given["method"] or ("gcrc" if promise is None else "chain")
     validate.choice("--method", chosen, (*METHODS, ALL_METHODS))
-    if chosen == ALL_METHODS and (out is not None or plot is not None):
-        problems.append("--out and --plot are of one selection: name one --method, not all")
+    if chosen == ALL_METHODS and saved.out is not None:
+        problems.append("--out saves one selection: name one --method, not all")
     if confidence is not None and chosen not in ("ltt", ALL_METHODS):
         problems.append(f"--confidence is for --method ltt, got --method {chosen}")
-    if score == label:
-        problems.append(f"--score and --label both name {score!r}")
-    names = {"score": score, "label": label, "item": item}
-    columns = read_columns(claims, names if group is None else {**names, "group": group}, problems)
+    if given["score"] == given["label"]:
+        problems.append(f"--score and --label both name {given['score']!r}")
+    names = {name: given[name] for name in ("score", "label", "item", "group") if given[name]}
+    columns = read_columns(claims, names, problems)
     level = number("--promise", promise) if promise else number("--alpha", str(alpha))
-    options: dict[str, Any] = {"alpha": level, "loss": _loss(loss, level, most_claims)}
-    if thresholds is not None:
-        options["thresholds"] = threshold_grid(thresholds)
-    scored = Claims.from_frame(columns, scores=score, supported=label, items=item, groups=group)
-    if group is not None:
+    options: dict[str, Any] = {"alpha": level}
+    options["loss"] = _loss(given["loss"], level, given["most_claims"])
+    if given["thresholds"] is not None:
+        options["thresholds"] = threshold_grid(given["thresholds"])
+    named = {"scores": given["score"], "supported": given["label"], "items": given["item"]}
+    scored = Claims.from_frame(columns, **named, groups=given["group"])
+    if given["group"] is not None:
         options["groups"] = scored.groups
     with progress.step(f"choosing a threshold for {counted(len(scored.scores), 'claim')}"):
         found = {
             name: _select(name, scored, confidence, options)
             for name in (METHODS if chosen == ALL_METHODS else [chosen])
         }
-    if chosen == ALL_METHODS:
-        show(MethodComparison.of(found, scored), as_json=as_json)
+    if chosen == ALL_METHODS and as_json:
+        content = {name: each.to_dict() | {"useful": each.useful} for name, each in found.items()}
+        print(json.dumps(records.encode({"methods": content}), indent=2))
+    elif chosen == ALL_METHODS:
+        show(tether.compare(found))
     else:
         show_and_save(found[chosen], saved, as_json=as_json)
-        if plot is not None:
-            found[chosen].plot().savefig(plot)
         if not (found[chosen].useful or as_json):
             print_line("\n".join(_advice(found[chosen])))
+    if plot is not None:
+        (tether.compare(found) if chosen == ALL_METHODS else found[chosen]).plot().savefig(plot)
     warnings = next(iter(found.values())).warnings
     served = any(each.serves for each in found.values())
     if not served or any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings):
@@ -183,70 +171,6 @@ def _advice(found: Selection) -> Iterable[str]:
 
 
 @dataclass(frozen=True)
-class MethodComparison:
-    """What each method selects, and the shares of all and of true claims that it keeps."""
-
-    selections: dict[str, Selection]
-    shares: dict[str, tuple[float, float]]
-
-    @classmethod
-    def of(cls, found: dict[str, Selection], scored: Claims) -> MethodComparison:
-        """Count what each selection keeps of the claims that it was calibrated on."""
-        shares, groups = {}, None
-        if next(iter(found.values())).groups:
-            assert scored.items is not None
-            groups = np.array([str(scored.groups[name]) for name in scored.items.tolist()])
-            groups = groups[scored.owner]
-        for name, each in found.items():
-            kept = np.zeros(len(scored.scores), dtype=np.bool_)
-            for _, part, own in by_part(each, scored.scores, groups):
-                kept[own] = keep(part, scored.scores[own])
-            true = kept[scored.supported]
-            shares[name] = float(kept.mean()), float(true.mean()) if len(true) else 0.0
-        return cls(found, shares)
-
-    def to_dict(self) -> dict[str, Any]:
-        """One entry per method, with the shares that are kept."""
-        return {
-            "methods": {
-                name: {**found.to_dict(), "useful": found.useful}
-                | dict(zip(("kept", "true_kept"), self.shares[name], strict=True))
-                for name, found in self.selections.items()
-            }
-        }
-
-    def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("method", "threshold", "promise", "kept", "of true", "")]
-        rows += [self._row(name, found) for name, found in self.selections.items()]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        notes = (
-            "kept: the share of these claims whose score reaches the threshold; of true: the same "
-            "among true claims\na promise holds for a method that was chosen without these "
-            "figures; to choose by them, calibrate the chosen one on other claims"
-        )
-        return "\n".join([*lines, "", notes])
-
-    def _row(self, name: str, found: Selection) -> tuple[str, ...]:
-        if not found.serves:
-            why = "in no group" if found.groups else why_not_useful(found)
-            return name, "-", "-", "-", "-", f"no useful promise: {why}"
-        served = [each for each in found.groups.values() if each.useful] or [found]
-        ends = sorted({f"{each.threshold:.4g}" for each in served}, key=float)
-        sure = found.confidence
-        notes = ["on average" if sure is None else f"with probability {sure:g}"]
-        if refused := found.refused_groups:
-            notes.append(f"refuses {', '.join(refused)}")
-        kept, true = self.shares[name]
-        promised = max(each.promise for each in served)
-        shown = " to ".join(dict.fromkeys((ends[0], ends[-1])))
-        return name, shown, f"{promised:.4g}", f"{kept:.1%}", f"{true:.1%}", "; ".join(notes)
-
-
-@dataclass(frozen=True)
 class FilterResult:
     """What was done: how many claims were kept, by which selection."""
 
@@ -289,25 +213,21 @@ class FilterResult:
         return "\n".join(lines)
 
 
+FILTER: Options = {
+    "threshold": (Path, ..., "The selection that `tether threshold --out` saved."),
+    "score": (str, ..., "The column of scores: confidence in each claim."),
+    "out": (Path, ..., "The file for the claims that are kept."),
+    "group": (str | None, None, "The column of groups, where each has a threshold."),
+    "item": (str | None, None, "The column that names the item of each claim."),
+    "loss": (list[str] | None, None, "Refuse a selection for another loss; repeat for several."),
+    "mark": (str | None, None, "Keep all rows, and add this column that says which are kept."),
+    "force": (bool, False, "Replace an existing file."),
+}
+
+
 @report_errors
-def filter_(
-    claims: ClaimsArgument,
-    threshold: Annotated[Path, option("The selection that `tether threshold --out` saved.")],
-    score: ScoreOption,
-    out: Annotated[Path, option("The file for the claims that are kept.")],
-    group: GroupOption = None,
-    item: Annotated[str | None, option("The column that names the item of each claim.")] = None,
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(help="Refuse a selection for another loss; repeat for several."),
-    ] = None,
-    mark: Annotated[
-        str | None,
-        typer.Option(help="Keep all rows, and add this column that says which are kept."),
-    ] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(FILTER)
+def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> None:
     """Keep the claims whose score reaches a threshold that was found.
 
     The promise is for complete items: every claim of an item must be there. Nothing is written and
@@ -316,6 +236,8 @@ def filter_(
     calibration that these may be other scores. Of groups without a useful promise beside others
     nothing is kept, and they are named.
     """
+    threshold, out, loss, force = (given[each] for each in ("threshold", "out", "loss", "force"))
+    score, group, item = (given[each] for each in ("score", "group", "item"))
     if not threshold.is_file():
         raise ValueError(f"--threshold: there is no file {threshold}")
     files.require_other_file(out, Path(claims), threshold)
@@ -339,7 +261,7 @@ def filter_(
     rng = np.random.default_rng()  # for a threshold drawn per item
     with progress.step(f"filtering {claims}"):
         kept = filter_claims(selection, columns[score], groups=groups, items=items, rng=rng)
-        _write(claims, out, kept, mark, force)
+        _write(claims, out, kept, given["mark"], force)
     if len(kept) and not kept.any():
         warn_user(
             f"nothing is kept of {counted(len(kept), 'claim')}: no score in {claims} reaches the "
