@@ -86,17 +86,11 @@ def test_rewards_by_ridge_regression_or_a_constant():
 @pytest.mark.parametrize(
     "change",
     [
-        {"losses": [0.5, 2.0]},
-        {"losses": [0.5]},
-        {"losses": [-1.0, 0.0]},
-        {"weights": [1.0, -1.0]},
-        {"weights": [1.0]},
-        {"bound": 0.0},
-        {"actions": [[{}], [{}]]},
-        {"contexts": [[{}], [{}]]},
-        {"rng": 3},
+        {"losses": [0.5, 2.0]}, {"losses": [0.5]}, {"losses": [-1.0, 0.0]}, {"weights": [1.0]},
+        {"weights": [1.0, -1.0]}, {"bound": 0.0}, {"actions": [[{}], [{}]]},
+        {"contexts": [[{}], [{}]]}, {"rng": 3},
     ],
-)
+)  # fmt: skip
 def test_wrong_arguments_are_refused(change):
     given = {"contexts": [0.0, 1.0], "actions": [0, 1], "losses": [0.0, 1.0]}
     with pytest.raises((ValueError, TypeError), match=next(iter(change))):

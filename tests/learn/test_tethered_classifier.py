@@ -98,6 +98,8 @@ def test_a_frame_of_costs_is_read_by_its_labels_and_holds_what_is_promised():
         means.append(np.mean(served))
     assert means[0] == means[1] == means[2] <= 0.5
     assert means[3] > 0.52
+    more = make(loss=lambda y, a: y != a).fit(X, Y)  # a function may know of more classes
+    assert more.calibrate(X, np.where(np.arange(1500) < 7, 9, Y)).calibration_.exists
     polars = pl.DataFrame(costs.to_numpy(), schema=["1", "0", "2"])
     renamed = costs.rename(index={1: 7}), costs.rename(columns={1: 7})
     for wrong in (*renamed, polars, np.zeros((2, 2)), 3 * costs):

@@ -196,7 +196,8 @@ class TetheredClassifier(_Calibrated):
             )
         new, X = self._with_features({"X": X, **rows})
         if y is not None:
-            labels = new._labels(y, X.shape[0])
+            known = not callable(self.loss)  # a function may know of more classes
+            labels = new._labels(y, X.shape[0]) if known else plain_column("y", y)
             new._calibrate_on_labels(X, labels, np.random.default_rng(new.seed_))
         else:
             new._calibrate(X, actions, losses, rewards=rewards, propensities=propensities)
