@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("httpx2", reason="needs tether[llm]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 pytest.importorskip("peft", reason="needs tether[llm]")
 pytest.importorskip("openai", reason="needs openai")

@@ -35,20 +35,6 @@ def server(folder):
 
 
 @pytest.fixture(scope="module")
-def base_server(folder):
-    """A vLLM that serves `base` alone."""
-    with started(folder, alone=("base", "base")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def tuned_server(folder):
-    """A vLLM that serves `tuned` alone, its adapter merged into the weights."""
-    with started(folder, alone=("merged", "tuned")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def exchanging_server(folder):
     """One whose adapters are exchanged: afterwards it mixes up weights, so others do not use it."""
     with started(folder, "--max-loras", "2") as running:
