@@ -18,17 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import policy_calls, validate
-from tether._core.arrays import (
-    Actions,
-    Contexts,
-    Floats,
-    Integers,
-    Losses,
-    check_row_indexes,
-    plain_column,
-    shown,
-)
+from tether._core import arrays, policy_calls, validate
+from tether._core.arrays import Actions, Contexts, Floats, Integers, Losses
 from tether._core.contexts import as_contexts, length
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
@@ -176,8 +167,8 @@ def choose(
 def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) -> LoggedRows:
     """Rows from columns, checked for equal lengths."""
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
-    check_row_indexes(columns)
-    taken = plain_column("actions", actions)
+    arrays.check_row_indexes(columns)
+    taken = arrays.plain_column("actions", actions)
     several = isinstance(losses, Mapping)
     named = losses if several else {"": losses}
     checked = {name: validate.losses("losses", values) for name, values in named.items()}
@@ -305,7 +296,7 @@ def _tables_of(
     if not (is_finite(policy) and is_finite(safe)):
         raise TypeError(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
-            f"tether.Shortlist(safe, optimized); got {shown(policy)}"
+            f"tether.Shortlist(safe, optimized); got {arrays.shown(policy)}"
         )
     safe, policy = align_actions(safe, policy)
     actions, shape = safe.actions, (length(rows.contexts), len(safe.actions))  # type: ignore[attr-defined]

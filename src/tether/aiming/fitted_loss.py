@@ -16,15 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, validate
-from tether._core.arrays import (
-    Floats,
-    Integers,
-    check_row_indexes,
-    is_missing,
-    plain_array,
-    plain_column,
-)
+from tether._core import arrays, policy_calls, validate
+from tether._core.arrays import Floats, Integers
 from tether._core.contexts import as_contexts
 from tether._core.extras import require
 from tether.aiming.loss_models import LossModel
@@ -106,10 +99,12 @@ def _columns(contexts: Any) -> list[tuple[str, NDArray[Any]]]:
     if isinstance(contexts, int):
         return []
     if hasattr(contexts, "columns"):
-        return [(f"column {name!r}", plain_array(contexts[name])) for name in contexts.columns]
+        return [
+            (f"column {name!r}", arrays.plain_array(contexts[name])) for name in contexts.columns
+        ]
     table = np.asarray(contexts)
     flat = table.reshape(len(table), -1)
-    return [(f"column {k}", plain_array(flat[:, k])) for k in range(flat.shape[1])]
+    return [(f"column {k}", arrays.plain_array(flat[:, k])) for k in range(flat.shape[1])]
 
 
 def _words(name: str, column: NDArray[Any]) -> NDArray[Any] | None:
@@ -127,7 +122,9 @@ def _numbers(name: str, column: NDArray[Any]) -> Floats:
     if column.dtype.kind in "fiub":
         return column.astype(np.float64)
     try:
-        return np.array([np.nan if is_missing(each) else float(each) for each in column.tolist()])
+        return np.array(
+            [np.nan if arrays.is_missing(each) else float(each) for each in column.tolist()]
+        )
     except (TypeError, ValueError):
         raise TypeError(
             f"contexts: {name} must hold numbers or words: leave it out, or pass a loss model of "
@@ -227,8 +224,8 @@ def fit_loss(
     """
     validate.generator("rng", rng)
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "weights": weights}
-    check_row_indexes(columns)
-    taken = plain_column("actions", actions)
+    arrays.check_row_indexes(columns)
+    taken = arrays.plain_column("actions", actions)
     rows = as_contexts(contexts, taken)
     limit = validate.number("bound", bound, above=0, below=np.inf)
     loss = validate.losses("losses", losses)
