@@ -128,6 +128,21 @@ def test_ratios_of_hundreds_of_nats(kind):
             assert not all(world.passes(each)["harm"] for each in later)
 
 
+def test_tables_with_probabilities_that_floats_cannot_hold():
+    tables = np.array([[0.0, -780.0], [-780.0, 0.0]])  # safe and optimized, 780 nats apart
+    safe, optimized = (np.tile(each, (60, 1)) for each in tables)
+    log = Log(
+        np.arange(60) < 6,
+        safe[:, 0],
+        optimized[:, 0],
+        log_safe_all=safe,
+        log_optimized_all=optimized,
+    )
+    found = calibrate(log, alpha=0.3)
+    assert np.isfinite(found.log_beta)
+    assert found.losses["loss"].risk <= 0.3
+
+
 def test_every_point_of_the_grid_is_a_multiple_of_a_128th():
     points = fine_points(np.arange(len(COARSE) - 1)) * 4 * PARTS
     assert (points == np.rint(points)).all()

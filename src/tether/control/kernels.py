@@ -42,7 +42,7 @@ from tether.control.families import Family, exact_averages, limit_density
 
 NO_TOP = np.full(1, -np.inf)
 WIDE = 300.0
-"""Larger log ratios of draws are summed one beta after the other, in logs."""
+"""Where log ratios are larger, ψ is summed one beta after the other, in logs."""
 
 Weighed = tuple[Floats, Floats, Floats, Any]
 
@@ -320,10 +320,14 @@ class TableKernel(Kernel):
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """Weights with the exact normalizing constant of every row."""
         (ratio, base), (ratios, bases) = scores(block), scores(block, "_all")
-        near, place = told_apart(t, *ends(ratios))
-        at = near[:, None]
-        binned = table_bins(ratios, np.exp(block["log_safe_all"]), near)
-        log_psi = log_of(clip_sums(binned, near))  # of ψ/β
+        low, high = ends(ratios)
+        near, place = told_apart(t, low, high)
+        at, safe = near[:, None], block["log_safe_all"]
+        if max(low, high) > WIDE:  # ψ/β may leave the range of floats
+            each = (np.minimum(ratios - log_beta, 0.0) + safe for log_beta in near)
+            log_psi = np.array([np.logaddexp.reduce(one, axis=1) for one in each])
+        else:
+            log_psi = log_of(clip_sums(table_bins(ratios, np.exp(safe), near), near))
         accepted = np.minimum(log_psi + np.maximum(at, 0.0), 0.0)
         if self.budget is None:
 
@@ -343,8 +347,8 @@ class TableKernel(Kernel):
             past = np.maximum(t - near[-1], 0.0) - np.log(problem.safe_share)
             top = against_safe(np.inf).max(axis=1)[place] + past
         elif "log_mix_all" in block:
-            each = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
-            top = reduce(np.maximum, each).max(axis=1)[place]
+            every = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
+            top = reduce(np.maximum, every).max(axis=1)[place]
         else:
             top = against_safe(ratios.max(axis=1)).max(axis=1)[place]
         return base + against_safe(ratio), top, draws, place
