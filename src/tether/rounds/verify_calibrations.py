@@ -62,16 +62,23 @@ def find_wrong_calibrations(connection: sql.Connection, stored: Mapping[str, Any
             yield f"round {number}: {problem}"
 
 
+def is_of_the_package(family: str) -> bool:
+    """Whether there is a family of this name, so that betas can be computed again."""
+    try:
+        find_family(family)
+    except ValueError:
+        return False
+    return True
+
+
 class _StoredRun:
     """What the store has of a run; `family` is None where it is the user's own."""
 
     def __init__(self, connection: sql.Connection, stored: Mapping[str, Any]) -> None:
         self._connection, self._stored = connection, stored
         self.settings = Settings.from_dict(stored)
-        try:
-            self.family: Family | None = find_family(self.settings.family)
-        except ValueError:
-            self.family = None
+        name = self.settings.family
+        self.family: Family | None = find_family(name) if is_of_the_package(name) else None
         self._rounds = {row["number"]: row for row in read_all(connection, schema.rounds)}
         self._rows = Rows(len(self.settings.limits))
         self._rows.refresh(connection)
