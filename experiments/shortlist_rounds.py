@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class ShortlistRounds:
             costly[rows.picked(place)],
             logged_by=tether.Mixture(self.picks, counts),
         )
-        return shortlist.tethered(tether.calibrate(log, alpha=alpha))
+        found = tether.calibrate(log, alpha=alpha)
+        return shortlist.tethered(replace(found, probes=None))  # of a log that was made above
 
     def keep(self, policy: Any, rows: Any, place: np.ndarray) -> None:
         """Keep the calibration rows of a round."""

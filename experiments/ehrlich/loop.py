@@ -148,7 +148,7 @@ class Run:
                 log_psi += min(log_beta, 0.0)
         row |= {"exists": found.exists, "limited": log_beta < found.log_beta}
         row |= {"log_beta": log_beta, "log_psi": log_psi, "allowed": found.log_beta}
-        row |= {"risk": found.risk if found.exists else np.nan}
+        row |= {"risk": found.binding.risk if found.exists else np.nan}
         row |= {"effective": found.measured.effective_sample_size if found.exists else np.nan}
         return log_optimized
 

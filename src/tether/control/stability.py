@@ -118,7 +118,8 @@ class _Change:
             here + log_of(np.expm1(np.minimum(each, LARGEST_LOG)))
             for each in (step / np.sqrt(self.points), step)
         )
-        return np.asarray(np.minimum(np.logaddexp(measured, slack), most))
+        # rows may have ratios past those of all draws, where ψ no longer changes but weights do
+        return np.maximum(measured, np.minimum(np.logaddexp(measured, slack), most))
 
 
 def _difference(here: Floats, there: Floats) -> Floats:
