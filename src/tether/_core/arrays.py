@@ -1,4 +1,4 @@
-"""Arrays: their types, plain values from frames and lists, indexes that agree, ties, and how values are shown."""
+"""Arrays: their types, plain values of frames and lists, ties, and how values are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts of every kind: arrays, frames, lists and numbers of rows; tables whose columns have labels."""
+"""Contexts of every kind: arrays, frames, lists, numbers of rows; tables with labels."""
 
 from __future__ import annotations
 
