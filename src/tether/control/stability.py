@@ -119,7 +119,7 @@ class _Change:
             for each in (step / np.sqrt(self.points), step)
         )
         # rows may have ratios past those of all draws, where ψ no longer changes but weights do
-        return np.maximum(measured, np.minimum(np.logaddexp(measured, slack), most))
+        return np.asarray(np.maximum(measured, np.minimum(np.logaddexp(measured, slack), most)))
 
 
 def _difference(here: Floats, there: Floats) -> Floats:
