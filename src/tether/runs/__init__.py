@@ -1,0 +1,1 @@
+"""Over time: runs of rounds and releases, in a store."""
