@@ -1,1 +1,0 @@
-"""Over time: runs of rounds and releases, in a store."""
