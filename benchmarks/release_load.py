@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.rounds import postgres_server
+from tests.runs import postgres_server
 
 import tether
 from benchmarks.rounds import line, timed

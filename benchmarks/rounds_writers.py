@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.rounds import postgres_server
-from tests.rounds.frozen_processes import server_pids
+from tests.runs import postgres_server
+from tests.runs.frozen_processes import server_pids
 
 import tether
 

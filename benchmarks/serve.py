@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
-from tests.rounds import postgres_server
+from tests.runs import postgres_server
 
 from tether.rounds import read_release, verify_store
 

@@ -25,8 +25,8 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-from tests.rounds import postgres_server
-from tests.rounds.frozen_processes import frozen, server_pids
+from tests.runs import postgres_server
+from tests.runs.frozen_processes import frozen, server_pids
 from tests.service.service_processes import (
     free_port,
     resident_kib,

@@ -1,4 +1,4 @@
-"""Stores to test on: SQLite in a file, and PostgreSQL on a real server."""
+"""Child processes, and folders in memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rounds import postgres_server
 from tests.rounds.child_processes import ChildProcesses
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[postgres_server.Server]:
-    """One PostgreSQL server for all tests."""
-    reason = postgres_server.missing()
-    if reason:
-        pytest.skip(reason)
-    server = postgres_server.Server()
-    yield server
-    server.close()
+from tests.runs.conftest import postgres_url, server, sqlite_url, store_url  # noqa: F401
 
 
 @pytest.fixture(scope="session")
@@ -38,24 +27,3 @@ def folder() -> Iterator[Path]:
     found = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     yield found
     shutil.rmtree(found)
-
-
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """A store that is not there yet, in a file."""
-    return f"sqlite:///{tmp_path / 'run.db'}"
-
-
-@pytest.fixture
-def postgres_url(server: postgres_server.Server) -> Iterator[str]:
-    """A store that is not there yet, in an empty database of its own."""
-    url = server.database()
-    yield url
-    server.drop(url)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store_url(request: pytest.FixtureRequest) -> str:
-    """A store that is not there yet, on each of the two databases."""
-    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
-    return str(request.getfixturevalue(name))

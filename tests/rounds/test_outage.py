@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from tests.rounds.frozen_processes import frozen, server_pids
 from tests.rounds.worker_process import CONTEXTS, SETTINGS, named, table, two_rounds
+from tests.runs.frozen_processes import frozen, server_pids
 from tether.rounds import Controller, Round, StoreError
 from tether.rounds.store.lanes import FIRST_SPOOL_LANE, LANE_BITS
 from tether.rounds.store.verify_run import find_tampering

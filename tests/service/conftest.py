@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.rounds.conftest import postgres_url, server  # noqa: F401
+from tests.runs.conftest import postgres_url, server  # noqa: F401
 from tests.service.running import running, settings
 
 

@@ -3,7 +3,7 @@
 import httpx2
 
 import tether
-from tests.rounds.frozen_processes import frozen, server_pids
+from tests.runs.frozen_processes import frozen, server_pids
 from tests.service.running import OLD_LOG, tries
 from tests.service.service_processes import free_port, served, write_settings
 from tether.rounds import read_release, verify_store

@@ -5,7 +5,7 @@ from benchmarks import soak
 from benchmarks.soak_checks import find_flips
 from benchmarks.soak_load import Answer, Log
 
-from tests.rounds import postgres_server
+from tests.runs import postgres_server
 from tether.rounds import Release
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sql
 
 import tether
-from tests.rounds.frozen_processes import answer, frozen
+from tests.runs.frozen_processes import answer, frozen
 from tether.rounds import verify_store
 from tether.rounds.releases.assigning import Assigner
 

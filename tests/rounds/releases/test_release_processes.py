@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.rounds.postgres_server import name_of
 from tests.rounds.releases.release_jobs import BATCHES, KEYS, batch_keys, loss_of, open_release
 from tests.rounds.repeated_kills import kill_again_and_again
 from tests.rounds.worker_process import read_journal
+from tests.runs.postgres_server import name_of
 from tests.scale import SCALE, scaled
 from tether.release import is_new, positions
 from tether.rounds import verify_store

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sql
 from sqlalchemy import exc
 
-from tests.rounds.frozen_processes import PATIENCE_SECONDS, answer, frozen, server_pids
+from tests.runs.frozen_processes import PATIENCE_SECONDS, answer, frozen, server_pids
 
 pytest.importorskip("psycopg")
 from tether.rounds.store import deadline, postgres_deadline

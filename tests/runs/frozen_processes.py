@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.rounds.postgres_server import Server
+from tests.runs.postgres_server import Server
 
 PATIENCE_SECONDS = 120
 """After this a call hangs for good. Far above every deadline in the tests: machines are loaded."""

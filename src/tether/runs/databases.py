@@ -1,0 +1,201 @@
+"""From a path or a URL to a database, SQLite or PostgreSQL, and what differs between the two."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy import exc, pool
+
+from tether._core.files import is_well_formed, redact_message, redact_url
+from tether.runs.errors import StoreError
+
+OWNER_ALONE = 0o600
+"""The mode of a new file: its owner may read and write it."""
+QUIET = {"hide_parameters": True}
+"""Errors and logs show statements, and no keys or contexts."""
+DURABILITY = {
+    "synchronous_commit": "calls that returned shortly before a crash of the server are lost",
+    "fsync": "a crash of the machine can lose or damage the whole database",
+    "full_page_writes": "a crash of the machine can damage the database",
+}
+"""Settings of PostgreSQL that must be on, and what happens if they are not."""
+RETRIED = ("40001", "40P01", "55P03")
+"""What PostgreSQL says to a transaction that may simply begin anew: a race lost, or a lock not had.
+"""
+
+
+class Database:
+    """A database by its path or URL; "sqlite://" is one in memory."""
+
+    def __init__(self, url: str | Path, *, create: bool, deadline: float) -> None:
+        parsed = _parse(url)
+        self.is_sqlite = parsed.drivername in ("sqlite", "sqlite+pysqlite")
+        self.in_memory = self.is_sqlite and parsed.database in (None, "", ":memory:")
+        self.deadline = deadline
+        self._url = parsed.render_as_string(hide_password=False)
+        self.name = redact_url(self._url)
+        self.file = Path(str(parsed.database)) if self.is_sqlite and not self.in_memory else None
+        if self.is_sqlite:
+            self.engine = self._sqlite(parsed, create)
+        elif parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+            self.engine = self._postgresql(parsed)
+        else:
+            raise ValueError(
+                f"store must be SQLite or PostgreSQL (with psycopg), got {parsed.drivername!r}"
+            )
+
+    def _sqlite(self, url: sql.URL, create: bool) -> sql.Engine:
+        if self.file is not None:
+            if not create and not self.file.is_file():
+                raise StoreError(f"there is no store {self.file}")
+            if not self.file.parent.is_dir():
+                raise StoreError(
+                    f"could not open {self.file}: there is no folder {self.file.parent}"
+                )
+            if create:
+                with suppress(OSError):  # what cannot be created is for SQLite to say
+                    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+                    os.close(os.open(self.file, flags, OWNER_ALONE))
+        kind = pool.StaticPool if self.in_memory else pool.NullPool
+        options: dict[str, Any] = {"timeout": self.deadline, "check_same_thread": False}
+        engine = sql.create_engine(url, connect_args=options, poolclass=kind, **QUIET)
+
+        def prepare(driver: Any, _: Any) -> None:
+            driver.isolation_level = None  # transactions are begun below
+            driver.execute(f"PRAGMA busy_timeout={int(1000 * self.deadline)}").close()
+            if create and not self.in_memory:
+                driver.execute("PRAGMA journal_mode=WAL").fetchall()
+            driver.execute("PRAGMA synchronous=FULL").close()
+
+        sql.event.listen(engine, "connect", prepare)
+        return engine
+
+    def _postgresql(self, url: sql.URL) -> sql.Engine:
+        try:
+            import psycopg  # noqa: F401
+        except ImportError as error:
+            raise ImportError(
+                f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
+            ) from error
+        seconds = max(1, round(self.deadline))
+        options = {
+            "connect_timeout": seconds,
+            "keepalives_idle": seconds,
+            "keepalives_interval": 1,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(1000 * self.deadline),
+        }
+        named = url.set(drivername="postgresql+psycopg")
+        return sql.create_engine(named, poolclass=pool.NullPool, connect_args=options, **QUIET)
+
+    @contextmanager
+    def writing(self, connection: sql.Connection) -> Iterator[None]:
+        """A transaction without any other writer; it sees everything that was committed before."""
+        if self.is_sqlite:
+            with connection.begin():
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                try:
+                    yield
+                except BaseException:
+                    _roll_back(connection)
+                    raise
+                connection.exec_driver_sql("COMMIT")
+            return
+        with connection.begin():
+            limit = f"{max(1, int(1000 * self.deadline))}ms"
+            connection.execute(
+                sql.text(
+                    "SELECT set_config('lock_timeout', :limit, true), "
+                    "set_config('idle_in_transaction_session_timeout', :limit, true)"
+                ),
+                {"limit": limit},
+            )
+            connection.execute(
+                sql.text("SELECT pg_advisory_xact_lock(:key, hashtext(current_schema()))"),
+                {"key": _LOCK},
+            )
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[sql.Connection]:
+        """A snapshot on a connection of its own; not for a database in memory."""
+        with self.errors("read"), self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+            if self.is_sqlite:
+                _roll_back(connection)
+
+    def interrupt(self, connection: sql.Connection) -> None:
+        """End whatever a connection waits for, from another thread."""
+        with suppress(Exception):
+            driver: Any = connection.connection.driver_connection
+            if self.is_sqlite:
+                driver.interrupt()
+            else:  # a frozen server answers nothing: the wait ends with the socket
+                held = socket.socket(fileno=os.dup(driver.fileno()))
+                try:
+                    held.shutdown(socket.SHUT_RDWR)
+                finally:
+                    held.close()
+
+    def durability_warnings(self) -> tuple[str, ...]:
+        """What a PostgreSQL server may lose of what it has confirmed; empty if nothing."""
+        if self.is_sqlite:
+            return ()
+        with self.reading() as connection:
+            query = sql.text(
+                "SELECT name FROM pg_settings WHERE name = ANY(:n) AND setting = 'off'"
+            )
+            off = set(connection.scalars(query, {"n": list(DURABILITY)}))
+        return tuple(
+            f"the PostgreSQL server runs with {name}=off: {consequence}"
+            for name, consequence in DURABILITY.items()
+            if name in off
+        )
+
+    @contextmanager
+    def errors(self, operation: str) -> Iterator[None]:
+        """Turn the driver's exceptions into one readable `StoreError`."""
+        try:
+            yield
+        except exc.SQLAlchemyError as error:
+            cause = " ".join(str(getattr(error, "orig", None) or error).split())
+            message = f"could not {operation} {self.name}: {redact_message(cause, self._url)}"
+            if operation == "write":
+                message += ". Nothing was stored; repeat the call when the store is available again"
+            raise StoreError(message) from error
+
+
+def is_retried(error: BaseException) -> bool:
+    """Whether a transaction failed only because another one was first."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in RETRIED
+
+
+def _roll_back(connection: sql.Connection) -> None:
+    with suppress(exc.SQLAlchemyError):
+        connection.exec_driver_sql("ROLLBACK")
+
+
+def _parse(url: str | Path) -> sql.URL:
+    if not isinstance(url, (str, Path)) or not str(url):
+        raise TypeError(f"store must be a path or a database URL, got {url!r}")
+    text = str(url)
+    if "://" not in text:  # a path, whatever characters it has
+        return sql.URL.create("sqlite", database=text)
+    with suppress(exc.ArgumentError, ValueError):  # no message may show a password
+        if is_well_formed(text):
+            return sql.make_url(text)
+    raise ValueError(f"store must be a path or a database URL, got {redact_url(text)!r}")
+
+
+_LOCK = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1

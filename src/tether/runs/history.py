@@ -1,0 +1,169 @@
+"""A run so far, as frozen records: units, alarms and acts, the same for every kind of run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from tether._core.arrays import Floats
+from tether._core.records import encode
+from tether._core.words import Columns, Described, Description
+from tether.monitor.loss_monitors import confidence_interval
+from tether.runs.settings import Settings
+from tether.runs.state import MICROSECONDS, NEW, OLD, Act, Alarm, State
+
+INTERVAL_ERROR = 0.05
+"""The probability that an interval of an `Estimate` misses what it estimates."""
+ARMS = {OLD: "old", NEW: "new"}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with a 95 % confidence interval, which holds at all times simultaneously."""
+
+    count: int
+    mean: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class UnitRecord:
+    """One round, or one step: what was served, and what it cost.
+
+    `means` has the mean losses of each arm ("old" is the safe policy or old system), `promises`
+    what was promised of each loss when the unit began.
+    """
+
+    number: int
+    begun: str
+    level: float
+    rows: dict[str, int]
+    pending: int
+    means: dict[str, dict[str, Estimate]]
+    promises: dict[str, float]
+    policy: str | None = None
+    reward: Estimate | None = None
+    note: str = ""
+    decision: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class History(Described):
+    """Everything that a run has stored, for pages, reports, status and notebooks."""
+
+    store: str
+    settings: Settings
+    units: tuple[UnitRecord, ...]
+    alarms: tuple[Alarm, ...]
+    acts: tuple[Act, ...]
+    standing: int | None
+    share: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Which kind of run: "release" or "controller"."""
+        return self.settings.kind
+
+    @property
+    def alarm(self) -> Alarm | None:
+        """The alarm that stands; None if there is none."""
+        return None if self.standing is None else self.alarms[self.standing - 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return dict(encode(self))
+
+    def to_frame(self) -> Columns:
+        """One row per unit, arm and loss, as columns that data-frame libraries accept."""
+        rows: dict[str, list[Any]] = {
+            name: [] for name in ("unit", "begun", "level", "arm", "loss", "rows", "count", "mean")
+        }
+        for unit in self.units:
+            for arm, means in unit.means.items():
+                for name, each in means.items():
+                    values = (unit.number, unit.begun, unit.level, arm, name)
+                    values = (*values, unit.rows[arm], each.count, each.mean)
+                    for column, value in zip(rows.values(), values, strict=True):
+                        column.append(value)
+        return Columns({name: np.array(column) for name, column in rows.items()})
+
+    def _describe(self) -> Description:
+        what = "share" if self.settings.decides_shares else "log beta"
+        alarm = self.alarm
+        headline = f"{self.kind} in {self.store}: {len(self.units)} units"
+        if alarm is not None:
+            headline += f"; STOPPED by {alarm.monitor}: {alarm.message}"
+        elif self.units:
+            headline += f", {what} {self.units[-1].level:.4g}"
+        columns: dict[str, Any] = {"unit": [u.number for u in self.units]}
+        columns["begun"] = [u.begun[:19] for u in self.units]
+        columns[what] = [u.level for u in self.units]
+        for arm in ARMS.values():
+            columns[f"{arm} rows"] = [u.rows[arm] for u in self.units]
+            for name in self.settings.limits:
+                columns[f"{arm} {name}"] = [u.means[arm][name].mean for u in self.units]
+        table = Columns({name: np.array(values) for name, values in columns.items()})
+        tone = "stop" if alarm is not None else "good"
+        return Description(headline, tone, table=table, warnings=self.warnings)
+
+
+def moment(at: int) -> str:
+    """Microseconds as a moment in UTC, ISO 8601."""
+    return datetime.fromtimestamp(at / MICROSECONDS, UTC).isoformat(timespec="microseconds")
+
+
+def estimate(values: Floats, bound: float) -> Estimate:
+    """The mean of losses in order of time, with its interval."""
+    count = len(values)
+    if not count:
+        return Estimate(0, math.nan, 0.0, bound)
+    scaled = values / bound
+    seen = np.arange(count)
+    guesses = (np.concatenate(([0.0], np.cumsum(scaled)[:-1])) + 0.5) / (seen + 1)
+    squares = float(((scaled - guesses) ** 2).sum())
+    lower, upper = confidence_interval(count, float(scaled.sum()), squares, INTERVAL_ERROR)
+    return Estimate(count, float(values.mean()), float(lower) * bound, float(upper) * bound)
+
+
+def read_history(state: State, store: str, warnings: tuple[str, ...] = ()) -> History:
+    """The records of a state."""
+    settings, units = state.given, []
+    for unit in state.units:
+        rows = state.of_unit(unit.number)
+        means: dict[str, dict[str, Estimate]] = {}
+        counts, pending = {}, 0
+        for arm, name in ARMS.items():
+            kept = state.kept(rows)
+            mine = kept[(state.rows["arm"][kept] > 0) == bool(arm)]
+            counts[name] = len(mine)
+            means[name] = {}
+            for loss, limit in settings.limits.items():
+                known = state.loss(loss)[mine]
+                pending = max(pending, int(np.isnan(known).sum()))
+                means[name][loss] = estimate(known[~np.isnan(known)], limit.bound)
+        units.append(
+            UnitRecord(
+                unit.number,
+                moment(unit.begun),
+                unit.level,
+                counts,
+                pending,
+                means,
+                dict(unit.decision.get("promises", {})),
+                unit.policy,
+                note=str(unit.decision.get("reason", "")),
+                decision=dict(unit.decision),
+            )
+        )
+    return History(
+        *(store, settings, tuple(units), tuple(state.alarms), tuple(state.acts)),
+        state.standing,
+        state.share,
+        warnings,
+    )

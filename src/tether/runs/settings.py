@@ -1,0 +1,130 @@
+"""The settings of a run: fixed when its store is created, and the same for as long as it lasts.
+
+They may be tightened by an act (`Run.tighten`); loosening needs a new run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from typing import Any
+
+from tether._core import validate
+from tether._core.records import decode, encode
+from tether.runs.shares import GROWTH_FACTOR, Guardrail
+
+RELEASE, CONTROLLER = "release", "controller"
+RAMP = "ramp"
+"""The family of a controller whose policies are released by ramp."""
+
+
+@dataclass(frozen=True)
+class OldSystem:
+    """What is known of the old system beforehand: rows and their sum, or a declared bound."""
+
+    rows: int = 0
+    total: float = 0.0
+    declared: float | None = None
+
+    def risk(self, bound: float) -> float:
+        """A bound on its expected loss: of the next row on average, or as declared."""
+        return (self.total + bound) / (self.rows + 1) if self.declared is None else self.declared
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that was decided when the run began; see `Controller` and `Release`."""
+
+    kind: str
+    created: str
+    limits: dict[str, Guardrail]
+    rule: str = "promise"
+    confidence: float | None = None
+    seed: int = 0
+    stop: float | None = 0.05
+    growth: float = GROWTH_FACTOR
+    units_per_step: int | None = None
+    step_seconds: float | None = None
+    outcome_deadline: float | None = None
+    sticky: bool = True
+    salt: str = ""
+    old: dict[str, OldSystem] = field(default_factory=dict)
+    safe: str = "safe"
+    family: str = "clip"
+    test_weight: str | float = "empirical"
+    calibration_share: float = 0.5
+    missing: str = "wait"
+    min_observed_share: float = 1.0
+    against: str = "safe"
+    blend: float = 0.01
+    ratio_error: float = 1.0
+    shortlist: int | None = None
+    watches_contexts: bool = False
+    max_silence: int | None = None
+
+    @property
+    def decides_shares(self) -> bool:
+        """Whether the level of a unit is a share; else it is a log beta."""
+        return self.kind == RELEASE or self.family == RAMP
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for an event."""
+        return dict(encode(self))
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Settings:
+        """Undo `to_dict`."""
+        found: Settings = decode(cls, content, "settings")
+        return found
+
+    def check_same(self, given: Settings, store: str, free: tuple[str, ...] = ()) -> None:
+        """Refuse to open a run with other settings than it was created with."""
+        for each in fields(self):
+            stored, now = getattr(self, each.name), getattr(given, each.name)
+            if each.name not in (*free, "created") and stored != now:
+                raise ValueError(
+                    f"{each.name} is {now!r}, but {store} was created with {stored!r}: leave it "
+                    f"out, or begin a new run in another store"
+                )
+
+    def tightened(self, **changes: Any) -> Settings:
+        """The same settings with smaller tolerances; anything looser is refused."""
+        limits, rest = dict(self.limits), {}
+        for name, value in changes.items():
+            if name in limits:
+                limits[name] = _tighter_limit(name, limits[name], value)
+            elif name in ("growth", "outcome_deadline", "stop"):
+                rest[name] = _tighter(name, getattr(self, name), value)
+            else:
+                raise ValueError(
+                    f"{name!r} cannot be tightened: expected a guardrail of {list(limits)}, or "
+                    f"growth or outcome_deadline"
+                )
+        return replace(self, limits=limits, **rest)
+
+
+def _tighter_limit(name: str, limit: Guardrail, value: float) -> Guardrail:
+    if limit.is_relative:
+        return replace(limit, delta=_tighter(name, limit.delta, value))
+    return replace(limit, tolerated=_tighter(name, limit.tolerated, value))
+
+
+def _tighter(name: str, stored: float | None, value: float) -> float:
+    checked = validate.number(name, value, above=0, below=float("inf"))
+    if stored is not None and checked > stored:
+        raise ValueError(
+            f"{name} is {stored:g} and can only be tightened, got {checked:g}: loosening needs a "
+            f"new run, since what was promised so far rests on it"
+        )
+    return checked
+
+
+def step_length(step: int | timedelta | None) -> tuple[int | None, float | None]:
+    """A step by units, or by seconds; by hand with neither."""
+    if step is None:
+        return None, None
+    if isinstance(step, timedelta):
+        return None, validate.number(
+            "step", step.total_seconds(), above=1, below=1e9, including=(1,)
+        )
+    return validate.integer("step", step, 1), None

@@ -1,0 +1,233 @@
+"""How large the new system's share of the keys may be: pure functions of counts and losses.
+
+Losses lie in [0, B]; everything here is written for B = 1, and callers divide. A key is answered by
+the new system if its position, a hash that is uniform on [0, 1), is below the share. R1 is the new
+system's risk, r a bound on the old one's.
+
+**The exact share.** What a share s risks is r + s·(R1 − r). With n rows of the new system, n chosen
+without their losses, let
+
+    Q = (n + 1)·∫₀¹ Π(1 − y·l_i) / (1 − y·r)^(n+2) dy.
+
+E[Q] ≤ 1/(R1 − r): each factor 1 − y·l has a mean of at most 1 − y·R1 given the rows before it, so
+with z = (1 − y·R1)/(1 − y·r), dz = −(R1 − r)/(1 − y·r)² dy, E[Q] is at most the integral of
+(n + 1)·zⁿ dz/(R1 − r) up to z = 1. So s = min(1, (p − r)·Q) has an expected loss of at most p. It
+also holds for rows drawn without replacement from units with different means.
+
+**Returning keys.** What is served next is mostly keys that have been there before. Let `low` be the
+smaller of the shares of the last two steps. Of the last step's units of the new system, those with
+a position below low are *inside*: earlier losses selected them and they are served again. Those
+from low up to the last share are *added*: chance chose them among all that were outside. With R_in
+= (L + 1)/(n + 1) of the inside, slack = p − low·R_in − (1 − low)·r, the next share is
+
+    low + slack·Q(added)               if slack ≥ 0
+    min(low, (p − r)·Q(inside))        otherwise, and 0 if r ≥ p.
+
+Only the slack is spent on keys of which nothing is known. Given everything before the last step,
+and if units of different keys are independent and the mean risks of the keys below and above a
+position are in the next step what they were, the expected loss of a unit of the next step is at
+most p plus `turn_back`, however earlier losses chose the shares: added keys are draws with mean
+R_new, so E[Q(added)]·(R_new − r) ≤ 1, and given slack ≥ 0 the loss is at most low·R + (1 − low)·r +
+slack = p − low·(R_in − R); else r + s·(R − r). `turn_back` is the expectation of the rest, largest
+over R; computed on a grid, at most 0.25 % of p for r ≤ p/2.
+
+**Relative guardrails.** Tolerated is R0 + m with m = δ + γ·R0, R0 the old system's risk at the same
+time. With n1 rows of the new system that sum to L1 and n0 of the old one that sum to L0, all of the
+same steps,
+
+    T_k = Π_{j ≤ k+1} (n1 + j)/(L1 + j),   U_k = C(L0, k)/C(n0, k), linear between whole L0,
+    s = min(1, Σ_k (δ·U_k + γ·U_{k+1})·T_k).
+
+If the numbers of rows do not depend on their losses, E[s·(R1 − R0)] ≤ m. Proof: if R1 − R0 ≤ m it
+holds for every s ≤ 1. Else R1 > R0, E[T_k] ≤ R1^−(k+1) (convexity, one more loss being equally
+likely to be each of n1 + 1) and E[U_k] ≤ R0^k (the mean over all k-subsets of the product of old
+losses has that expectation, and is smallest for a given sum where all losses but one are 0 or 1).
+The rows of the two systems are independent, so E[s] ≤ Σ_k (δ·R0^k + γ·R0^(k+1))·R1^−(k+1) = m/(R1 −
+R0). Nothing is asked of the old system's risk, and it starts at δ without any rows.
+
+A share that is never larger than one of these, and does not fall where it rises, keeps its promise:
+the limit on growth, the smallest of several guardrails, 0 after a stop.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.arrays import Floats
+
+GROWTH_FACTOR, GROWTH_STEP = 3.0, 0.02
+"""The next share is at most so many times the last one plus so much."""
+LARGEST_RELATIVE = 0.8
+"""The largest share of a relative guardrail before the finish: the old system keeps rows, without
+which windows that look too good would stay in use for good."""
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    """What is tolerated of one loss of the new system.
+
+    Parameters
+    ----------
+    tolerated : float, optional
+        The expected loss that is tolerated of what is served: an absolute guardrail.
+    bound : float, default 1.0
+        The largest possible loss.
+    delta : float, default 0.0
+        Without `tolerated`: how much worse than the old system, measured at the same time, the new
+        one may be.
+    ratio : float, default 0.0
+        The same as a part of the old system's mean loss.
+
+    Examples
+    --------
+    >>> Guardrail(0.02).is_relative, relative(0.005).is_relative
+    (False, True)
+    """
+
+    tolerated: float | None = None
+    bound: float = 1.0
+    delta: float = 0.0
+    ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        validate.number("bound", self.bound, above=0, below=np.inf)
+        if self.tolerated is not None:
+            validate.number("tolerated", self.tolerated, above=0, below=self.bound)
+            if self.delta or self.ratio:
+                raise ValueError("a guardrail has either tolerated, or delta and ratio")
+            return
+        validate.number("delta", self.delta, above=0, below=self.bound, including=(0,))
+        validate.number("ratio", self.ratio, above=0, below=np.inf, including=(0,))
+        if not self.delta and not self.ratio:
+            raise ValueError(
+                "a relative guardrail needs delta or ratio above 0: how much worse than the old "
+                "system the new one may be, got 0 for both"
+            )
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the new system is compared with the old one at the same time."""
+        return self.tolerated is None
+
+
+def relative(delta: float = 0.0, *, ratio: float = 0.0, bound: float = 1.0) -> Guardrail:
+    """A guardrail against the old system at the same time.
+
+    Parameters
+    ----------
+    delta : float, default 0.0
+        How much larger the expected loss of what is served may be than the old system's.
+    ratio : float, default 0.0
+        The same as a part of the old system's expected loss.
+    bound : float, default 1.0
+        The largest possible loss.
+
+    Returns
+    -------
+    Guardrail
+        For the `guardrails` of a `Release`.
+
+    Examples
+    --------
+    >>> relative(ratio=0.1, bound=30.0)
+    Guardrail(tolerated=None, bound=30.0, delta=0.0, ratio=0.1)
+    """
+    return Guardrail(None, bound, delta, ratio)
+
+
+def inverse_gap(losses: Floats, old: float) -> float:
+    """Q: at most 1/(R1 − old) in expectation; `losses` of the rows, unknown ones as 1.
+
+    >>> round(inverse_gap(np.array([]), 0.01), 4)
+    1.0101
+    >>> round(inverse_gap(np.repeat([0.0, 1.0], [97, 3]), 0.01), 1)
+    31.4
+    """
+    rows = len(losses)
+    kinds, counts = np.unique(losses, return_counts=True)
+    panels = np.concatenate([[0.0], 0.5 ** np.arange(math.ceil(math.log2(rows + 2)) + 3, -1, -1)])
+    half = np.diff(panels)[:, None] / 2
+    y = (panels[:-1, None] + half + half * _NODES).ravel()
+    with np.errstate(divide="ignore"):
+        logs = np.log1p(-np.minimum(np.outer(y, kinds), 1.0)) @ counts
+    logs -= (rows + 2) * np.log1p(-y * old)
+    values = np.exp(np.minimum(logs, 700.0)).reshape(len(half), -1)
+    return (rows + 1) * float((values * half * _WEIGHTS).sum())
+
+
+def fresh_share(losses: Floats, old: float, tolerated: float) -> float:
+    """The exact share where every row is a fresh key; `old` bounds the old system's risk."""
+    if old >= tolerated:
+        return 0.0
+    return min(1.0, (tolerated - old) * inverse_gap(losses, old))
+
+
+def sticky_share(inside: Floats, added: Floats, low: float, old: float, tolerated: float) -> float:
+    """The share where keys return, from the losses of the last step's units; unknown ones as 1.
+
+    >>> nothing = np.array([])
+    >>> inside, added = (np.repeat([0.0, 1.0], counts) for counts in ([73, 9], [159, 24]))
+    >>> round(sticky_share(nothing, nothing, 0.0, 0.02, 0.1), 4)
+    0.0816
+    >>> round(sticky_share(inside, added, 0.0816, 0.02, 0.1), 4)
+    0.6972
+    """
+    if old >= tolerated:
+        return 0.0
+    mean = (float(inside.sum()) + 1) / (len(inside) + 1)
+    slack = tolerated - low * mean - (1 - low) * old
+    if slack < 0:
+        return min(low, (tolerated - old) * inverse_gap(inside, old))
+    return min(1.0, low + slack * inverse_gap(added, old))
+
+
+def relative_share(
+    new_rows: int, new_total: float, old_rows: int, old_total: float, delta: float, ratio: float
+) -> float:
+    """The relative share; totals count unknown losses as 1 for the new system and as 0 for the old.
+
+    >>> relative_share(0, 0, 0, 0, 0.01, 0), round(relative_share(0, 0, 99, 10, 0.01, 0), 5)
+    (0.01, 0.01111)
+    """
+    whole = min(math.floor(old_total), max(old_rows - 1, 0))
+    counts = new_rows, new_total, old_rows
+    low, high = (_series(*counts, total, delta, ratio) for total in (whole, whole + 1))
+    found = low + (old_total - whole) * (high - low) if old_rows else low
+    return min(1.0, found)
+
+
+def _series(n1: int, l1: float, n0: int, l0: int, delta: float, ratio: float) -> float:
+    product, u, total = (n1 + 1) / (l1 + 1), 1.0, 0.0
+    for k in range(n0 + 1):
+        following = u * (l0 - k) / (n0 - k) if k < min(l0, n0) else 0.0
+        total += (delta * u + ratio * following) * product
+        if following == 0 or total >= 1e6:
+            break
+        u, product = following, product * (n1 + k + 2) / (l1 + k + 2)
+    return total
+
+
+def grown(share: float, last: float, factor: float, step: float) -> float:
+    """The share after the limit on growth; not for the first step."""
+    return min(share, factor * last + step)
+
+
+def turn_back(number: int, low: float, old: float, tolerated: float) -> float:
+    """What the expected loss may exceed the tolerated one by, with so many inside units."""
+    from scipy.stats import binom
+
+    totals = np.arange(number + 1)
+    slack = tolerated - low * (totals + 1) / (number + 1) - (1 - low) * old
+    share = np.full(number + 1, low)
+    for k in np.flatnonzero(slack < 0):
+        gap = inverse_gap(np.repeat([0.0, 1.0], [number - k, k]), old)
+        share[k] = min(low, (tolerated - old) * gap)
+    risks = np.geomspace(tolerated / 4, 1, 200)[:, None]
+    spent = np.clip(slack, 0, (1 - low) * (1 - old))
+    means = binom.pmf(totals, number, risks) * (old + share * (risks - old) + spent)
+    return max(0.0, float(means.sum(axis=1).max()) - tolerated)
