@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         policy_from,
         serve,
     )
+    from tether.policies.decision import Decision, decide, load
     from tether.report.comparison import compare
     from tether.rounds import Controller, Release
     from tether.saving import load_policy, save_policy
@@ -95,6 +96,7 @@ __all__ = [
     "Claims",
     "Clip",
     "Controller",
+    "Decision",
     "DurabilityWarning",
     "FalseAmongShown",
     "Family",
@@ -124,6 +126,7 @@ __all__ = [
     "compare",
     "control",
     "crc",
+    "decide",
     "estimate_ratio",
     "filter_claims",
     "gain",
@@ -131,6 +134,7 @@ __all__ = [
     "gcrc",
     "learn",
     "llm",
+    "load",
     "load_policy",
     "ltt",
     "make_log",
@@ -167,6 +171,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
     **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
+    **dict.fromkeys(("Decision", "decide", "load"), "policies.decision"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
     "plan": "control.plan",
     "compare": "report.comparison",

@@ -31,6 +31,7 @@ from tether.policies import (
     categorical,
     ratio,
 )
+from tether.policies.decision_rows import RecordedPolicy, RuleOrProbabilities
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import check_probes
@@ -176,6 +177,8 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.LogitFunction),
         _of(categorical.ClassifierLogits),
         _of(categorical.ReorderedColumns),
+        _of(RuleOrProbabilities),
+        _of(RecordedPolicy, "actions", "_known", "_table"),
         (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
         _of(Mixture, "policies", "weights", build=_mixture),
         _of(FunctionPolicy, *_FUNCTIONS),

@@ -1,0 +1,220 @@
+"""The rows of a decision: columns of a table by name, who acted, and several months of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import frames, policy_calls
+from tether._core.arrays import Contexts, Floats, Frame, plain_array, plain_column
+from tether._core.contexts import labels
+from tether.control.columns import Acting
+from tether.control.log import Log
+from tether.policies.categorical import Categorical, align_actions
+from tether.policies.policy import Policy, as_policy
+from tether.policies.probes import take_table_probes
+from tether.policies.propensities import check_one_policy, checked_propensities
+from tether.policies.tables import TablePolicy, picked, positions
+
+
+@dataclass(frozen=True)
+class Month:
+    """The rows of one table, and the policy that acted in them; None is the old policy."""
+
+    contexts: Any
+    actions: NDArray[Any]
+    losses: dict[str, Floats]
+    rewards: Floats | None
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `decide` was asked: columns by name, and numbers."""
+
+    action: str
+    loss: str | list[str]
+    context: str | list[str] | None
+    propensity: str | None
+    reward: str | None
+    cost: str | None
+    promise: float | Mapping[str, float] | None
+    alpha: float | Mapping[str, float] | None
+    confidence: float | None
+    bound: float | Mapping[str, float]
+    family: str | None
+    min_propensity: float | None
+    seed: int
+
+    @property
+    def losses(self) -> list[str]:
+        """The names of the losses."""
+        return [self.loss] if isinstance(self.loss, str) else list(self.loss)
+
+    def contexts_of(self, frame: Any) -> Any:
+        """The context columns of a frame; anything without named columns is contexts already."""
+        if self.context is None:
+            rows = frame[self.action] if isinstance(frame, Mapping) else frame
+            return np.zeros(rows if isinstance(rows, int) else len(rows), dtype=np.int64)
+        if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
+            return frame
+        if isinstance(self.context, str):
+            return plain_array(frames.column(frame, "context", self.context))
+        for name in self.context:
+            frames.column(frame, "context", name)
+        if hasattr(frame, "columns") and not hasattr(frame, "column_names"):
+            return frame[list(self.context)]
+        return np.column_stack(
+            [plain_array(frames.column(frame, "context", n)) for n in self.context]
+        )
+
+    def read(self, frame: Frame) -> Month:
+        """The rows of a frame; missing values and amounts without a bound are errors."""
+        actions = plain_column("action", frames.column(frame, "action", self.action))
+        losses = {}
+        for name in self.losses:
+            values = np.asarray(frames.column(frame, "loss", name), dtype=np.float64)
+            missing = int(np.isnan(values).sum())
+            if missing:
+                raise ValueError(
+                    f"loss: column {name!r} has {missing} missing values of {len(values)}. Leaving "
+                    f"these rows out would bias the result: wait for the losses, or fill in the "
+                    f"bound, the worst that they can be"
+                )
+            limit = self.bound[name] if isinstance(self.bound, Mapping) else self.bound
+            if values.max(initial=0.0) > limit:
+                raise ValueError(
+                    f"bound is {limit:g}, but column {name!r} has a loss of {values.max():g}: "
+                    f"amounts need bound=, the largest loss that is possible"
+                )
+            losses[name] = values
+        rewards = None
+        for argument, sign in (("reward", 1.0), ("cost", -1.0)):
+            if (name := getattr(self, argument)) is not None:
+                rewards = sign * np.asarray(frames.column(frame, argument, name), dtype=np.float64)
+        return Month(self.contexts_of(frame), actions, losses, rewards)
+
+    def propensities(self, frame: Frame, *, finite: bool) -> Floats | None:
+        """The recorded probabilities of the actions, where there are some."""
+        if self.propensity is None:
+            return None
+        values = frames.column(frame, "propensity", self.propensity)
+        return checked_propensities(values, len(values), finite=finite)
+
+    def as_policy(self, new: Any, actions: NDArray[Any]) -> Policy:
+        """A classifier, a function of the contexts or a policy, as a policy over these actions."""
+        if hasattr(new, "predict_proba"):
+            return Categorical.from_classifier(new, actions)
+        if callable(new) and not hasattr(new, "log_prob"):
+            return Categorical.from_probabilities(RuleOrProbabilities(new, actions), actions)
+        return as_policy("new", new)
+
+
+@dataclass(frozen=True)
+class RuleOrProbabilities:
+    """A function that returns one action per context, or one row of probabilities."""
+
+    function: Callable[[Any], Any]
+    actions: NDArray[Any]
+
+    def __call__(self, contexts: Any) -> Any:
+        """Probabilities of all actions: those that were returned, or 1 for the action chosen."""
+        answer = self.function(contexts)
+        if len(getattr(answer, "shape", np.shape(answer))) != 1:
+            return answer
+        chosen = positions(self.actions, plain_array(answer), "new")
+        table = np.zeros((len(chosen), len(self.actions)))
+        table[np.arange(len(chosen)), chosen] = 1.0
+        return table
+
+
+class RecordedPolicy(TablePolicy):
+    """The old policy as its recorded propensities tell it, in contexts that repeat."""
+
+    def __init__(self, actions: NDArray[Any], known: Any, table: Floats) -> None:
+        self.actions, self._known, self._table = actions, np.asarray(known), table
+
+    def log_prob_all(self, contexts: Contexts) -> Floats:
+        """One row for each context; a context that the table did not have is an error."""
+        asked = labels(contexts)
+        place = np.minimum(np.searchsorted(self._known, asked), len(self._known) - 1)
+        unknown = self._known[place] != asked
+        if unknown.any():
+            raise ValueError(
+                f"contexts: {int(unknown.sum())} of {len(asked)} are not in the table that the "
+                f"decision was made on, so nothing is known of the old policy there: pass old="
+            )
+        return np.asarray(self._table[place])
+
+
+def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> Policy | None:
+    """The old policy's table where the log shows all of it, or all but one action; else None."""
+    check_one_policy(recorded, month.contexts, month.actions)
+    known, place = np.unique(labels(month.contexts), return_inverse=True)
+    table = np.full((len(known), len(actions)), np.nan)
+    table[place, positions(actions, month.actions, "actions")] = recorded
+    missing, total = np.isnan(table).sum(axis=1), np.nansum(table, axis=1)
+    whole = np.abs(total - 1) <= 1e-3
+    if not (whole | (missing == 1)).all():
+        return None
+    rest = np.where(whole, 0.0, np.maximum(1 - total, 0.0))
+    table = np.where(np.isnan(table), rest[:, None], table)
+    with np.errstate(divide="ignore"):
+        return RecordedPolicy(actions, known, np.log(table / table.sum(axis=1, keepdims=True)))
+
+
+def pooled_log(
+    old: Policy, new: Policy, months: tuple[Month, ...], losses: Mapping[str, Floats]
+) -> Log:
+    """All months in one log: the old policy is the safe one, and each row keeps who acted in it."""
+    old, new = align_actions(old, new)
+    known: NDArray[Any] = np.asarray(old.actions)  # type: ignore[attr-defined]
+    rows = [len(month.actions) for month in months]
+    acted = [old if month.policy is None else month.policy for month in months]
+
+    def tables(policy: Policy, name: str) -> Floats:
+        shape = (-1, len(known))
+        each = [
+            np.broadcast_to(policy_calls.table(name, policy, m.contexts), (n, len(known)))
+            for m, n in zip(months, rows, strict=True)
+        ]
+        return np.concatenate(each).reshape(shape)
+
+    log_safe_all, log_optimized_all = tables(old, "old"), tables(new, "new")
+    by_actor = [tables(policy, "served") for policy in acted]
+    shares = np.log(np.array(rows) / sum(rows))
+    log_mix_all = np.logaddexp.reduce(
+        [share + each for share, each in zip(shares, by_actor, strict=True)], axis=0
+    )
+    who = np.repeat(np.arange(len(months)), rows)
+    log_logged_all = np.stack(by_actor)[who, np.arange(len(who))]
+    taken = positions(known, np.concatenate([month.actions for month in months]), "old")
+    # over safe actions alone: what the safe policy never takes has no ratio
+    ratio = np.where(log_safe_all > -np.inf, log_safe_all - log_logged_all, -np.inf).max(axis=1)
+    rewards = [month.rewards for month in months if month.rewards is not None]
+    contexts = np.concatenate([labels(month.contexts) for month in months])
+    probes = take_table_probes(
+        {"safe": old, "optimized": new},
+        months[0].contexts,
+        known,
+        {"safe": log_safe_all[: rows[0]], "optimized": log_optimized_all[: rows[0]]},
+    )
+    return Log(
+        dict(losses),
+        picked(log_safe_all, taken),
+        picked(log_optimized_all, taken),
+        context=contexts,
+        log_mix=picked(log_mix_all, taken),
+        log_safe_all=log_safe_all,
+        log_optimized_all=log_optimized_all,
+        log_mix_all=log_mix_all,
+        safe_share=sum(n for n, m in zip(rows, months, strict=True) if m.policy is None)
+        / sum(rows),
+        reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
+        acting=Acting(picked(log_logged_all, taken), log_logged_all, np.maximum(ratio, 0.0)),
+        probes=probes,
+    )

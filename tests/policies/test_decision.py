@@ -1,0 +1,157 @@
+"""A decision from a table: what it computes, what it says, what it refuses, and month two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tether
+
+SEGMENTS, BANNERS = np.array(["new", "member"]), np.array(["discount", "plain", "upgrade"])
+TODAY = np.array([[0.3, 0.5, 0.2], [0.3, 0.3, 0.4]])
+NEW = np.array([[0.3, 0.1, 0.6], [0.05, 0.05, 0.9]])
+LEAVES = np.array([[0.2, 0.15, 0.5], [0.15, 0.15, 0.1]])
+
+
+def _rows(segments):
+    return (np.asarray(segments) == "member").astype(int)
+
+
+def new_rule(segments):
+    return NEW[_rows(segments)]
+
+
+def old_rule(segments):
+    return TODAY[_rows(segments)]
+
+
+def month(rows, rng, decision=None):
+    segments = rng.choice(SEGMENTS, size=rows, p=[0.6, 0.4])
+    table = pd.DataFrame({"segment": segments})
+    if decision is None:
+        chosen = (rng.random((rows, 1)) > old_rule(segments).cumsum(axis=1)).sum(axis=1)
+        table["banner"] = BANNERS[chosen]
+        table["p"] = old_rule(segments)[np.arange(rows), chosen]
+    else:
+        decided = decision.decide(table, rng)
+        table["banner"], table["p"] = decided.actions, decided.propensities
+    risk = LEAVES[_rows(segments), np.searchsorted(BANNERS, table.banner)]
+    table["left"] = rng.random(rows) < risk
+    table["revenue"] = rng.exponential(1 + 5 * risk)
+    return table
+
+
+ASKED = {"action": "banner", "loss": "left", "context": "segment", "propensity": "p"}
+
+
+def test_a_decision_is_the_calibration_of_the_same_rows():
+    table = month(3000, np.random.default_rng(0))
+    found = tether.decide(table, new=new_rule, promise=0.22, reward="revenue", **ASKED)
+    safe = tether.Categorical.from_probabilities(old_rule, actions=BANNERS)
+    optimized = tether.Categorical.from_probabilities(new_rule, actions=BANNERS)
+    losses = {"left": table.left}
+    log = tether.make_log(safe, optimized, table.segment, table.banner, losses)
+    assert found.calibration.log_beta == tether.calibrate(log, promise=0.22).log_beta
+    first = " ".join(str(found).split())
+    assert first.startswith("Follow the new policy in ")
+    assert "left at most 22 % on average over logs like this one" in first
+    assert "expected gain" in first
+
+
+def test_the_old_policy_is_read_from_propensities_where_contexts_repeat():
+    table = month(2000, np.random.default_rng(1))
+    found = tether.decide(table, new=new_rule, promise=0.22, **ASKED)
+    assert np.allclose(np.exp(found.old.log_prob_all(SEGMENTS)), TODAY, atol=1e-12)
+    with pytest.raises(ValueError, match="contexts"):
+        found.decide(pd.DataFrame({"segment": ["visitor"]}), np.random.default_rng(0))
+
+
+def test_month_two_pools_the_months_with_who_acted():
+    rng = np.random.default_rng(2)
+    first = tether.decide(month(3000, rng), new=new_rule, alpha=0.22, **ASKED)
+    table = month(2000, rng, first)
+    second = first.next(table)
+    served, safe = first.policy, first.old
+    both = tether.Mixture([safe, served], [0.6, 0.4])
+    months = second.months
+    log = tether.make_log(
+        *(safe, second.new),
+        np.concatenate([each.contexts for each in months]),
+        np.concatenate([each.actions for each in months]),
+        {"left": np.concatenate([each.losses["left"] for each in months])},
+        logged_by=both,
+        safe_share=0.6,
+    )
+    assert second.calibration.log_beta == tether.calibrate(log, alpha=0.22).log_beta
+    assert second.calibration.rows == 5000
+    with pytest.raises(ValueError, match="propensities disagree"):
+        first.next(month(500, rng))  # rows of the old policy, said to be those of the served one
+
+
+@pytest.mark.slow
+def test_month_two_keeps_its_promise_and_the_last_policy_as_safe_does_not_grow():
+    """Mean risk of what is served in month three at a promise of 0.2; the safe risk is 0.187."""
+    risks = []
+    for seed in range(40):
+        rng = np.random.default_rng([3, seed])
+        decision = tether.decide(month(600, rng), new=new_rule, promise=0.22, **ASKED)
+        decision = decision.next(month(600, rng, decision))
+        served = np.exp(decision.policy.log_prob_all(SEGMENTS))
+        risks.append((np.array([[0.6], [0.4]]) * served * LEAVES).sum())
+    assert np.mean(risks) <= 0.22 + 3 * np.std(risks) / np.sqrt(len(risks))
+    assert np.mean(risks) > 0.19  # something is served
+
+
+def test_a_saved_decision_serves_and_refuses_another_model(tmp_path):
+    rng = np.random.default_rng(4)
+    table = month(2000, rng)
+    first = tether.decide(table, new=new_rule, old=old_rule, promise=0.22, **ASKED)
+    found = first.next(month(1000, rng, first))
+    found.save(tmp_path / "served")
+    loaded = tether.load(tmp_path / "served", allow_imports=[__name__])
+    some = pd.DataFrame({"segment": ["new", "member"] * 50})
+    here, there = (each.decide(some, np.random.default_rng(0)) for each in (found, loaded))
+    assert np.array_equal(here.actions, there.actions)
+    assert loaded.next(month(500, rng, loaded)).calibration.rows == 3500
+    with pytest.raises(ValueError, match="optimized"):
+        tether.Tethered(loaded.old, loaded.old, loaded.calibration)
+
+
+def test_a_rule_that_names_actions_is_a_policy():
+    table = month(2000, np.random.default_rng(5))
+    rule = lambda segments: np.where(np.asarray(segments) == "new", "plain", "upgrade")  # noqa: E731
+    found = tether.decide(table, new=rule, promise=0.22, **ASKED)
+    assert np.exp(found.new.log_prob_all(SEGMENTS)).tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+def test_a_no_says_what_would_help():
+    table = month(2000, np.random.default_rng(6))
+    below = tether.decide(table, new=new_rule, promise=0.15, **ASKED)
+    assert "Keep the old policy" in str(below)
+    assert "relative guardrail" in below.advice
+    few = tether.decide(table[:120], new=new_rule, promise=0.21, **ASKED)
+    if not few.calibration.useful:
+        assert "rows" in few.advice
+
+
+WRONG = [
+    ({"loss": "gone"}, ValueError, "loss"),
+    ({"action": "gone"}, ValueError, "action"),
+    ({"context": ["gone"]}, ValueError, "context"),
+    ({"propensity": None}, TypeError, "propensity"),
+    ({"propensity": "revenue"}, ValueError, "propensities"),
+    ({"loss": "revenue"}, ValueError, "bound"),
+    ({"reward": "revenue", "cost": "revenue"}, TypeError, "cost"),
+    ({"new": 3}, TypeError, "new"),
+    ({"promise": None}, TypeError, "promise"),
+    ({"loss": "holes"}, ValueError, "missing"),
+]
+
+
+@pytest.mark.parametrize(("changed", "error", "named"), WRONG)
+def test_wrong_arguments_are_named(changed, error, named):
+    table = month(50, np.random.default_rng(7)).assign(holes=[np.nan] + [0.0] * 49)
+    arguments = {"new": new_rule, "promise": 0.22, **ASKED, **changed}
+    with pytest.raises(error, match=named):
+        tether.decide(table, **arguments)
