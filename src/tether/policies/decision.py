@@ -345,7 +345,7 @@ def load(folder: str | Path, **options: Any) -> Decision:
             columns[int(number)][column] = stored[name]
     months = [_month(*each) for each in zip(columns, [None, *acted], strict=True)]
     found = Calibration.load(place / CALIBRATION)
-    return Decision(found, *policies, question, tuple(months), advice)
+    return Decision(found, policies[0], policies[1], question, tuple(months), advice)
 
 
 def _columns(month: Month) -> list[tuple[str, NDArray[Any]]]:
