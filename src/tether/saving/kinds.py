@@ -81,10 +81,6 @@ def _mixture(policies: Any, weights: Any) -> Mixture:
     return mixture
 
 
-def _estimated(name: str, sample: Any, log_prob: Any, **about: Any) -> ratio.EstimatedPolicy:
-    return ratio.EstimatedPolicy(name, sample, log_prob, **about)
-
-
 def _size(size: Any) -> int:
     number = validate.integer_at_least("size", size, 2)
     if number > MAX_SAVED_SHORTLIST:
@@ -184,7 +180,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(FunctionPolicy, *_FUNCTIONS),
         _of(FunctionSampler, "_function"),
         _of(TorchPolicy, "_distribution"),
-        _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error", build=_estimated),
+        _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error"),
         _of(ratio.ZeroLogRatio),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
@@ -271,7 +267,6 @@ KINDS = {kind.name: kind for kind in (*BY_CLASS.values(), *OTHERS)}
 def kind_of(value: Any) -> Kind | None:
     """The kind of an object; None if it cannot be saved."""
     is_method = isinstance(value, MethodType) and not isinstance(value.__self__, type)
-    functions = (FunctionType, BuiltinFunctionType, MethodType)
     for kind, recognized in (
         (OWN, hasattr(type(value), SAVE_METHOD)),
         (MODULE, models.derives_from(value, "torch.nn.", "Module")),
@@ -281,7 +276,7 @@ def kind_of(value: Any) -> Kind | None:
         (MODEL, models.derives_from(value, "sklearn.base", "BaseEstimator")),
         (METHOD, is_method),
         (PARTIAL, type(value) is partial),
-        (FUNCTION, isinstance(value, functions)),
+        (FUNCTION, isinstance(value, FunctionType | BuiltinFunctionType | MethodType)),
     ):
         if recognized:
             return kind
