@@ -42,12 +42,12 @@ class EstimatedPolicy(FunctionPolicy):
     def __init__(
         self,
         name: str,
-        draw: Callable[[Any, np.random.Generator], ArrayLike],
-        relative_log_density: Callable[[Any, NDArray[Any]], Floats],
+        sample: Callable[[Any, np.random.Generator], ArrayLike],
+        log_prob: Callable[[Any, NDArray[Any]], Floats],
         approximate: str | None = None,
         ratio_error: float = 1.0,
     ) -> None:
-        super().__init__(draw, relative_log_density, name=name)
+        super().__init__(sample, log_prob, name=name)
         self.approximate, self.ratio_error = approximate, ratio_error
 
 
