@@ -1,0 +1,34 @@
+"""What to show: a run as one document, for a page, a terminal and a notebook; results as figures.
+
+`document(history)` says everything about a run of either kind in plain JSON values. The live page,
+the report in one file, `tether status` and notebooks show it. Figures of results are drawn by
+matplotlib. Nothing here computes what is not in the history or in the result.
+
+A service answers the live page, `page_html()` with `PAGE_HEADERS`, at a path that ends in a slash.
+The page asks, relative to that path, for
+
+- `GET v1/events`: server-sent events, each `{"as_of": time, "document": document(history), "live":
+  {"you": {"name": text, "roles": [text]}, "outage": text or null, "decisions_per_second": number
+  or null, "tables": [table], "offers": [offer]}}`. A document, or a field of "live", that has not
+  changed may be left out. The page shows them beside those of the document: a table is `{"title",
+  "text", "columns", "rows"}`, an offer `{"name", "title", "text", "confirm", "is_open", "style",
+  "body"}`;
+- `POST v1/<name of the offer>` with its `body` and `{"reason": text}`, when somebody acts. An
+  answer that is not a success has `{"error": {"message": text}}`.
+"""
+
+from __future__ import annotations
+
+from tether.view.page import PAGE_HEADERS, frozen_page, page_html, write_report
+from tether.view.run_document import document
+from tether.view.text import card_html, status_text
+
+__all__ = [
+    "PAGE_HEADERS",
+    "card_html",
+    "document",
+    "frozen_page",
+    "page_html",
+    "status_text",
+    "write_report",
+]

@@ -1,0 +1,103 @@
+"""The page: live, or as a report in one file that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tether._core.files import write_text
+from tether.view.run_document import document
+
+if TYPE_CHECKING:
+    from tether.runs.history import History
+
+PAGE_HEADERS = {
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""What a service sends with the live page; what it may load is said by the page itself."""
+
+
+def page_html() -> str:
+    """Return the live page, which asks its service for the document.
+
+    Returns
+    -------
+    str
+        HTML with its script and style inside. `tether.view` says what it asks for.
+    """
+    return _page("connect-src 'self'", "")
+
+
+def frozen_page(document: dict[str, Any]) -> str:
+    """Return the page with a document inside: a report in one file, which loads nothing.
+
+    Parameters
+    ----------
+    document : dict
+        What `document` returned.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False)
+    return _page("connect-src 'none'", text.replace("<", "\\u003c"))
+
+
+def write_report(
+    history: History, path: str | Path, *, title: str | None = None, overwrite: bool = False
+) -> None:
+    """Write a run as one HTML file.
+
+    Parameters
+    ----------
+    history : History
+        What `run.history()` returned.
+    path : str or pathlib.Path
+        Where to write it; for its owner alone to read.
+    title : str, optional
+        What the run is called; its store by default.
+    overwrite : bool, default False
+        Whether a file at `path` is replaced.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file at `path` and `overwrite` is False, or it is a store.
+    """
+    write_text(path, frozen_page(document(history, title=title)), overwrite=overwrite)
+
+
+@cache
+def _parts() -> tuple[str, str, str]:
+    """The page, its style and its script, as they are in the package."""
+    folder = resources.files("tether.view")
+    html, css, js = (
+        folder.joinpath(f"page.{kind}").read_text(encoding="utf-8")
+        for kind in ("html", "css", "js")
+    )
+    return html, css, js
+
+
+def _page(connect: str, content: str) -> str:
+    html, css, js = _parts()
+    policy = (
+        f"default-src 'none'; script-src {_digest(js)}; style-src {_digest(css)}; {connect}; "
+        f"img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    for place, text in (("POLICY", policy), ("STYLE", css), ("SCRIPT", js), ("DOCUMENT", content)):
+        html = html.replace(f"@{place}@", text, 1)
+    return html
+
+
+def _digest(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
