@@ -49,18 +49,15 @@ class Settings:
     sticky: bool = True
     salt: str = ""
     old: dict[str, OldSystem] = field(default_factory=dict)
-    safe: str = "safe"
+    safe: str = ""
     family: str = "clip"
-    test_weight: str | float = "empirical"
     calibration_share: float = 0.5
     missing: str = "wait"
-    min_observed_share: float = 1.0
     against: str = "safe"
-    blend: float = 0.01
-    ratio_error: float = 1.0
     shortlist: int | None = None
     watches_contexts: bool = False
     max_silence: int | None = None
+    max_silent_seconds: float | None = None
 
     @property
     def decides_shares(self) -> bool:

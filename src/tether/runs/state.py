@@ -20,6 +20,7 @@ from tether._core.records import decode, encode
 from tether.runs.body import pack, unpack
 from tether.runs.event_log import CACHED, Event
 from tether.runs.settings import Settings
+from tether.runs.shift import Columns, Shift
 from tether.runs.watch import Stop
 
 OLD, NEW = 0, 1
@@ -31,9 +32,10 @@ MICROSECONDS = 1_000_000
 class Unit:
     """One round of a controller, or one step of a release or ramp.
 
-    `level` is its share, or its log beta. `begun` and `seen` say when it began, and after which
-    event; `before` how many rows there were. `cleared` counts the alarms that had been cleared, and
-    `ramp` is the number of the unit with which the present ramp began.
+    `level` is its share, or its log beta. `begun` says when it began, `event` with which event, and
+    `seen` up to which one its decision rests on; `before` how many rows there were. `cleared`
+    counts the alarms that had been cleared, and `ramp` is the number of the unit with which the
+    present ramp began. `reference` is the round whose policy the level is measured against.
     """
 
     number: int
@@ -45,6 +47,7 @@ class Unit:
     ramp: int = 0
     policy: str | None = None
     reference: int = 0
+    event: int = 0
     decision: dict[str, Any] = field(default_factory=dict)
 
 
@@ -74,41 +77,6 @@ class Act:
     subject: str | None = None
 
 
-class Columns:
-    """Columns of equal length that grow at the end."""
-
-    def __init__(self, **types: str) -> None:
-        self._types = types
-        self._stored = {name: np.empty(0, kind) for name, kind in types.items()}
-        self.size = 0
-
-    def extend(self, count: int, **values: Any) -> slice:
-        """Add rows; columns that are not given are 0, or NaN."""
-        end = self.size + count
-        for name, kind in self._types.items():
-            stored = self._stored[name]
-            if end > len(stored):
-                grown = np.empty(max(1024, 2 * end), stored.dtype)
-                grown[: self.size] = stored[: self.size]
-                self._stored[name] = stored = grown
-            empty = math.nan if np.dtype(kind).kind == "f" else 0
-            stored[self.size : end] = values.get(name, empty)
-        new, self.size = slice(self.size, end), end
-        return new
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._stored[name][: self.size]
-
-    def dump(self) -> dict[str, NDArray[Any]]:
-        """All columns."""
-        return {name: self[name] for name in self._types}
-
-    def load(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Undo `dump`."""
-        self.size = len(next(iter(columns.values()))) if columns else 0
-        self._stored = {name: np.array(columns[name]) for name in self._types}
-
-
 class State:
     """The state of a run; only `fold` changes it."""
 
@@ -127,7 +95,11 @@ class State:
         )
         self.losses: dict[str, Columns] = {}
         self.stop = Stop()
-        self.quiet_since = 0
+        self.quiet: dict[str, list[int]] = {}  # rows and time when each loss last arrived
+        self.shift = Shift()
+        self.formats: dict[str, Any] | None = None
+        self.looks: list[tuple[str, int]] = []  # calibrations: of which policy, on how many rows
+        self.waited: dict[int, int] = {}  # rows that were in an outbox: their first id, and row
 
     # ---- what is asked of it ------------------------------------------------------------------
 
@@ -146,7 +118,14 @@ class State:
     def is_stopped(self) -> bool:
         """Whether only the safe policy or old system serves, until the next unit or `resume`."""
         last = self.last
-        return last is None or self.standing is not None or self.cleared != last.cleared
+        if last is None or self.standing is not None or last.number in self.retired:
+            return True
+        return self.given.decides_shares and self.cleared != last.cleared
+
+    @property
+    def retired(self) -> frozenset[int]:
+        """The rounds whose rows are left out of calibrations."""
+        return frozenset(int(each.subject or 0) for each in self.acts if each.act == "retire")
 
     @property
     def share(self) -> float:
@@ -201,19 +180,22 @@ class State:
             raise ValueError("the settings are fixed by the first event")
         self.settings = Settings.from_dict(header)
         self.losses = {name: Columns(loss="f8") for name in self.settings.limits}
+        self.quiet = {name: [0, event.at] for name in self.settings.limits}
         self.stop.begin(self.settings)
 
     def _fold_policy(self, event: Event, header: dict[str, Any], _: Any) -> None:
         self.policies[header["name"]] = header
 
     def _fold_round(self, event: Event, header: dict[str, Any], _: Any) -> None:
-        unit = Unit(**header, begun=event.at, seen=event.seq - 1)
+        unit = Unit(**{"seen": event.seq - 1} | header, begun=event.at, event=event.seq)
         if unit.number != len(self.units) + 1 or unit.before != self.rows.size:
             raise ValueError(f"unit {unit.number} does not follow on {len(self.units)} units")
         if unit.cleared != self.cleared:
             raise ValueError(f"unit {unit.number} counts {unit.cleared} cleared alarms")
         self.units.append(unit)
-        self.quiet_since = max(self.quiet_since, unit.before)
+        self._end_silence(event)
+        if "looked" in unit.decision:
+            self.looks.append((unit.decision["looked"], unit.decision["rows"]))
         self.stop.begin_unit(self, unit)
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
@@ -226,7 +208,12 @@ class State:
         new = self.rows.extend(count, unit=header["unit"], at=event.at, reward=math.nan, **known)
         for each in self.losses.values():
             each.extend(count, loss=math.nan)
+        self.formats = header.get("formats")
+        if "waited" in header:
+            self.waited[header["waited"]] = new.start
         self.stop.add_rows(self, new)
+        if "context_score" in columns:
+            self.shift.add(columns["context_score"])
         self._look(event)
 
     def _fold_losses(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
@@ -244,7 +231,7 @@ class State:
             self.stop.add_losses(self, name, mine, values[known])
             stored[mine] = values[known]
             if len(mine):
-                self.quiet_since = self.rows.size
+                self.quiet[name] = [self.rows.size, event.at]
         self._look(event)
 
     def _fold_withdrawn(
@@ -275,8 +262,14 @@ class State:
                     self.alarms[place], cleared=event.at, reason=act.reason, actor=act.actor
                 )
             self.standing, self.cleared, self.raises = None, len(self.alarms), None
-            self.quiet_since = self.rows.size
-            self.stop.restart()
+            self._end_silence(event)
+            self.shift.restart()
+            if self.given.decides_shares:
+                self.stop.restart()
+            else:
+                self.stop.restart_within(self)
+        elif act.act == "export_log":
+            self.looks.append((header["looked"], header["rows"]))
         elif act.act == "tighten":
             self.settings = self.given.tightened(**header["changes"])
             self.stop.tighten(self)
@@ -284,14 +277,26 @@ class State:
     def _look(self, event: Event) -> None:
         """Raise the alarm that the rows and losses show, unless one stands already."""
         if self.standing is None and self.raises is None:
-            self.raises = self.stop.shown(self, event.at) or self._silence()
+            self.raises = (
+                self.stop.shown(self, event.at)
+                or self.shift.shown(self.given)
+                or self._silence(event.at)
+            )
 
-    def _silence(self) -> tuple[str, str] | None:
-        limit = self.given.max_silence
-        if limit is None or self.rows.size - self.quiet_since < limit:
+    def _end_silence(self, event: Event) -> None:
+        self.quiet = {name: [self.rows.size, event.at] for name in self.given.limits}
+
+    def _silence(self, now: int) -> tuple[str, str] | None:
+        """Whether the new policy or system has served for too long without one of the losses."""
+        limit, seconds = self.given.max_silence, self.given.max_silent_seconds
+        if self.is_stopped or self.last is None or self.last.level in (0, -math.inf):
             return None
-        count = self.rows.size - self.quiet_since
-        return "silence", f"{count} rows in a row without a single loss"
+        for name, (rows, at) in self.quiet.items():
+            if limit is not None and self.rows.size - rows >= limit:
+                return "silence", f"{self.rows.size - rows:,} rows in a row without a {name!r}"
+            if seconds is not None and now - at >= seconds * MICROSECONDS:
+                return "silence", f"{(now - at) / MICROSECONDS:,.0f} s without a {name!r}"
+        return None
 
     # ---- the cache ----------------------------------------------------------------------------
 
@@ -303,13 +308,19 @@ class State:
             "policies": self.policies,
             "alarms": encode(self.alarms),
             "acts": encode(self.acts),
-            "numbers": [self.standing, self.cleared, self.now, self.quiet_since],
+            "numbers": [self.standing, self.cleared, self.now],
+            "quiet": self.quiet,
+            "formats": self.formats,
+            "looks": self.looks,
+            "waited": list(self.waited.items()),
+            "shift": self.shift.start,
             "raises": self.raises,
             "stop": self.stop.numbers(),
         }
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
         columns |= {f"loss/{name}": each["loss"] for name, each in self.losses.items()}
         columns |= {f"stop/{name}": each for name, each in self.stop.dump().items()}
+        columns["shift/score"] = self.shift.scores["score"]
         return pack(header, **columns)
 
     def load(self, content: bytes) -> None:
@@ -322,9 +333,15 @@ class State:
         self.policies = header["policies"]
         self.alarms = decode(list[Alarm], header["alarms"])
         self.acts = decode(list[Act], header["acts"])
-        self.standing, self.cleared, self.now, self.quiet_since = header["numbers"]
+        self.standing, self.cleared, self.now = header["numbers"]
+        self.quiet, self.formats = header["quiet"], header["formats"]
+        self.looks = [(name, rows) for name, rows in header["looks"]]
+        self.waited = dict(header["waited"])
         self.raises = None if header["raises"] is None else tuple(header["raises"])
-        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "loss": {}, "stop": {}}
+        parts: dict[str, dict[str, NDArray[Any]]] = {
+            **{"rows": {}, "loss": {}},
+            **{"stop": {}, "shift": {}},
+        }
         for name, column in columns.items():
             kind, _, rest = name.partition("/")
             parts[kind][rest] = column
@@ -333,3 +350,4 @@ class State:
         for name, column in parts["loss"].items():
             self.losses[name].load({"loss": column})
         self.stop.load(header["stop"], parts["stop"])
+        self.shift.load(header["shift"], parts["shift"])

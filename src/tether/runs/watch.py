@@ -36,6 +36,7 @@ class Stop:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.first = 1  # the unit with which the bets began
+        self.from_row = 0  # the row with which they began
         self.sums = np.zeros((0, 0, 2, len(STAKES)))
         self.failures: list[int] = []
         self.overdue_before = 0  # rows before this one have been looked at
@@ -61,6 +62,12 @@ class Stop:
         self.sums, self.failures = self.sums[:0], [0] * len(self.names)
         self._touched = NEVER
 
+    def restart_within(self, state: State) -> None:
+        """Begin anew in the present unit, whose policy goes on: rows so far do not count."""
+        self.restart(len(state.units))
+        self.sums = np.zeros((1, *self.sums.shape[1:]))
+        self.from_row = state.rows.size
+
     def begin_unit(self, state: State, unit: Unit) -> None:
         """One more step."""
         if unit.number >= self.first:
@@ -80,7 +87,8 @@ class Stop:
         self._move(state, place, rows, None, -1)
         self._move(state, place, rows, scaled, +1)
         bad = (state.rows["arm"][rows] > 0) & (scaled > self._levels[place])
-        self.failures[place] += int((bad & (state.rows["unit"][rows] >= self.first)).sum())
+        counted = (state.rows["unit"][rows] >= self.first) & (rows >= self.from_row)
+        self.failures[place] += int((bad & counted).sum())
         if bad.any() or self._limits[place].is_relative:
             touched = state.rows["unit"][rows] - self.first
             self._touched = min(self._touched, int(touched[touched >= 0].min(initial=NEVER)))
@@ -125,7 +133,7 @@ class Stop:
     ) -> None:
         """Add or take off the factors of rows with these losses; None is unknown."""
         unit = state.rows["unit"][rows]
-        counted = unit >= self.first
+        counted = (unit >= self.first) & (rows >= self.from_row)
         if not counted.all():
             rows, unit = rows[counted], unit[counted]
             scaled = None if scaled is None else scaled[counted]
@@ -236,7 +244,7 @@ class Stop:
 
     def numbers(self) -> list[Any]:
         """The plain part of the state."""
-        return [self.first, self.failures, self.overdue_before, self._touched]
+        return [self.first, self.from_row, self.failures, self.overdue_before, self._touched]
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """The columns of the state."""
@@ -244,5 +252,5 @@ class Stop:
 
     def load(self, numbers: list[Any], columns: dict[str, NDArray[Any]]) -> None:
         """Undo both."""
-        self.first, self.failures, self.overdue_before, self._touched = numbers
+        self.first, self.from_row, self.failures, self.overdue_before, self._touched = numbers
         self.sums = np.array(columns["sums"])

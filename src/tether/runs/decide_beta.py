@@ -1,0 +1,446 @@
+"""The beta of the next round: a pure function of what is stored.
+
+A round is decided on the rows and losses that a `Snapshot` holds, on the scores that policies gave
+to the calibration rows and on draws, all of which are stored as events before the round. The
+controller and verification call the same function; nothing else decides.
+
+Past policies enter as the mixture that produced the rows, each with its own beta and normalizing
+constant and weighted by its number of rows. With a promise or a confidence every row is weighted by
+the policy that acted in it, whose weights are unbiased given the past.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tether._core.arrays import Booleans, Floats, Integers
+from tether.control.calibrate import calibrate
+from tether.control.calibration import Calibration, why_not_useful
+from tether.control.columns import Acting, PolicyPath
+from tether.control.families import Family, blend_scores, find_family
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+from tether.policies.normalizer import Normalizer, density_with_error, exact_normalizer
+from tether.policies.tables import picked
+from tether.runs.errors import LossesMissingError
+from tether.runs.log_rows import Contents
+from tether.runs.settings import Settings
+from tether.runs.state import State, Unit
+
+SAFE = 0
+"""Stands for the safe policy where a round's number stands for that round's policy."""
+SCORE, TABLE, PLACE, NORMALIZER = "score", "table", "place", "normalizer"
+"""Scores of calibration rows: of the action that was taken; of every action, and which of them was
+taken; log ψ in the row's context, and its error."""
+PATH, DENSITY, LOG_BETAS = "path", "density", "log_betas"
+"""Along a path: scores of the safe policy, the optimized one and those between them; the density of
+a past round's policy; the betas of the path."""
+CHAIN_STREAM = 104729
+"""Part of the seed of the draw of a promise."""
+LARGEST_DENSITY_FACTOR = 1.25
+"""A larger error of past policies' densities is refused."""
+SAME_ROWS = 0.99
+"""A calibration whose rows had this share of the rows in use was one on the same rows."""
+CHOOSE_ON_TRAINING = (
+    "a candidate that is kept because of its beta breaks the promise: choose among candidates on "
+    "training rows (tether.choose)"
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The rows and rounds of a run at one moment."""
+
+    settings: Settings
+    units: tuple[Unit, ...]
+    retired: frozenset[int]
+    looks: tuple[tuple[str, int], ...]
+    unit: Integers
+    served: Integers
+    calibration: Booleans
+    withdrawn: Booleans
+    losses: dict[str, Floats]
+
+    @classmethod
+    def of(cls, state: State) -> Snapshot:
+        """Copy what the fold goes on changing."""
+        rows = state.rows
+        unit, arm = rows["unit"].astype(np.int64), rows["arm"].astype(np.int64)
+        return cls(
+            *(state.given, tuple(state.units), state.retired, tuple(state.looks), unit),
+            np.where(arm > 0, unit, -arm),
+            rows["calibration"].copy(),
+            rows["withdrawn"].copy(),
+            {name: state.loss(name).copy() for name in state.given.limits},
+        )
+
+    @property
+    def where(self) -> Integers:
+        """The calibration rows."""
+        return np.flatnonzero(self.calibration)
+
+    @property
+    def observed(self) -> Booleans:
+        """Rows of which all losses are known."""
+        known = [~np.isnan(each) for each in self.losses.values()]
+        return np.asarray(np.all(known, axis=0))
+
+    @property
+    def reference(self) -> int:
+        """The round whose policy beta is measured against; 0 is the safe policy."""
+        last = self.units[-1] if self.units else None
+        if self.settings.against == "safe" or last is None or last.level == -math.inf:
+            return SAFE
+        return SAFE if last.number in self.retired else last.number
+
+
+class InUse(NamedTuple):
+    """Which calibration rows are used, their losses, and a note on those without a loss."""
+
+    used: Booleans
+    losses: dict[str, Floats]
+    counts: dict[int, int]
+    note: str
+
+
+class Density(NamedTuple):
+    """The log-density of a policy at the calibration rows, and the standard error of each."""
+
+    log: Floats
+    error: Floats
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a round begins with; `calibration` is None where there was nothing to calibrate."""
+
+    level: float = -math.inf
+    note: str = ""
+    reference: int = SAFE
+    calibration: Calibration | None = None
+    rows: int = 0
+    looks: int = 0
+
+
+def rows_in_use(known: Snapshot) -> InUse:
+    """The calibration rows and their losses, as `missing` says."""
+    settings, where = known.settings, known.where
+    used = ~known.withdrawn[where] & ~np.isin(known.served[where], list(known.retired))
+    losses = {name: values[where] for name, values in known.losses.items()}
+    pending = used & ~known.observed[where]
+    note = ""
+    if pending.any():
+        how = "are left out" if settings.missing == "exclude" else "count as the worst loss"
+        note = f"{pending.sum():,} of {used.sum():,} calibration rows without a loss {how}"
+        if settings.missing == "wait":
+            raise LossesMissingError(
+                f"{pending.sum():,} of {used.sum():,} calibration rows have no loss yet, and "
+                f"missing='wait' waits for all: observe them (`run.pending()` lists them), "
+                f"withdraw actions that were never carried out, or serve the safe policy meanwhile "
+                f"with `run.begin()`"
+            )
+        if settings.missing == "exclude":
+            used = used & ~pending
+        for name, limit in settings.limits.items():
+            losses[name] = np.where(np.isnan(losses[name]), limit.bound, losses[name])
+    numbers, counts = np.unique(known.served[where][used], return_counts=True)
+    return InUse(used, losses, dict(zip(numbers.tolist(), counts.tolist(), strict=True)), note)
+
+
+def past_rounds(known: Snapshot, in_use: InUse) -> list[int]:
+    """The rounds whose densities are needed, ascending: a reference before those measured by it."""
+    found: set[int] = set()
+    for number in (*in_use.counts, known.reference):
+        while number != SAFE and number not in found:
+            found.add(number)
+            number = known.units[number - 1].reference
+    return sorted(found)
+
+
+def looks_at(known: Snapshot, rows: int, subject: str) -> int:
+    """How many calibrations there are on the same rows, this one included, of other policies."""
+    same = {name for name, count in known.looks if count >= SAME_ROWS * rows}
+    return 1 + len(same - {subject})
+
+
+def find_confidence(settings: Settings, looks: int) -> float | None:
+    """The confidence of one of several calibrations on the same rows.
+
+    The first spends δ, and number k spends δ/(k·(k + 1)): all of them together at most 1.5 δ,
+    whichever of them is kept.
+    """
+    if settings.confidence is None or looks == 1:
+        return settings.confidence
+    return 1 - (1 - settings.confidence) / (looks * (looks + 1))
+
+
+def decide_beta(
+    known: Snapshot, contents: Contents, number: int, subject: str, given: Mapping[str, Any]
+) -> Decision:
+    """Find beta for round `number` from the rows, scores and draws that are stored.
+
+    `subject` names the policy, and `given` says what it states of itself (`approximate`,
+    `ratio_error`).
+    """
+    in_use = rows_in_use(known)
+    rows = int(in_use.used.sum())
+    if not rows:
+        return Decision(note="no losses to calibrate on yet: the safe policy serves")
+    log = make_log(known, contents, number, in_use, given)
+    proposals = make_proposals(contents, number, log)
+    looks = looks_at(known, rows, subject)
+    settings = known.settings
+    asked = {name: limit.tolerated for name, limit in settings.limits.items()}
+    draw = np.random.default_rng([settings.seed, number, CHAIN_STREAM])
+    found = calibrate(
+        log,
+        proposals,
+        **{settings.rule: asked},  # type: ignore[arg-type]
+        seed=int(draw.integers(2**63)),
+        confidence=find_confidence(settings, looks),
+        bound={name: limit.bound for name, limit in settings.limits.items()},
+        family=settings.family,
+    )
+    return told(known, in_use, found, looks)
+
+
+def told(known: Snapshot, in_use: InUse, found: Calibration, looks: int) -> Decision:
+    """A calibration as a decision, with a note on what a reader has to know."""
+    notes = [_why_none(known.settings)] if not found.exists else []
+    if found.exists and not found.useful:
+        notes.append(why_not_useful(found))
+    if in_use.note:
+        notes.append(in_use.note)
+    if looks > 1:
+        seen = f"calibration {looks} on the same rows: {CHOOSE_ON_TRAINING}"
+        if found.confidence is not None:
+            seen += f"; certified at {found.confidence:.6g} for it"
+        notes.append(seen)
+        found = replace(found, warnings=(*found.warnings, seen))
+    rows = int(in_use.used.sum())
+    return Decision(found.log_beta, "; ".join(notes), known.reference, found, rows, looks)
+
+
+def _why_none(settings: Settings) -> str:
+    if settings.confidence is not None:
+        return "no beta is certified: the safe policy serves"
+    if settings.rule == "promise":
+        return "the recorded draw leaves the round to the safe policy"
+    return "no beta passes: the safe policy serves"
+
+
+# ---- the log ------------------------------------------------------------------------------------
+
+
+def make_log(
+    known: Snapshot, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
+) -> Log:
+    """The log of a round: every row in use under the mixture that produced the rows."""
+    where, count = known.where, len(known.where)
+    used, counts, reference = in_use.used, in_use.counts, known.reference
+    path = contents.scored(PATH, number) > 0
+    table = contents.scored(TABLE, number) > 0
+    densities = dict(_densities(known, contents, in_use, number))
+    mixed = set(counts) != {reference}
+    tables = {"safe": densities[reference].log[used]}
+    if path:
+        scores = contents.scores(PATH, number, count)[used]
+        tables["optimized"] = scores[:, 1]
+    else:
+        tables["optimized"] = contents.scores(TABLE if table else SCORE, number, count)[used]
+    check_support(tables["safe"], tables["optimized"], reference)
+    by_who_acted = known.settings.confidence is not None or known.settings.rule == "promise"
+    if mixed:
+        tables["mix"] = _mixture(densities, counts)[used]
+    columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
+    if table:
+        place = contents.scores(PLACE, SAFE, count)[used]
+        columns = {f"log_{name}_all": values for name, values in tables.items()}
+        columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
+    context = contents.labels(where[used])
+    if context is not None:
+        columns["context"] = context
+    share = counts.get(reference, 0) / sum(counts.values())
+    if path:
+        betas = contents.scores(LOG_BETAS, number, contents.scored(LOG_BETAS, number))
+        columns["policy_path"] = PolicyPath(known.settings.family, betas, scores[:, 2:])
+        share = 0.0  # its weights have no bound in which it could enter
+    acting = None
+    if by_who_acted and mixed:
+        acting = _who_acted(known, contents, in_use, densities, table=table, path=path)
+    error = 1.0 if table else _ratio_error(known, in_use, densities, by_who_acted)
+    if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
+        raise ValueError(
+            f"the densities of past policies in the log of round {number} are estimates, and some "
+            f"may be wrong by a factor of {error:.3g}, more than {LARGEST_DENSITY_FACTOR:g}: run "
+            f"on shortlists (tether.Shortlist), whose past policies are exact"
+        )
+    return Log(
+        {name: loss[used] for name, loss in in_use.losses.items()},
+        **columns,
+        safe_share=share or None,
+        acting=acting,
+        approximate=given.get("approximate"),
+        ratio_error=float(given.get("ratio_error", 1.0)) * error,
+    )
+
+
+def make_proposals(contents: Contents, number: int, log: Log) -> Proposals | None:
+    """The draws that were stored for a round; None where tables make them needless."""
+    columns = contents.draws(number)
+    if columns is None:
+        return None
+    path = None
+    if "log_path" in columns:
+        assert log.policy_path is not None
+        path = PolicyPath(
+            log.policy_path.family,
+            log.policy_path.log_beta,
+            columns["log_path"],
+            drawn_at=columns["drawn_at"],
+        )
+    return Proposals(
+        columns["log_safe"],
+        columns["log_optimized"],
+        context=columns.get("context"),
+        log_mix=columns.get("log_mix"),
+        source=np.where(columns["from_safe"], "safe", "optimized"),
+        policy_path=path,
+    )
+
+
+def _densities(
+    known: Snapshot, contents: Contents, in_use: InUse, number: int
+) -> dict[int, Density]:
+    """The density of the safe policy and of every round's that is needed, at calibration rows."""
+    where, count = known.where, len(known.where)
+    exact = np.zeros(count)
+    log_safe = contents.own_scores("log_safe", where)
+    if contents.scored(TABLE, SAFE):
+        log_safe = contents.scores(TABLE, SAFE, count)
+    found = {SAFE: Density(log_safe, exact)}
+    for past in past_rounds(known, in_use):
+        unit = known.units[past - 1]
+        if contents.scored(DENSITY, past):  # along a path what is stored is a density already
+            found[past] = Density(contents.scores(DENSITY, past, count), exact)
+        else:
+            found[past] = _density(unit, contents, found[unit.reference], count)
+    return found
+
+
+def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> Density:
+    """The density of a round's policy, from its scores and those of its reference."""
+    decision, log_beta, exact = unit.decision, unit.level, np.zeros(count)
+    family: Family = find_family(decision["family"])
+    table = contents.scored(TABLE, unit.number) > 0
+    scores = contents.scores(TABLE if table else SCORE, unit.number, count)
+    both = reference.log, blend_scores(scores, reference.log, decision["blend"])
+    if family.normalized or np.isinf(log_beta):
+        return Density(family.log_density(*both, log_beta, 0.0), reference.error)
+    if table:
+        log_psi = exact_normalizer(*both, family, log_beta).log_psi[:, None]
+        return Density(family.log_density(*both, log_beta, log_psi), exact)
+    if contents.scored(NORMALIZER, unit.number):
+        normalizer = Normalizer(*contents.scores(NORMALIZER, unit.number, count).T)
+    else:
+        held = decision["log_psi"]
+        normalizer = Normalizer(np.array(held[:1]), np.array(held[1:]))
+    density, error = density_with_error(family, *both, log_beta, normalizer)
+    return Density(density, np.hypot(error, reference.error))
+
+
+def needs_normalizer(unit: Unit) -> bool:
+    """Whether a round's policy has a normalizing constant that beta does not give."""
+    family = find_family(unit.decision["family"])
+    return not (family.normalized or np.isinf(unit.level))
+
+
+def _mixture(densities: Mapping[int, Density], counts: Mapping[int, int]) -> Floats:
+    terms = [np.log(count) + densities[number].log for number, count in counts.items()]
+    return np.asarray(np.logaddexp.reduce(terms, axis=0) - np.log(sum(counts.values())))
+
+
+def _ratio_error(
+    known: Snapshot, in_use: InUse, densities: Mapping[int, Density], by_who_acted: bool
+) -> float:
+    """One plus the largest relative variance of a density that weights divide by.
+
+    One over an unbiased estimate is too large by about this factor on average, and the noise itself
+    does no harm: it is part of what is averaged over, like the action.
+    """
+    if not any(each.error.any() for each in densities.values()):
+        return 1.0
+    used, counts = in_use.used, in_use.counts
+    served = known.served[known.where][used]
+    log_mix = _mixture(densities, counts)[used] + np.log(sum(counts.values()))
+    variance = np.zeros(len(served))
+    for number, count in counts.items():
+        density = densities[number]
+        own = (served == number) & by_who_acted
+        share = np.exp(np.log(count) + density.log[used] - log_mix)
+        variance += np.where(own, 1.0, share**2) * density.error[used] ** 2
+    if set(counts) != {known.reference}:
+        variance += densities[known.reference].error[used] ** 2
+    return 1.0 + float(variance.max())
+
+
+def _who_acted(
+    known: Snapshot,
+    contents: Contents,
+    in_use: InUse,
+    densities: Mapping[int, Density],
+    *,
+    table: bool,
+    path: bool,
+) -> Acting:
+    """The densities of the policies that acted, each in its own rows."""
+    used = in_use.used
+    served = known.served[known.where][used]
+    logged = np.full(densities[SAFE].log[used].shape, np.nan)
+    limit = np.zeros(len(served))
+    for number in in_use.counts:
+        own = served == number
+        logged[own] = densities[number].log[used][own]
+        limit[own] = math.inf if path else _log_base_limit(known, number)
+    if not table:
+        return Acting(logged, log_base_limit=limit)
+    place = contents.scores(PLACE, SAFE, len(known.where))[used]
+    return Acting(picked(logged, place), logged, limit)
+
+
+def _log_base_limit(known: Snapshot, number: int) -> float:
+    """How far the reference's density can exceed that of a round's policy, in logs."""
+    if number == known.reference:
+        return 0.0
+    if number == SAFE:
+        return math.inf
+    unit = known.units[number - 1]
+    family = find_family(unit.decision["family"])
+    if family.single_draw and unit.reference == known.reference:
+        share = family.optimized_share(unit.level) or 0.0
+        if share < 1:
+            return float(-np.log1p(-share))
+    return math.inf
+
+
+def check_support(log_safe: Floats, log_optimized: Floats, reference: int = SAFE) -> None:
+    """Refuse an optimized policy that takes actions which the reference never takes."""
+    outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
+    if not outside.any():
+        return
+    if reference != SAFE:
+        raise ValueError(
+            f"against='last': the policy of round {reference} never takes some of the actions in "
+            f"the log, so beta cannot be measured against it. Mix a small share of the safe policy "
+            f"into optimized policies (tether.Mixture.blend), or use against='safe'"
+        )
+    raise ValueError(
+        f"the optimized policy takes actions that the safe policy never takes "
+        f"({int(outside.sum()):,} of {outside.size:,} draws or actions): their losses are unknown. "
+        f"Restrict the optimized policy to actions that the safe one can take"
+    )

@@ -1,0 +1,313 @@
+"""The policies of a run: what they choose from, how they are kept, and how they are recognized.
+
+In a run on shortlists the candidates are stored with the context and the position of the picked one
+as the action, so every policy is a finite table. Along a path a round is given a pair of policies
+that are tethered inside of an action, as `tether.llm.TokenTether` is one: it scores actions along
+its path, draws proposals there, and makes the policy at a beta.
+
+Every round keeps its policy, since its rows are weighted by it later: in memory while the process
+lives, in the store where it can be saved, and otherwise the user passes it by its name. One that is
+passed again must have the stored fingerprint, and score a few stored actions as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import policy_calls
+from tether._core.arrays import Booleans, Floats, shown
+from tether._core.contexts import length, take
+from tether.control.calibration import Calibration
+from tether.control.families import Family, PathFamily
+from tether.control.proposals import Proposals
+from tether.policies.categorical import in_order_of
+from tether.policies.normalizer import Normalizer
+from tether.policies.picker import Picker
+from tether.policies.policy import Policy, Sampler, as_policy, as_sampler
+from tether.policies.probes import fingerprint, told_elsewhere
+from tether.policies.shortlist import Shortlist, TetheredShortlist
+from tether.policies.tethered import Tethered
+from tether.runs.decide_beta import SAFE
+from tether.runs.errors import ChangedPolicyError, TamperedError
+from tether.runs.state import Unit
+
+SCORE_TOLERANCE = 1e-3
+"""How far a score may be from the stored one, relative and absolute: models round."""
+PROBES = 4
+"""How many stored actions the optimized policy scores again in every `act`."""
+MAX_STORED_POLICY_BYTES = 1 << 28
+"""Larger policies are not stored: pass them after a restart."""
+
+PolicyLookup = Mapping[str, Any] | Callable[[str], Any] | None
+
+
+@runtime_checkable
+class PathPair(Protocol):
+    """A safe and an optimized policy, and the path of policies between them."""
+
+    safe: Policy
+    optimized: Policy
+    log_betas: Floats
+
+    @property
+    def family(self) -> str:
+        """The name of the family."""
+        ...
+
+    def path_scores(self, contexts: Any, actions: Any) -> Floats:
+        """Log-probabilities of actions: safe, optimized, and at each of `log_betas`."""
+        ...
+
+    def make_proposals(
+        self, contexts: Any, rng: np.random.Generator, *, logged_by: Policy | None = None
+    ) -> Proposals:
+        """Draws of every policy of the path."""
+        ...
+
+    def tethered(self, beta: float | Calibration, /) -> Any:
+        """The policy at a beta."""
+        ...
+
+
+class PathOptimized:
+    """The optimized policy of a round along a path: that of its pair, with the pair."""
+
+    def __init__(self, pair: PathPair) -> None:
+        self.pair = pair
+        self.sample, self.log_prob = pair.optimized.sample, pair.optimized.log_prob
+
+    def __repr__(self) -> str:
+        return f"PathOptimized({self.pair!r})"
+
+
+class Coin:
+    """Draws each action from one of two policies, by a coin that knows nothing of the contexts."""
+
+    def __init__(self, reference: Sampler, optimized: Sampler, share: float) -> None:
+        self.reference, self.optimized, self.share = reference, optimized, share
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context."""
+        return self.draw(contexts, rng)[0]
+
+    def draw(self, contexts: Any, rng: np.random.Generator) -> tuple[NDArray[Any], Booleans]:
+        """Draw one action per context, and say which of them `optimized` took."""
+        is_new = rng.random(length(contexts)) < self.share
+        pieces, order = [], []
+        for name, policy, mine in (
+            ("reference", self.reference, ~is_new),
+            ("optimized", self.optimized, is_new),
+        ):
+            where = np.flatnonzero(mine)
+            if len(where):
+                own = contexts if len(where) == len(mine) else take(contexts, where)
+                pieces.append(policy_calls.draw(name, policy, own, rng))  # type: ignore[arg-type]
+                order.append(where)
+        drawn = policy_calls.concatenate_actions(pieces)
+        return np.asarray(drawn[np.argsort(np.concatenate(order), kind="stable")]), is_new
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A few stored contexts and actions, with the optimized policy's scores of them."""
+
+    contexts: Any
+    actions: NDArray[Any]
+    scores: Floats
+
+    def check(self, name: str, policy: Any) -> None:
+        """Refuse a policy that scores them differently."""
+        now = policy_calls.score("optimized", policy, self.contexts, self.actions)
+        compare_scores(name, now, self.scores)
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What a round serves, and what it is made of."""
+
+    optimized: Any
+    policy: Any
+    reference: int = SAFE
+    normalizer: Normalizer | None = None
+    probe: Probe | None = None
+
+
+class Policies:
+    """The safe policy of a run as its rows are stored, and the policies of its rounds."""
+
+    def __init__(self, safe: Any, family: Family | None, lookup: PolicyLookup) -> None:
+        self._path = family if isinstance(family, PathFamily) else None
+        self._ramps = family is None
+        self._family, self._lookup = family, lookup
+        self.shortlist = safe if isinstance(safe, Shortlist) else None
+        if self.shortlist is not None and (self._ramps or self._path):
+            raise TypeError(f"safe must be a policy for this family, not a shortlist: {safe!r}")
+        given = safe if self.shortlist is None else self.shortlist.uniform
+        self.given = safe
+        self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
+        self._deployed: dict[int, Deployed] = {}
+
+    @property
+    def safe_fingerprint(self) -> str:
+        """That of the safe policy, which draws the candidates on shortlists; empty if unknown."""
+        return fingerprint(self.safe if self.shortlist is None else self.shortlist.safe) or ""
+
+    def optimized(self, name: str, given: Any) -> Any:
+        """What a user passes as the optimized policy, over what is stored."""
+        if self._path is not None:
+            return self._pair(name, given)
+        if self.shortlist is not None:
+            return given if isinstance(given, Picker) else self.shortlist.picker_of(given)
+        if self._ramps:
+            return as_sampler(name, given)
+        return in_order_of(self.safe, as_policy(name, given))
+
+    def _pair(self, name: str, given: Any) -> PathOptimized:
+        assert self._path is not None
+        if isinstance(given, PathOptimized):
+            return given
+        if not isinstance(given, PathPair):
+            raise TypeError(
+                f"{name} must be a pair that is tethered at every token, as "
+                f"tether.llm.TokenTether(safe, optimized) is, in a run of family "
+                f"{self._path.name!r}; got {shown(given)}"
+            )
+        if given.family != self._path.name or given.safe is not self.safe:
+            raise ValueError(
+                f"{name} must be a pair of family {self._path.name!r} with the run's own safe "
+                f"policy, got {shown(given)}"
+            )
+        return PathOptimized(given)
+
+    def check_served(self, optimized: Any) -> None:
+        """Let policies on servers compare the model that is served with the one they began with."""
+        drawing = self.safe if self.shortlist is None else self.shortlist.safe
+        for policy in (drawing, optimized):
+            check = getattr(policy, "check_unchanged", None)
+            if check is not None and getattr(policy, "probe_seconds", 0) is not None:
+                check()
+
+    def served(self, deployed: Deployed | None) -> Any:
+        """The policy that acts, as a user calls it."""
+        if deployed is None:
+            return self.safe if self.shortlist is None else self.shortlist.safe
+        if self.shortlist is None:
+            return deployed.policy
+        return TetheredShortlist(self.shortlist, deployed.policy)
+
+    # ---- rounds -------------------------------------------------------------------------------
+
+    def add(self, number: int, deployed: Deployed) -> None:
+        """Remember what a round deploys."""
+        self._deployed[number] = deployed
+
+    def known(self, number: int) -> Deployed | None:
+        """What a round deploys, if this process has it."""
+        return self._deployed.get(number)
+
+    def policy(self, number: int) -> Any:
+        """The policy that a round deployed, which must be known; the safe policy for 0."""
+        return self.safe if number == SAFE else self._deployed[number].policy
+
+    def tethered(self, optimized: Any, reference: int, calibration: Calibration) -> Any:
+        """The calibrated policy between the reference and the optimized one."""
+        with told_elsewhere():
+            if isinstance(optimized, PathOptimized):
+                return optimized.pair.tethered(calibration)
+            return Tethered(self.policy(reference), optimized, calibration)
+
+    def restore(
+        self,
+        unit: Unit,
+        held: Mapping[str, Any],
+        probe: Probe | None,
+        content: Callable[[str], bytes],
+        calibration: Calibration | None,
+    ) -> Deployed:
+        """What a past round deployed: the user's policy by its name, or else the stored one."""
+        optimized = self._look_up(unit, held, content)
+        own = fingerprint(optimized)
+        if own and held["fingerprint"] and own != held["fingerprint"]:
+            raise ChangedPolicyError(
+                f"policies[{unit.policy!r}] is not the policy of round {unit.number}: its "
+                f"fingerprint is {own}, and {held['fingerprint']} is stored"
+            )
+        if probe is not None:
+            probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
+        if calibration is None:  # a ramp
+            found = Deployed(optimized, optimized, unit.reference)
+        else:
+            policy, normalizer = self.tethered(optimized, unit.reference, calibration), None
+            if unit.decision["log_psi"] is not None:
+                log_psi, error = unit.decision["log_psi"]
+                normalizer = Normalizer(np.array([log_psi]), np.array([error]))
+                policy.remember(normalizer)
+            found = Deployed(optimized, policy, unit.reference, normalizer, probe)
+        self._deployed[unit.number] = found
+        return found
+
+    def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:
+        name = str(unit.policy)
+        if callable(self._lookup):
+            policy = self._lookup(name)
+        else:
+            policy = None if self._lookup is None else self._lookup.get(name)
+        if policy is None and held["blob"] is not None:
+            from tether.saving import policy_from_bytes
+
+            policy = policy_from_bytes(content(held["blob"]))
+        if policy is None:
+            raise ValueError(
+                f"round {unit.number} was served by the policy {name!r}, which is not available: "
+                f"its rows cannot be weighted without it. Pass policies={{{name!r}: …}} to "
+                f"tether.Controller, or retire the round (it is not in the store: "
+                f"{held['problem']})"
+            )
+        return self.optimized(f"policies[{name!r}]", policy)
+
+
+def saved(policy: Any) -> tuple[bytes | None, str]:
+    """A policy as bytes, or the reason why it cannot be saved."""
+    from tether.saving import CannotSaveError, policy_to_bytes
+
+    try:
+        content = policy_to_bytes(policy)
+    except (CannotSaveError, ImportError) as error:
+        return None, str(error)
+    if len(content) > MAX_STORED_POLICY_BYTES:
+        return None, f"it has {len(content):,} bytes, more than {MAX_STORED_POLICY_BYTES:,}"
+    return content, ""
+
+
+def compare_scores(name: str, scores: Floats, expected: Floats) -> None:
+    """Refuse scores that differ from the stored ones."""
+    both_zero = np.isneginf(scores) & np.isneginf(expected)
+    with np.errstate(invalid="ignore"):
+        differs = np.abs(scores - expected) > SCORE_TOLERANCE * (1 + np.abs(expected))
+    differs = (differs | (np.isneginf(scores) != np.isneginf(expected))) & ~both_zero
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise ChangedPolicyError(
+            f"the {name} has changed: it scores a stored action {scores[row]:.6g}, but "
+            f"{expected[row]:.6g} was stored ({int(differs.sum())} of {len(differs)} scores "
+            f"differ). If it was trained further in place, pass a copy of it to `begin`: each "
+            f"round needs a policy of its own"
+        )
+
+
+def check_blob(digest: str, content: bytes | None, found: str) -> bytes:
+    """A stored policy, if it is as it was written."""
+    if content is None or found != digest:
+        raise TamperedError(f"the stored policy {digest} was changed or removed")
+    return content
+
+
+def by_part(count: int, size: int = 1 << 16) -> Iterator[slice]:
+    """Slices over so many rows: models score a part at a time."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

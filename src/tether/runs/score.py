@@ -1,0 +1,240 @@
+"""Scores and draws for a round: what policies say of the calibration rows, once for each row.
+
+What is computed here is stored as events before the round that it decides, and read from there by
+later rounds and by verification.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import policy_calls
+from tether._core.arrays import Floats
+from tether._core.contexts import labels, take
+from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
+from tether.control.log import Log
+from tether.control.proposals import Proposals
+from tether.policies.logs import make_proposals
+from tether.policies.mixture import Mixture
+from tether.policies.normalizer import Normalizer, settled_normalizer
+from tether.policies.policy import shared_actions
+from tether.policies.tables import picked, positions
+from tether.policies.tethered import Tethered
+from tether.runs.decide_beta import (
+    DENSITY,
+    LOG_BETAS,
+    NORMALIZER,
+    PATH,
+    PLACE,
+    SAFE,
+    SCORE,
+    TABLE,
+    InUse,
+    Snapshot,
+    needs_normalizer,
+    past_rounds,
+)
+from tether.runs.log_rows import Contents
+from tether.runs.policies import PathOptimized, Policies, by_part, compare_scores
+
+MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
+"""Limits of the draws of each policy without contexts; between them, as many as rows."""
+MAX_DRAWN_DENSITIES = 500_000
+"""Draws times policies in the mixture are at most this, as far as `MIN_PROPOSALS` allows."""
+MIN_BLOCKS = 256
+"""With fewer contexts than this, each has several times as many draws as a policy's budget."""
+PROPOSAL_STREAM = 7919
+"""Part of the seed of the draws, so that their stream differs from any of the user's."""
+PROBED_ROWS = 256
+"""How many stored actions the safe policy scores again before a round is calibrated."""
+
+NewScores = tuple[str, int, int, NDArray[Any]]
+"""A name, a policy, the first calibration row, and the scores of it and of those after it."""
+
+
+class Scorer:
+    """Lets policies score the calibration rows that have no scores yet, into a copy of `contents`.
+
+    `new` has what was added.
+    """
+
+    def __init__(
+        self, known: Snapshot, contents: Contents, policies: Policies, number: int, candidate: Any
+    ) -> None:
+        self.known, self.policies, self.number = known, policies, number
+        self.candidate, self.contents = candidate, contents.copy()
+        self.new: list[NewScores] = []
+        self.where = known.where
+        self.contexts, self.actions = contents.rows(self.where)
+        self.served = known.served[self.where]
+
+    def complete(self, in_use: InUse) -> None:
+        """Score what is missing for the round that begins."""
+        past = past_rounds(self.known, in_use)
+        self._check_safe()
+        if isinstance(self.candidate, PathOptimized):
+            self._complete_path(self.candidate, past)
+            return
+        known = self._known_actions(past)
+        names = (SAFE, *past, self.number) if known is not None else (*past, self.number)
+        if known is not None:
+            place = positions(known, self.actions, "safe")
+            self._add(PLACE, SAFE, lambda rows: place[rows])
+        for number in names:
+            name = SCORE if known is None else TABLE
+            self._add(name, number, lambda rows, who=number: self._score(who, known, rows))
+        if isinstance(self.contexts, int) or known is not None:
+            return
+        for number in past:
+            if needs_normalizer(self.known.units[number - 1]):
+                self._add(NORMALIZER, number, lambda rows, who=number: self._normalizer(who, rows))
+
+    def probe(self) -> tuple[Any, NDArray[Any], Floats]:
+        """A few rows with the optimized policy's scores, to recognize it by."""
+        from tether.runs.policies import PROBES
+
+        rows = np.arange(min(PROBES, len(self.where)))
+        contexts, actions = take(self.contexts, rows), self.actions[rows]
+        return contexts, actions, policy_calls.score("optimized", self.candidate, contexts, actions)
+
+    def _known_actions(self, past: list[int]) -> NDArray[Any] | None:
+        """All actions, where there are contexts and finitely many of them."""
+        if isinstance(self.contexts, int):
+            return None
+        optimized = [self._optimized(number) for number in past]
+        policies = (self.policies.safe, self.candidate, *optimized)
+        return shared_actions(policies, ["safe", "optimized", *(f"round {k}" for k in past)])
+
+    def _optimized(self, number: int) -> Any:
+        if number == SAFE:
+            return self.policies.safe
+        if number == self.number:
+            return self.candidate
+        deployed = self.policies.known(number)
+        assert deployed is not None
+        return deployed.optimized
+
+    def _add(self, name: str, policy: int, compute: Any) -> None:
+        first, count = self.contents.scored(name, policy), len(self.where)
+        for rows in by_part(count - first):
+            values = np.asarray(compute(slice(rows.start + first, rows.stop + first)))
+            self.new.append((name, policy, rows.start + first, values))
+            self.contents.add_scores(name, policy, rows.start + first, values)
+
+    def _score(self, number: int, known: NDArray[Any] | None, rows: slice) -> Floats:
+        policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
+        contexts, actions = self._rows(rows)
+        if known is None:
+            scores = taken = policy_calls.score(kind, policy, contexts, actions)
+        else:
+            shape = len(actions), len(known)
+            scores = np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
+            taken = picked(scores, positions(known, actions, kind))
+        self._compare(number, taken, rows, "log_optimized")
+        return scores
+
+    def _compare(self, number: int, taken: Floats, rows: slice, name: str) -> None:
+        """Refuse a policy that scores its own actions differently than when it took them."""
+        stored = self.contents.own_scores("log_safe" if number == SAFE else name, self.where[rows])
+        own = ~np.isnan(stored) & ((self.served[rows] == number) | (number == SAFE))
+        if own.any():
+            who = "safe policy" if number == SAFE else f"policy of round {number}"
+            compare_scores(who, taken[own], stored[own])
+
+    def _check_safe(self) -> None:
+        probed = slice(0, min(PROBED_ROWS, len(self.where)))
+        contexts, actions = self._rows(probed)
+        scores = policy_calls.score("safe", self.policies.safe, contexts, actions)
+        self._compare(SAFE, scores, probed, "log_safe")
+
+    def _normalizer(self, number: int, rows: slice) -> Floats:
+        """Log ψ of a past round's policy in the contexts of some rows, and its error."""
+        deployed = self.policies.known(number)
+        assert deployed is not None
+        policy, (contexts, actions) = deployed.policy, self._rows(rows)
+        at_reference = policy_calls.score(
+            "reference", self.policies.policy(deployed.reference), contexts, actions
+        )
+        scores = self.contents.scores(SCORE, number, len(self.where))[rows]
+        blended = blend_scores(scores, at_reference, policy.blend)
+        found = settled_normalizer(policy, contexts, at_reference, blended)
+        return np.stack([found.log_psi, found.standard_error], axis=1)
+
+    def _complete_path(self, candidate: PathOptimized, past: list[int]) -> None:
+        pair = candidate.pair
+        if isinstance(self.contexts, int):
+            raise ValueError(
+                f"family {pair.family!r} needs contexts, the prompts that are answered: this run "
+                f"has none"
+            )
+        for number in past:
+            self._add(DENSITY, number, lambda rows, who=number: self._density(who, rows))
+        self._add(PATH, self.number, lambda rows: pair.path_scores(*self._rows(rows)))
+        betas = np.asarray(pair.log_betas, dtype=np.float64)
+        self.new.append((LOG_BETAS, self.number, 0, betas))
+        self.contents.add_scores(LOG_BETAS, self.number, 0, betas)
+
+    def _density(self, number: int, rows: slice) -> Floats:
+        taken = policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
+        self._compare(number, taken, rows, "log_prob")
+        return taken
+
+    def _rows(self, rows: slice) -> tuple[Any, NDArray[Any]]:
+        index = np.arange(rows.start, rows.stop)
+        return take(self.contexts, index), self.actions[index]
+
+    # ---- draws --------------------------------------------------------------------------------
+
+    def draw(self, in_use: InUse, log: Log) -> dict[str, NDArray[Any]] | None:
+        """Draws of both policies for the calibration; the same round has the same draws."""
+        rng = np.random.default_rng([self.known.settings.seed, self.number, PROPOSAL_STREAM])
+        contexts, counts = take(self.contexts, np.flatnonzero(in_use.used)), in_use.counts
+        logged_by = None
+        if log.has_mixture:
+            policies = [self.policies.policy(number) for number in counts]
+            logged_by = Mixture(policies, list(counts.values()))
+        if isinstance(self.candidate, PathOptimized):
+            return _columns(self.candidate.pair.make_proposals(contexts, rng, logged_by=logged_by))
+        if isinstance(contexts, int):
+            most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
+            drawn_in, count = 1, max(MIN_PROPOSALS, min(contexts, most))
+        else:
+            drawn_in, count = self._blocks(contexts)
+        reference = self.policies.policy(self.known.reference)
+        drawn = make_proposals(reference, self.candidate, drawn_in, count, rng, logged_by=logged_by)
+        return None if drawn is None else _columns(drawn)
+
+    def _blocks(self, contexts: Any) -> tuple[Any, int]:
+        """The distinct contexts, and how many draws each of them has."""
+        settings = self.known.settings
+        _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
+        blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
+        if settings.confidence is not None or settings.rule == "promise":
+            blocks = int(repeats.max())  # every row needs draws of its own
+        budget = find_family(settings.family).max_draws or DEFAULT_BUDGET
+        return take(contexts, np.sort(first)), blocks * budget
+
+
+def _columns(drawn: Proposals) -> dict[str, NDArray[Any]]:
+    columns: dict[str, NDArray[Any] | None] = {
+        "log_safe": drawn.log_safe,
+        "log_optimized": drawn.log_optimized,
+        "from_safe": drawn.from_safe,
+        "log_mix": drawn.log_mix,
+        "context": drawn.context,
+    }
+    if (path := drawn.policy_path) is not None:
+        columns |= {"log_path": path.log_density, "drawn_at": path.drawn_at}
+    return {name: values for name, values in columns.items() if values is not None}
+
+
+def find_normalizer(policy: Any, log: Log) -> Normalizer | None:
+    """The normalizing constant of what a round serves, where there are no contexts."""
+    is_tethered = isinstance(policy, Tethered)
+    if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
+        return None
+    blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
+    return settled_normalizer(policy, 1, log.log_safe, blended)

@@ -1,0 +1,92 @@
+"""The watch on contexts inside the fold: their scores, and a monitor that has seen them.
+
+The scores are stored with the rows. The first of them, from the start or the last cleared alarm,
+are the reference. The monitor follows from the scores alone, so a dump has only these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.monitor import ShiftMonitor
+from tether.runs.settings import Settings
+
+REFERENCE_CONTEXTS = 500
+"""How many contexts serve as the reference."""
+
+
+class Columns:
+    """Columns of equal length that grow at the end."""
+
+    def __init__(self, **types: str) -> None:
+        self._types = types
+        self._stored = {name: np.empty(0, kind) for name, kind in types.items()}
+        self.size = 0
+
+    def extend(self, count: int, **values: Any) -> slice:
+        """Add rows; columns that are not given are 0, or NaN."""
+        end = self.size + count
+        for name, kind in self._types.items():
+            stored = self._stored[name]
+            if end > len(stored):
+                grown = np.empty(max(1024, 2 * end), stored.dtype)
+                grown[: self.size] = stored[: self.size]
+                self._stored[name] = stored = grown
+            empty = math.nan if np.dtype(kind).kind == "f" else 0
+            stored[self.size : end] = values.get(name, empty)
+        new, self.size = slice(self.size, end), end
+        return new
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._stored[name][: self.size]
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        """All columns."""
+        return {name: self[name] for name in self._types}
+
+    def load(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Undo `dump`."""
+        self.size = len(next(iter(columns.values()))) if columns else 0
+        self._stored = {name: np.array(columns[name]) for name in self._types}
+
+
+class Shift:
+    """Scores of contexts, and whether those since `start` have shifted."""
+
+    def __init__(self) -> None:
+        self.scores, self.start = Columns(score="f8"), 0
+        self._monitor: ShiftMonitor | None = None
+        self._seen = 0
+
+    def add(self, scores: NDArray[Any]) -> None:
+        """Scores of the contexts of new rows."""
+        self.scores.extend(len(scores), score=scores)
+
+    def restart(self) -> None:
+        """Begin anew: the next contexts are the reference."""
+        self.start, self._monitor = self.scores.size, None
+
+    def shown(self, settings: Settings) -> tuple[str, str] | None:
+        """The alarm that the scores raise, if any."""
+        scores = self.scores["score"]
+        if settings.stop is None or len(scores) < self.start + REFERENCE_CONTEXTS:
+            return None
+        if self._monitor is None:
+            self._seen = self.start + REFERENCE_CONTEXTS
+            rng = np.random.default_rng([settings.seed, self.start])
+            reference = scores[self.start : self._seen]
+            self._monitor = ShiftMonitor(reference, settings.stop, rng=rng)
+        new, self._seen = scores[self._seen :], len(scores)
+        if not len(new):
+            return None
+        status = self._monitor.update(new)
+        return ("shift", str(status)) if status.alarm else None
+
+    def load(self, start: int, columns: dict[str, NDArray[Any]]) -> None:
+        """Undo a dump."""
+        self.scores.load(columns)
+        self.start, self._monitor = start, None
