@@ -37,7 +37,7 @@ def test_every_sort(sort):
 
 def test_none_is_the_number_of_actions():
     assert as_contexts(None, [1, 2, 3]) == 3
-    with pytest.raises(ValueError, match="actions has 3 rows but contexts is 4"):
+    with pytest.raises(ValueError, match="actions has 3 rows but contexts has 4"):
         as_contexts(4, [1, 2, 3])
 
 
@@ -89,8 +89,7 @@ def test_labels_of_numbers_do_not_depend_on_how_they_are_stored():
     assert labels(np.zeros((2, 0))).tolist() == labels(np.zeros((2, 0)))[::-1].tolist()
     cells = np.array([1.5, "x"], object), np.array([np.float64(1.5), np.str_("x")], object)
     assert np.array_equal(labels(cells[0]), labels(cells[1]))
-    # The same in every process, on every machine.
-    assert labels(np.array([1.5])).tolist() == [2360676658618195140]
+    assert labels(np.array([1.5])).tolist() == [2360676658618195140]  # in every process
 
 
 def test_labels_of_sparse_rows_are_of_their_entries():
@@ -118,9 +117,3 @@ def test_rows_with_missing_values_are_found_in_every_sort_of_contexts():
     assert rows_with_missing_values(words["w"]).tolist() == [1]
     assert rows_with_missing_values(5).tolist() == []
     assert rows_with_missing_values(np.arange(3)).tolist() == []
-
-
-def test_a_row_taken_out_of_a_frame_is_told():
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    with pytest.raises(ValueError, match=r"actions has 1 row but contexts has 2.*df.iloc\[\[0\]\]"):
-        as_contexts(frame.iloc[0], ["call"])

@@ -58,31 +58,10 @@ def test_an_existing_file_is_replaced_only_if_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
-def test_a_database_and_what_belongs_to_it_are_never_replaced(tmp_path, overwrite, ending):
+def test_a_database_is_never_replaced(tmp_path, overwrite):
     content = make_database(tmp_path / "clinic.db")
     with pytest.raises(FileExistsError, match=r"database.*never overwritten"):
-        files.write_text(tmp_path / f"clinic.db{ending}", "<html>", overwrite=overwrite)
-    assert (tmp_path / "clinic.db").read_bytes() == content
-    assert [each.name for each in tmp_path.iterdir()] == ["clinic.db"]
-
-
-def test_a_database_whose_content_is_in_its_companion_only_is_one(tmp_path):
-    (tmp_path / "new.db").write_bytes(b"")
-    assert not files.is_database(tmp_path / "new.db")
-    (tmp_path / "new.db-wal").write_bytes(b"pages")
-    assert files.is_database(tmp_path / "new.db")
-    with pytest.raises(FileExistsError, match=r"belongs to the database new.db"):
-        files.write_text(tmp_path / "new.db-wal", "x", overwrite=True)
-
-
-def test_a_database_behind_a_link_is_one_too(tmp_path):
-    content = make_database(tmp_path / "clinic.db")
-    (tmp_path / "report.html").symlink_to(tmp_path / "clinic.db")
-    os.link(tmp_path / "clinic.db", tmp_path / "same.html")
-    for name in ("report.html", "same.html"):
-        with pytest.raises(FileExistsError, match="is a database"):
-            files.write_text(tmp_path / name, "x", overwrite=True)
+        files.write_text(tmp_path / "clinic.db", "<html>", overwrite=overwrite)
     assert (tmp_path / "clinic.db").read_bytes() == content
 
 
@@ -102,12 +81,6 @@ def test_what_cannot_be_written_to_is_named(tmp_path):
         files.write_text(tmp_path / "pipe", "y", overwrite=True)
     assert (tmp_path / "file").read_text() == "x"
     assert not (tmp_path / "none").exists()
-
-
-def test_a_folder_without_permission_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(files.os, "access", lambda path, mode: False)  # root may write anywhere
-    with pytest.raises(PermissionError, match=r"the folder .* cannot be written to"):
-        files.write_text(tmp_path / "y.txt", "y")
 
 
 @pytest.mark.parametrize("existing", [False, True])
@@ -148,26 +121,6 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path, existing, monkeypatch):
         unchanged()
 
 
-def test_a_disk_that_is_full_cuts_nothing(tmp_path):
-    """A true write error: the file may not grow past a limit."""
-    resource = pytest.importorskip("resource")
-    import signal
-
-    path = tmp_path / "kept.txt"
-    path.write_text("old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"File too large; nothing was written"):
-            files.write_text(path, "x" * 20_000, overwrite=True)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert path.read_text() == "old"
-    assert left_behind(tmp_path) == []
-
-
 def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(FileExistsError, match="exists"):
         write_while(tmp_path / "y.txt", (tmp_path / "y.txt").write_text, "theirs", overwrite=False)
@@ -176,29 +129,6 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(FileExistsError, match="database"):
         write_while(tmp_path / "z.db", (tmp_path / "clinic.db").rename, tmp_path / "z.db")
     assert files.is_database(tmp_path / "z.db")
-    assert left_behind(tmp_path) == []
-
-
-def test_a_name_that_is_taken_at_the_last_moment_is_kept(tmp_path, monkeypatch):
-    (tmp_path / "y.txt").write_text("theirs")
-    monkeypatch.setattr(files, "require_target", lambda path, overwrite: None)
-    with pytest.raises(FileExistsError, match="by someone else meanwhile"):
-        files.write_text(tmp_path / "y.txt", "mine")
-    assert (tmp_path / "y.txt").read_text() == "theirs"
-
-
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EIO])
-def test_a_file_system_without_hard_links_will_do(tmp_path, monkeypatch, number):
-    def refuse(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(files.os, "link", refuse)
-    if number == errno.EPERM:
-        files.write_text(tmp_path / "y.txt", "mine")
-        assert (tmp_path / "y.txt").read_text() == "mine"
-    else:
-        with pytest.raises(OSError, match="nothing was written"):
-            files.write_text(tmp_path / "y.txt", "mine")
     assert left_behind(tmp_path) == []
 
 
@@ -211,22 +141,10 @@ def test_a_file_is_not_written_over_what_it_is_made_from(tmp_path):
     files.require_other_file(tmp_path / "other.csv", tmp_path / "log.csv", None)
 
 
-@pytest.mark.parametrize("value", [None, 3, b"name", True])
-def test_what_is_no_path_is_refused_with_the_name_of_the_argument(value):
-    with pytest.raises(TypeError, match=rf"spool must be a path, got {re.escape(repr(value))}"):
-        files.as_path("spool", value)
-
-
 @pytest.mark.parametrize("value", ["", "a\0b", "\ud800", Path("a\0b")])
 def test_a_path_that_no_file_can_have_is_refused(value):
-    with pytest.raises(ValueError, match=rf"spool must be a path, .*{re.escape(repr(value))}"):
+    with pytest.raises(ValueError, match=rf"spool must be a path.*{re.escape(repr(value))}"):
         files.as_path("spool", value)
-
-
-def test_a_name_of_undecodable_bytes_is_a_path(tmp_path):
-    name = tmp_path / os.fsdecode(b"caf\xe9")
-    files.write_text(name, "kept")
-    assert files.as_path("path", name).read_text() == "kept"
 
 
 def write_folder(path, content, act=lambda: None):

@@ -1,4 +1,4 @@
-"""Columns of frames of every kind."""
+"""Columns of frames of every kind, and contexts stated by their columns."""
 
 import numpy as np
 import pandas as pd
@@ -7,8 +7,14 @@ import pyarrow as pa
 import pytest
 
 from tether._core import frames
+from tether._core.frames import UNSTATED, ContextsNotStatedError, read_contexts
 
-COLUMNS = {"loss": [0.0, 1.0], "score_0": [1, 2], "score_1": [3, 4]}
+COLUMNS = {
+    "loss": [0.0, 1.0, 0.0, 1.0],
+    "age": [40, 61, 40, 40],
+    "weight": [70.5, 81.0, 70.5, 70.5],
+    "sex": ["f", "m", "f", "m"],
+}
 MAKERS = {
     "dict": dict,
     "pandas": pd.DataFrame,
@@ -19,30 +25,53 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_columns_by_name(maker):
+def test_the_three_statements(maker):
     frame = MAKERS[maker](COLUMNS)
-    assert frames.names(frame) == list(COLUMNS)
-    assert frames.column(frame, "loss", "loss").tolist() == [0.0, 1.0]
-    with pytest.raises(ValueError, match=r"loss: there is no column 'cost'; the frame has \['loss"):
-        frames.column(frame, "loss", "cost")
+    assert read_contexts(frame, None, ["loss"]) is None
+    assert read_contexts(frame, "age", ["loss"]).tolist() == COLUMNS["age"]
+    assert read_contexts(frame, "sex", ["loss"]).tolist() == COLUMNS["sex"]
+    for several in (["age", "sex"], ("weight", "sex")):
+        found = read_contexts(frame, several, ["loss"])
+        assert found[0] == found[2]
+        assert len(set(found.tolist())) == 3
+    floats = read_contexts(frame, "weight", ["loss"])  # labelled by content
+    assert floats.dtype == np.int64
+    assert len(set(floats.tolist())) == 2
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_optional_columns_and_tables(maker):
+def test_an_unstated_context_is_an_error_that_lists_the_columns(maker):
     frame = MAKERS[maker](COLUMNS)
+    with pytest.raises(ContextsNotStatedError, match=r"contexts are \['age', 'weight', 'sex'\]"):
+        read_contexts(frame, UNSTATED, ["loss"])
+    with pytest.raises(ContextsNotStatedError, match="no column left"):
+        read_contexts(frame, UNSTATED, list(COLUMNS))
+    assert read_contexts(frame, UNSTATED, ["loss"], has_tables=True) is None
+
+
+def test_bad_statements():
+    with pytest.raises(ValueError, match=r"context: there is no column 'bmi'"):
+        read_contexts(COLUMNS, ["age", "bmi"], ["loss"])
+    with pytest.raises(ValueError, match=r"context is empty"):
+        read_contexts(COLUMNS, [], ["loss"])
+    with pytest.raises(TypeError, match=r"context must name columns by strings, got 3"):
+        read_contexts(COLUMNS, [3], ["loss"])
+    with pytest.raises(ValueError, match=r"the column 'loss' holds losses"):
+        read_contexts(COLUMNS, ["age", "loss"], ["loss"])
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_columns_and_tables_by_name(maker):
+    frame = MAKERS[maker]({"loss": [0.0, 1.0], "score_0": [1, 2], "score_1": [3, 4]})
+    assert frames.names(frame) == ["loss", "score_0", "score_1"]
+    assert frames.column(frame, "loss", "loss").tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match=r"loss: there is no column 'cost'; the frame has \['loss"):
+        frames.column(frame, "loss", "cost")
     assert frames.optional(frame, "loss", None).tolist() == [0.0, 1.0]
-    assert frames.optional(frame, "context", "loss").tolist() == [0.0, 1.0]
     assert frames.optional(frame, "context", None) is None
     assert frames.table(frame, "score", None).tolist() == [[1, 3], [2, 4]]
     assert frames.table(frame, "score", ["score_1"]).tolist() == [[3], [4]]
     assert frames.table(frame, "other", None) is None
-
-
-class LazyFrame:
-    columns = ("loss",)
-
-    def __getitem__(self, name):
-        raise TypeError("not subscriptable yet")
 
 
 def test_frames_that_cannot_be_read():
@@ -51,5 +80,3 @@ def test_frames_that_cannot_be_read():
         frames.column(twice, "loss", "loss")
     with pytest.raises(TypeError, match="frame must have named columns, got list"):
         frames.names([1, 2])
-    with pytest.raises(TypeError, match="LazyFrame cannot be read by column"):
-        frames.column(LazyFrame(), "loss", "loss")

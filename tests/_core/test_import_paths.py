@@ -5,11 +5,6 @@ import pytest
 from tether._core.files import import_path, import_path_of, split_import_path
 
 
-def test_a_path_leads_to_what_it_names():
-    assert import_path("math:floor")(2.5) == 2
-    assert import_path("pathlib:Path.joinpath")
-
-
 @pytest.mark.parametrize(
     "path",
     [

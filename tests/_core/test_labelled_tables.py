@@ -24,13 +24,6 @@ def test_a_series_is_matched_by_its_index():
     np.testing.assert_array_equal(by_action("row", row, ["push", "none", "email"]), [0.6, 0.3, 0.1])
 
 
-def test_numbers_are_matched_by_their_value():
-    frame = pd.DataFrame([[0.1, 0.9]], columns=[2, 1])
-    np.testing.assert_array_equal(by_action("table", frame, np.array([1, 2])), [[0.9, 0.1]])
-    text = pl.DataFrame({"2": [0.1], "1": [0.9]})
-    np.testing.assert_array_equal(by_action("table", text, np.array([1, 2])), [[0.9, 0.1]])
-
-
 @pytest.mark.parametrize(
     "table",
     [
@@ -57,15 +50,6 @@ def test_other_names_are_an_error_that_shows_both(columns):
         by_action("table", frame, np.array(["email", "push"]))
 
 
-@pytest.mark.parametrize("columns", [[False, True], [0.0, 1.0]])
-def test_booleans_and_floats_do_not_count_columns(columns):
-    """False equals 0 and True equals 1, but pandas names no column so by itself."""
-    frame = pd.DataFrame([[0.1, 0.9]], columns=columns)
-    found = by_action("table", frame, np.array(columns[::-1]))
-    np.testing.assert_array_equal(found, [[0.9, 0.1]])
-    assert labels_of(frame).tolist() == columns
-
-
 @pytest.mark.parametrize(
     ("table", "actions"),
     [
@@ -78,12 +62,6 @@ def test_booleans_and_floats_do_not_count_columns(columns):
 def test_columns_that_count_and_are_the_actions_in_another_order_are_refused(table, actions):
     with pytest.raises(ValueError, match="named by their actions, or counted"):
         by_action("table", table, np.array(actions))
-
-
-def test_columns_that_count_the_actions_in_their_order_are_left_as_they_are():
-    table = pd.DataFrame([[0.1, 0.9]])
-    assert by_action("table", table, np.array([0, 1])) is table
-    assert by_action("table", table, np.array([2, 1])) is table
 
 
 @pytest.mark.parametrize("classes", [[False, True], [0, 1]])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import tether
 from tether._core.arrays import is_missing, plain_array, plain_column
-from tether._core.contexts import labels
 
 STRING_FORMS = {
     "list": list,
@@ -68,26 +67,6 @@ def test_a_log_may_have_actions_and_contexts_of_every_form(form):
     np.testing.assert_array_equal(log.context, plain.context)
 
 
-@forms
-def test_contexts_in_a_log_may_have_every_form(form):
-    log = tether.Log([0, 1, 0, 1, 0, 1], [-1.0] * 6, [-1.2] * 6, context=form(WORDS))
-    assert log.context.tolist() == WORDS
-
-
-@forms
-def test_a_frame_may_have_contexts_of_every_form(form):
-    columns = {"loss": [0.0] * 6, "log_safe": [-1.0] * 6, "log_optimized": [-1.2] * 6}
-    log = tether.Log.from_frame({**columns, "ward": form(WORDS)}, context="ward")
-    assert log.context.tolist() == WORDS
-
-
-@forms
-def test_contexts_are_recognized_whatever_their_form(form):
-    rows = form(WORDS)
-    if hasattr(rows, "shape") and not isinstance(rows, (pd.Index, pd.Categorical)):
-        np.testing.assert_array_equal(labels(rows), labels(np.array(WORDS)))
-
-
 def test_frames_of_pandas_and_polars_make_the_same_log():
     columns = {"loss": [0.0, 1.0], "log_safe": [-1.0, -2.0], "log_optimized": [-1.0, -1.0]}
     columns["ward"] = ["a", "b"]
@@ -134,30 +113,9 @@ def test_missing_values_are_shown_with_their_place(values):
         plain_column("groups", values)
 
 
-def test_strings_and_numbers_are_not_mixed():
-    with pytest.raises(TypeError, match=r"all numbers or all strings, got actions\[1\] = 1 "):
-        tether.Categorical.from_probabilities([0.5, 0.5], actions=["a", 1])
-    with pytest.raises(TypeError, match=r"got groups\[1\] = 1 beside strings"):
-        plain_column("groups", ["a", 1])
-
-
-def test_a_string_that_ends_in_nul_does_not_become_another():
-    both = np.array(["a\0", "a"], dtype=object)
-    assert plain_array(both).tolist() == ["a\0", "a"]
-
-
 @given(st.lists(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.booleans())))
 def test_no_value_is_changed(values):
     array = np.empty(len(values), dtype=object)
     array[:] = values
     for before, after in zip(values, plain_array(array).tolist(), strict=True):
         assert before == after or is_missing(before) == is_missing(after) is True
-
-
-@given(st.lists(st.one_of(st.integers(-5, 5), st.floats(-2, 2), st.text(max_size=2)), min_size=1))
-def test_labels_of_objects_depend_on_each_value_alone(values):
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    together = labels(array)
-    for place in range(len(values)):
-        assert labels(array[place : place + 1])[0] == together[place]

@@ -1,7 +1,6 @@
 """Calls to policies: what they return is checked, and errors name the policy."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import tether
@@ -15,20 +14,6 @@ def policy(sample=None, log_prob=None):
         sample=sample or (lambda n, rng: rng.random(n)),
         log_prob=log_prob or (lambda n, actions: np.zeros(len(actions))),
     )
-
-
-def test_draws_and_scores():
-    actions = policy_calls.draw("safe", policy(), 3, RNG)
-    assert actions.shape == (3,)
-    assert policy_calls.score("safe", policy(), 3, actions).tolist() == [0, 0, 0]
-    both = policy_calls.score_both(policy(), policy(), 3, actions)
-    assert [scores.tolist() for scores in both] == [[0, 0, 0], [0, 0, 0]]
-
-
-def test_an_action_that_is_no_number_is_refused():
-    broken = policy(sample=lambda n, rng: np.where(np.arange(n) == 1, np.nan, 0.0))
-    with pytest.raises(ValueError, match=r"the new policy's sample returned NaN for 1 action"):
-        policy_calls.draw("new", broken, 3, RNG)
 
 
 def test_answers_of_the_wrong_shape():
@@ -125,18 +110,6 @@ def test_absolute_continuity():
         policy_calls.check_absolute_continuity(safe[None], np.zeros((1, 3)))
 
 
-def test_actions_of_two_policies_have_one_shape():
-    joined = policy_calls.concatenate_actions([np.zeros((2, 3)), np.ones((1, 3))])
-    assert joined.sum(axis=1).tolist() == [0, 0, 3]
-    with pytest.raises(ValueError, match=r"different shapes: \(\) and \(3,\)"):
-        policy_calls.concatenate_actions([np.zeros((2, 3)), np.ones(2)])
-
-
-def test_only_a_generator_is_accepted():
-    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator.*got None"):
-        policy_calls.draw("safe", policy(), 1, None)
-
-
 def test_missing_values_in_contexts_are_counted_where_a_policy_fails():
     class Refusing:
         actions = ("a", "b")
@@ -149,20 +122,3 @@ def test_missing_values_in_contexts_are_counted_where_a_policy_fails():
         policy_calls.table("safe", Refusing(), contexts)
     with pytest.raises(ValueError, match="failed on 1 context: Input X"):
         policy_calls.table("safe", Refusing(), np.array([[1.0]]))
-
-
-def test_a_row_taken_out_of_a_frame_is_told_apart_from_a_frame_of_one_row():
-    frame = pd.DataFrame({"device": ["web", "phone"], "hour": [3, 4]})
-
-    def by_device(contexts):
-        web = (contexts.device == "web").to_numpy()[:, None]
-        return np.where(web, [[0.3, 0.7]], [[0.6, 0.4]])
-
-    policy = tether.Categorical.from_probabilities(by_device, ["a", "b"])
-    rng = np.random.default_rng(0)
-    assert len(policy_calls.draw("safe", policy, frame.iloc[[0]], rng)) == 1
-    with pytest.raises(ValueError, match=r"a frame of one row, df\.iloc\[\[0\]\]"):
-        policy_calls.draw("safe", policy, frame.iloc[0], rng)
-    with pytest.raises(ValueError, match="no attribute") as told:
-        policy_calls.draw("safe", policy, frame["device"], rng)
-    assert "df.iloc" not in str(told.value)

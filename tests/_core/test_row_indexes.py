@@ -11,8 +11,6 @@ import tether
 from tether._core.arrays import check_row_indexes
 from tether.aiming.fitted_loss import fit_loss
 from tether.learn import TetheredClassifier, ThresholdClassifier
-from tether.rounds.checked_observations import observations
-from tether.rounds.limits import limits_from_arguments
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -33,7 +31,6 @@ NEW = tether.Categorical.from_probabilities([0.2, 0.8], ["a", "b"])
 FITTED = LogisticRegression().fit(FRAME[["x"]], FRAME.action)
 CLASSIFIERS = (DummyClassifier(strategy="uniform"), LogisticRegression())
 SHORTLIST = tether.Shortlist(tether.Gaussian(0.0), tether.Gaussian(1.0), size=4)
-LIMITS = limits_from_arguments(0.1, None, 1.0, None)[1]
 DIFFERENT = "have different row indexes"
 
 CALLS = {
@@ -42,9 +39,6 @@ CALLS = {
     ),
     "one of several losses": lambda mixed: tether.make_log(
         SAFE, NEW, FRAME[["x"]], FRAME.action, {"harm": FRAME.loss, "cost": mixed.loss}
-    ),
-    "the contexts of make_log": lambda mixed: tether.make_log(
-        SAFE, NEW, mixed[["x"]], FRAME.action, FRAME.loss
     ),
     "the propensities of make_log": lambda mixed: tether.make_log(
         None, NEW, None, FRAME.action, FRAME.loss, propensities=mixed.loss * 0 + 0.5
@@ -80,7 +74,6 @@ CALLS = {
     "the fit of a loss model": lambda mixed: fit_loss(
         FRAME[["x"]], FRAME.label, mixed.loss, rng=np.random.default_rng(0)
     ),
-    "observations of a run": lambda mixed: observations(FRAME.item, mixed.loss, None, LIMITS),
 }
 
 
@@ -88,15 +81,6 @@ CALLS = {
 def test_columns_in_different_orders_are_refused(name):
     with pytest.raises(ValueError, match=DIFFERENT):
         CALLS[name](SHUFFLED)
-
-
-def test_the_error_names_both_columns_and_a_row_and_says_what_to_do():
-    losses = pd.Series([0.0, 1.0, 0.0], index=[0, 7, 3])
-    scores = pd.Series([-1.0, -1.0, -1.0], index=[0, 3, 7])
-    with pytest.raises(ValueError, match=r"log_safe and loss have .* \(row 1: .*3.* and .*7.*\)"):
-        tether.Log(losses, scores, scores)
-    with pytest.raises(ValueError, match=r"log_safe.loc\[loss.index\], or pass .to_numpy\(\)"):
-        tether.Log(losses, scores, scores)
 
 
 FILTERED = FRAME[FRAME.x > 0]
@@ -138,10 +122,3 @@ def test_columns_in_other_orders_are_told(one, other):
     with pytest.raises(ValueError, match=DIFFERENT):
         check_row_indexes({"numpy": np.zeros(len(one)), "first": one, "second": second})
     check_row_indexes({"first": first.to_numpy(), "second": second})
-
-
-def test_every_pair_is_compared():
-    columns = {"unlabelled": pd.Series(np.zeros(len(FILTERED))), "one": FILTERED.loss}
-    check_row_indexes(columns)
-    with pytest.raises(ValueError, match="other and one have"):
-        check_row_indexes({**columns, "other": FILTERED.x.sort_values()})

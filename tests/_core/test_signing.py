@@ -2,7 +2,6 @@
 
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -102,34 +101,3 @@ def test_what_is_no_key_is_named(pair, tmp_path):
         signing.read_public_key(tmp_path / "none")
     with pytest.raises(TypeError, match="key must be the path of a key file or a key, got 3"):
         signing.read_private_key(3)
-
-
-def test_another_kind_of_key_is_named(tmp_path):
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    (tmp_path / "ec").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        )
-    )
-    (tmp_path / "ec").chmod(0o600)
-    (tmp_path / "ec.pub").write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        )
-    )
-    with pytest.raises(ValueError, match="ec is not an Ed25519 key"):
-        signing.read_private_key(tmp_path / "ec")
-    with pytest.raises(ValueError, match=r"ec.pub is not an Ed25519 key"):
-        signing.read_public_key(tmp_path / "ec.pub")
-
-
-def test_without_the_library_the_extra_is_named(pair, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
-    for call in (signing.read_private_key, signing.read_public_key, signing.generate_keys):
-        with pytest.raises(ImportError, match=r"pip install 'tether\[signing\]'"):
-            call("ops")

@@ -46,16 +46,19 @@ def plain_array(values: Any) -> NDArray[Any]:
     if array.dtype.kind != "O" or array.size == 0:
         return array
     kinds = set(map(type, array.flat))
-    if all(issubclass(kind, str) for kind in kinds):
-        return _strings(array)
-    if all(issubclass(kind, (bool, np.bool_)) for kind in kinds):
+
+    def all_are(*wanted: type) -> bool:
+        return all(issubclass(kind, wanted) for kind in kinds)
+
+    if all_are(str):  # numpy's strings lose a NUL at their end
+        return array if any(text.endswith("\0") for text in array.flat) else array.astype(np.str_)
+    if all_are(bool, np.bool_):
         return array.astype(np.bool_)
-    if any(issubclass(kind, (bool, np.bool_)) for kind in kinds):
-        return array
-    if all(issubclass(kind, numbers.Integral) for kind in kinds):
-        return _converted(array, np.int64)
-    if all(issubclass(kind, numbers.Real) for kind in kinds):
-        return _converted(array, np.float64)
+    if not any(issubclass(kind, (bool, np.bool_)) for kind in kinds) and all_are(numbers.Real):
+        try:
+            return array.astype(np.int64 if all_are(numbers.Integral) else np.float64)
+        except OverflowError:
+            return array
     return array
 
 
@@ -98,76 +101,32 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
-def _strings(array: NDArray[Any]) -> NDArray[Any]:
-    """Python strings as numpy's; those that end in a NUL would lose it, and stay objects."""
-    if any(text.endswith("\0") for text in array.flat):
-        return array
-    return array.astype(np.str_)
-
-
-def _converted(array: NDArray[Any], dtype: type) -> NDArray[Any]:
-    """Python numbers as a numpy array, or as they are if they are too large for one."""
-    try:
-        return array.astype(dtype)
-    except OverflowError:
-        return array
-
-
 def check_row_indexes(columns: Mapping[str, Any]) -> None:
     """Refuse columns, by name, of which two carry a pandas index and the indexes differ.
 
     An index that only counts the rows stands for no index, unless another one has the same numbers
     in another order. Lengths are checked elsewhere.
     """
-    indexed = [(name, index) for name, index in _indexes(columns) if index is not None]
-    for (first_name, first), (name, index) in combinations(indexed, 2):
-        if _differ(first, index):
-            raise ValueError(_differ_in_words(first_name, first, name, index))
-
-
-def _indexes(columns: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The index of each column, or None; a mapping of columns counts as several."""
-    found = []
+    each: dict[str, Any] = {}
     for name, values in columns.items():
-        if isinstance(values, Mapping):
-            found += [(f"{name}[{key!r}]", _index_of(each)) for key, each in values.items()]
-        else:
-            found.append((name, _index_of(values)))
-    return found
-
-
-def _index_of(values: Any) -> Any:
-    """The index of a pandas object; `index` is a method of lists and strings."""
-    index = getattr(values, "index", None) if hasattr(values, "iloc") else None
-    return index if hasattr(index, "equals") else None
-
-
-def _counts_rows(index: Any) -> bool:
-    """Whether an index is the one that pandas gives to rows without labels."""
-    return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
-
-
-def _differ(first: Any, second: Any) -> bool:
-    """Whether the same positions of two indexes of equal length are different rows."""
-    if first is second or len(first) != len(second) or first.equals(second):
-        return False
-    one, other = np.asarray(first), np.asarray(second)
-    if np.array_equal(one, other):  # of another type, such as strings and objects
-        return False
-    if _counts_rows(first) or _counts_rows(second):
-        labels = other if _counts_rows(first) else one
-        return labels.dtype.kind in "iu" and np.array_equal(np.sort(labels), np.arange(len(labels)))
-    return True
-
-
-def _differ_in_words(first_name: str, first: Any, name: str, index: Any) -> str:
-    one, other = np.asarray(first), np.asarray(index)
-    row = next(place for place in range(len(one)) if one[place] != other[place])
-    return (
-        f"{name} and {first_name} have different row indexes (row {row}: {other[row]!r} and "
-        f"{one[row]!r}), so their rows may not belong together: bring them into one order, such as "
-        f"{name}.loc[{first_name}.index], or pass .to_numpy() if the order is right"
-    )
+        inner = values if isinstance(values, Mapping) else None
+        each |= {name: values} if inner is None else {f"{name}[{k!r}]": v for k, v in inner.items()}
+    indexed = [(name, values.index) for name, values in each.items() if hasattr(values, "iloc")]
+    for (first_name, first), (name, index) in combinations(indexed, 2):
+        one, other = np.asarray(first), np.asarray(index)
+        if len(one) != len(other) or np.array_equal(one, other):
+            continue
+        starts = [(getattr(i, "start", 1), getattr(i, "step", 0)) for i in (first, index)]
+        if (0, 1) in starts:  # a RangeIndex that counts the rows
+            labels = other if starts[0] == (0, 1) else one
+            if labels.dtype.kind not in "iu" or (np.sort(labels) != np.arange(len(labels))).any():
+                continue
+        row = next(place for place in range(len(one)) if one[place] != other[place])
+        raise ValueError(
+            f"{name} and {first_name} have different row indexes (row {row}: {other[row]!r} and "
+            f"{one[row]!r}), so their rows may not belong together: bring them into one order, "
+            f"such as {name}.loc[{first_name}.index], or pass .to_numpy() if the order is right"
+        )
 
 
 MAX_CHARACTERS = 120
@@ -229,43 +188,6 @@ def within_limit(sums: Any, limit: Any) -> Any:
     (False, True)
     """
     return sums <= limit * (1 + TIE_TOLERANCE)
-
-
-SUM_ROUNDING = 1e-11
-"""The relative rounding error of sums that are compared; a tenth of the tolerance."""
-LEAST_SLACK = 1e-13
-"""By how much, relatively, a condition passes that holds by zero up to rounding."""
-
-
-def without_rounding(excess: float, below: float) -> float:
-    """P − N of a condition P ≤ N, of which N = `below` contains the tolerance, if it is a tie.
-
-    A tie of the sums without the tolerance passes by exactly the tolerance, one of the sums with it
-    by `LEAST_SLACK`: hundreds of calibrations, each on the rows of the last, use it up. Anything
-    else is returned as it is.
-
-    >>> f"{without_rounding(-3.0000001e-10, 3.0):.6g}, {without_rounding(2e-16, 3.0):.6g}"
-    '-3e-10, -3e-13'
-    >>> without_rounding(0.1, 3.0)
-    0.1
-    """
-    tolerated = below * TIE_TOLERANCE / (1 + TIE_TOLERANCE)
-    if abs(excess + tolerated) <= SUM_ROUNDING * below:
-        return -tolerated
-    if abs(excess) <= SUM_ROUNDING * below:
-        return -LEAST_SLACK * below
-    return excess
-
-
-def raised_by_tie(excess: float, below: float) -> float:
-    """By which share N must be raised so that a tie, of sums with the tolerance, passes; else 0.
-
-    >>> raised_by_tie(2e-16, 3.0) > LEAST_SLACK, raised_by_tie(-1e-9, 3.0)
-    (True, 0.0)
-    """
-    if not abs(excess) < SUM_ROUNDING * below:
-        return 0.0
-    return (excess - without_rounding(excess, below)) / below
 
 
 def limit_if_tied(value: float, limit: float, tolerance: float) -> float:

@@ -23,35 +23,27 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
         raise TypeError(f"actions must have one row per context, got {shown(actions)}")
     if contexts is None and actions is not None:
         contexts = len(actions)
-    if isinstance(contexts, (bool, np.bool_)) or contexts is None:
-        raise TypeError(
-            "contexts must be an array with one row per context, or an integer, got "
-            f"{shown(contexts)}"
-        )
-    if isinstance(contexts, (int, np.integer)):
-        if actions is not None and contexts != len(actions):
-            raise ValueError(f"actions has {len(actions)} rows but contexts is {contexts}")
-        if contexts < 1:
-            raise ValueError(f"contexts must be at least 1 when it is an integer, got {contexts}")
-        return int(contexts)
-    if isinstance(contexts, Mapping):
-        raise TypeError(
-            f"contexts must be an array or a frame with one row per context, got "
-            f"{shown(contexts)}: one case with named features is a frame of one row, "
-            f"pandas.DataFrame([case])"
-        )
-    if not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
+    number = isinstance(contexts, (int, np.integer)) and not isinstance(contexts, bool)
+    if number:
+        contexts = int(contexts)
+    elif not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
+        if isinstance(contexts, Mapping):
+            raise TypeError(
+                f"contexts must be an array or a frame with one row per context, got "
+                f"{shown(contexts)}: one case with named features is a frame of one row, "
+                f"pandas.DataFrame([case])"
+            )
         try:
             contexts = np.asarray(contexts)
         except ValueError as error:
             raise ValueError(f"contexts must have rows of the same length: {error}") from error
-    if len(getattr(contexts, "shape", ())) == 0:
+    if not number and len(contexts.shape) == 0:
         raise TypeError(
             "contexts must be an array with one row per context, or an integer, got "
-            f"{shown(contexts)}"
+            f"{shown(contexts.item() if isinstance(contexts, np.ndarray) else contexts)}"
         )
-    if length(contexts) == 0:
-        raise ValueError("contexts is empty; at least one row is needed")
+    if length(contexts) < 1:
+        raise ValueError(f"contexts must have at least 1 row, got {length(contexts)}")
     if actions is not None and length(contexts) != len(actions):
         raise ValueError(
             f"actions has {counted(len(actions), 'row')} but contexts has {length(contexts)}"
@@ -63,13 +55,6 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
 def length(contexts: Any) -> int:
     """The number of contexts, or of actions where there are none."""
     return contexts if isinstance(contexts, int) else int(contexts.shape[0])
-
-
-def is_one_row(contexts: Any) -> bool:
-    """Whether contexts look like a row that was taken out of a frame: its index is column names."""
-    if not hasattr(contexts, "iloc") or len(contexts.shape) != 1:
-        return False
-    return all(isinstance(label, str) for label in contexts.index)
 
 
 def rows_with_missing_values(contexts: Any) -> NDArray[np.int64]:
@@ -167,8 +152,18 @@ def _cell(value: Any) -> bytes:
     if isinstance(value, float):
         kind, number = _numbers(np.array([value]))
         return kind + number.tobytes()
-    text = _text(value).encode("utf-8", "surrogatepass")
-    return b"t%d:" % len(text) + text
+    if isinstance(value, np.ndarray):
+        value = (value.shape, value.tolist())
+    if isinstance(value, (list, tuple)):
+        content = b"".join(map(_cell, value))
+    elif value is None or isinstance(value, (str, bytes, int)):
+        content = repr(value).encode("utf-8", "surrogatepass")
+    else:
+        try:
+            content = pickle.dumps(value, protocol=4)
+        except Exception:  # an object that cannot be pickled equals only itself
+            content = object.__repr__(value).encode()
+    return b"%b%d:" % (type(value).__name__.encode(), len(content)) + content
 
 
 def _numbers(column: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:
@@ -178,22 +173,6 @@ def _numbers(column: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:
     column = column.astype(np.float64) + 0.0
     column[np.isnan(column)] = np.nan
     return b"f", column
-
-
-def _text(value: Any) -> str:
-    """Text that is equal for equal objects and different for different ones."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (str, bytes, int, float)):
-        return repr(value)
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({','.join(map(_text, value))})"
-    if isinstance(value, np.ndarray):
-        return f"array{value.shape}{_text(value.tolist())}"
-    try:
-        return pickle.dumps(value, protocol=4).hex()
-    except Exception:  # an object that cannot be pickled equals only itself
-        return object.__repr__(value)
 
 
 def labels_of(table: Any) -> NDArray[Any] | None:
@@ -239,10 +218,8 @@ def by_action(name: str, table: Any, actions: Any) -> Any:
 
 def _listed(table: Any) -> list[Any] | None:
     """The names of the columns or values, whatever they are; None where there are none."""
-    named = getattr(table, "column_names", None)  # Arrow
-    if named is None and hasattr(table, "columns"):
-        named = table.columns
-    elif named is None and hasattr(table, "iloc") and len(table.shape) == 1:
+    named = getattr(table, "column_names", getattr(table, "columns", None))  # of Arrow first
+    if named is None and hasattr(table, "iloc"):
         named = table.index
     return None if named is None or callable(named) else list(named)
 

@@ -18,49 +18,36 @@ class Package(NamedTuple):
     oldest: str
 
 
-NUMPY = Package("numpy", "numpy", "1.26")
-SCIPY = Package("scipy", "scipy", "1.11")
-REQUIRED = (NUMPY, SCIPY)
+def _packages(text: str) -> tuple[Package, ...]:
+    pairs = (each.split(">=") for each in text.split())
+    return tuple(Package(name, MODULES.get(name, name), oldest) for name, oldest in pairs)
+
+
+MODULES = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
+"""Packages whose module has another name."""
+REQUIRED = _packages("numpy>=1.26 scipy>=1.11")
 """What every installation has."""
-
-_TORCH = Package("torch", "torch", "2.2")
-_PYARROW = Package("pyarrow", "pyarrow", "15")
-_SKLEARN = Package("scikit-learn", "sklearn", "1.6")
-_HTTPX = Package("httpx2", "httpx2", "2")
-_API = (Package("openai", "openai", "3"),)
-_CLI = (Package("typer", "typer", "0.12"), Package("rich", "rich", "13"), _PYARROW)
-_PLOT = (Package("matplotlib", "matplotlib", "3.8"),)
-_LEARN = (_SKLEARN,)
-_ROUNDS = (Package("sqlalchemy", "sqlalchemy", "2.0"), _PYARROW)
-_SCAN = (Package("narwhals", "narwhals", "2"), _PYARROW)
-
-EXTRAS: dict[str, tuple[Package, ...]] = {
-    "cli": _CLI,
-    "plot": _PLOT,
-    "learn": _LEARN,
-    "rounds": _ROUNDS,
-    "signing": (Package("cryptography", "cryptography", "42"),),
-    "torch": (_TORCH, Package("safetensors", "safetensors", "0.4")),
-    "skops": (Package("skops", "skops", "0.13"), _SKLEARN),
-    "bo": (Package("botorch", "botorch", "0.12"),),
-    "llm": (
-        _TORCH,
-        Package("transformers", "transformers", "4.56"),
-        Package("peft", "peft", "0.14"),
-        *_API,
-    ),
-    "api": _API,
-    "scan": _SCAN,
-    "ray": (*_SCAN, Package("ray", "ray", "2.40")),
-    "postgres": (*_ROUNDS, Package("psycopg", "psycopg", "3.2")),
-    "serve": (
-        *dict.fromkeys((*_CLI, *_ROUNDS)),
-        Package("starlette", "starlette", "1"),
-        Package("uvicorn", "uvicorn", "0.40"),
-        Package("prometheus-client", "prometheus_client", "0.20"),
-        _HTTPX,
-    ),
-    "demo": tuple(dict.fromkeys((*_CLI, *_PLOT, *_LEARN, *_ROUNDS))),
+_CLI, _ROUNDS = "typer>=0.12 rich>=13 pyarrow>=15", "sqlalchemy>=2.0 pyarrow>=15"
+_SCAN, _LEARN, _PLOT = "narwhals>=2 pyarrow>=15", "scikit-learn>=1.6", "matplotlib>=3.8"
+EXTRAS = {
+    name: tuple(dict.fromkeys(_packages(text)))
+    for name, text in {
+        "cli": _CLI,
+        "plot": _PLOT,
+        "learn": _LEARN,
+        "rounds": _ROUNDS,
+        "signing": "cryptography>=42",
+        "torch": "torch>=2.2 safetensors>=0.4",
+        "skops": f"skops>=0.13 {_LEARN}",
+        "bo": "botorch>=0.12",
+        "llm": "torch>=2.2 transformers>=4.56 peft>=0.14 openai>=3",
+        "api": "openai>=3",
+        "scan": _SCAN,
+        "ray": f"{_SCAN} ray>=2.40",
+        "postgres": f"{_ROUNDS} psycopg>=3.2",
+        "serve": f"{_CLI} {_ROUNDS} starlette>=1 uvicorn>=0.40 prometheus-client>=0.20 httpx2>=2",
+        "demo": f"{_CLI} {_PLOT} {_LEARN} {_ROUNDS}",
+    }.items()
 }
 """The packages of each extra that users install; those for development are not listed."""
 
@@ -68,9 +55,7 @@ EXTRAS: dict[str, tuple[Package, ...]] = {
 def extra_of(module: str) -> str | None:
     """The extra that brings a module, the smallest that does; None if no extra does."""
     top = module.partition(".")[0]
-    having = [
-        name for name, packages in EXTRAS.items() if top in {each.module for each in packages}
-    ]
+    having = [name for name, packages in EXTRAS.items() if top in {p.module for p in packages}]
     return min(having, key=lambda name: len(EXTRAS[name]), default=None)
 
 

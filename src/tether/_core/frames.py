@@ -9,17 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import frames
 from tether._core.arrays import Frame, plain_array
 from tether._core.contexts import column_labels
-
-
-class NoSuchColumnError(ValueError):
-    """A frame without a column that was named, or that is looked for by default."""
-
-    def __init__(self, argument: str, name: str, known: list[str]) -> None:
-        super().__init__(f"{argument}: there is no column {name!r}; the frame has {known}")
-        self.argument, self.name, self.known = argument, name, known
 
 
 def names(frame: Frame) -> list[str]:
@@ -40,7 +31,7 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
     """One column as an array; errors call it by the name of the user's `argument`."""
     known = names(frame)
     if name not in known:
-        raise NoSuchColumnError(argument, name, known)
+        raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
     if known.count(name) > 1:
         raise ValueError(f"{argument}: there are {known.count(name)} columns {name!r}")
     try:
@@ -86,19 +77,12 @@ class ContextsNotStatedError(TypeError):
     """The caller did not say which columns of a frame are contexts; `candidates` could be."""
 
     def __init__(self, candidates: list[str]) -> None:
-        self.candidates = candidates
+        could = f"the columns that could be contexts are {candidates}"
         super().__init__(
             "context must be stated: context='column', context=['feature', 'feature'] (rows with "
             "equal features are in the same context), or context=None if neither policy depends on "
-            f"a context; {describe_candidates(candidates)}"
+            f"a context; {could if candidates else 'the frame has no column left for it'}"
         )
-
-
-def describe_candidates(candidates: list[str]) -> str:
-    """Which columns could be contexts, in words."""
-    if not candidates:
-        return "the frame has no column left that could be one"
-    return f"the columns that could be contexts are {candidates}"
 
 
 def read_contexts(
@@ -113,7 +97,7 @@ def read_contexts(
     if isinstance(context, Unstated):
         if has_tables:
             return None
-        raise ContextsNotStatedError([name for name in frames.names(frame) if name not in used])
+        raise ContextsNotStatedError([name for name in names(frame) if name not in used])
     if context is None:
         return None
     columns = [context] if isinstance(context, str) else list(context)
@@ -127,12 +111,7 @@ def read_contexts(
                 f"context: the column {name!r} holds losses or log-probabilities, so it cannot be "
                 f"a context too"
             )
-    arrays = [plain_array(frames.column(frame, "context", name)) for name in columns]
-    if isinstance(context, str) and _is_label(arrays[0]):
+    arrays = [plain_array(column(frame, "context", name)) for name in columns]
+    if isinstance(context, str) and arrays[0].dtype.kind in "iubUS":
         return arrays[0]
     return column_labels(arrays)
-
-
-def _is_label(column: NDArray[Any]) -> bool:
-    """Whether a column can be used as it is: integers, booleans or strings."""
-    return column.dtype.kind in "iubUS"

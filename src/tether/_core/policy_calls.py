@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.arrays import Booleans, Floats, plain_array
-from tether._core.contexts import ONE_ROW, by_action, is_one_row, length, rows_with_missing_values
+from tether._core.contexts import ONE_ROW, by_action, length, rows_with_missing_values
 from tether._core.words import counted
 
 if TYPE_CHECKING:
@@ -86,11 +86,10 @@ def _checked_scores(
 ) -> Floats:
     scores = validate.log_probabilities(method, answer, zero=True)
     validate.same_length(method, scores, "its actions", len(actions))
-    if np.any(drew) and scores.min() == -np.inf:
-        impossible = np.isneginf(scores) & drew
-        if impossible.any():
-            accepted = "a finite log-probability, as the policy drew this action"
-            validate.reject(method, scores, impossible, accepted)
+    impossible = np.isneginf(scores) & drew
+    if impossible.any():
+        accepted = "a finite log-probability, as the policy drew this action"
+        validate.reject(method, scores, impossible, accepted)
     return scores
 
 
@@ -107,7 +106,7 @@ def table(name: str, policy: Any, contexts: Any) -> Floats:
             f"{method} has shape {scores.shape}, expected "
             f"{(length(contexts), actions)}: one row per context, one column per action"
         )
-    if not _is_normalized(policy):
+    if not type(policy).__module__.startswith("tether.policies."):  # these normalize themselves
         with np.errstate(over="ignore"):
             total = np.exp(scores).sum(axis=1)
         off = ~(np.abs(total - 1) <= validate.TABLE_SUM_TOLERANCE)
@@ -120,21 +119,9 @@ def table(name: str, policy: Any, contexts: Any) -> Floats:
     return scores
 
 
-def _is_normalized(policy: Any) -> bool:
-    """Whether the policy normalizes its tables itself, as the package's own do: no second check."""
-    return type(policy).__module__.startswith("tether.policies.")
-
-
 ERRORS_ABOUT_INPUT = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    NameError,
-    NotImplementedError,
-    RecursionError,
+    *(ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError),
+    *(NameError, NotImplementedError, RecursionError),
 )
 """What code raises when its input is wrong, unlike a lost connection or a lack of memory."""
 
@@ -149,13 +136,15 @@ def _naming_the_policy(failure: str, contexts: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        self_explaining = isinstance(error, (ValueError, RuntimeError))
-        error_type = ValueError if isinstance(error, ERRORS_ABOUT_INPUT) else RuntimeError
-        if error_type is ValueError and len(rows := rows_with_missing_values(contexts)):
+        text = error if isinstance(error, (ValueError, RuntimeError)) else repr(error)
+        if not isinstance(error, ERRORS_ABOUT_INPUT):
+            raise RuntimeError(f"{failure}: {text}") from error
+        if len(rows := rows_with_missing_values(contexts)):
             have = "has" if len(rows) == 1 else "have"
             failure += f", of which {len(rows):,} {have} a missing value (first: row {rows[0]})"
-        hint = ONE_ROW if error_type is ValueError and is_one_row(contexts) else ""
-        raise error_type(f"{failure}: {error if self_explaining else repr(error)}{hint}") from error
+        series = hasattr(contexts, "iloc") and len(contexts.shape) == 1
+        one_row = series and all(isinstance(label, str) for label in contexts.index)
+        raise ValueError(f"{failure}: {text}{ONE_ROW if one_row else ''}") from error
 
 
 def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
@@ -167,11 +156,10 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
         index = tuple(int(position) for position in np.argwhere(outside)[0])
         raise ValueError(
             f"the optimized policy takes actions that the safe policy never takes: the safe "
-            f"policy's log_prob is -inf at "
-            f"{index if len(index) > 1 else index[0]} ({int(outside.sum())} of {outside.size}). "
-            f"A log of the safe policy does not show what such actions cost; "
-            f"restrict the optimized policy to the safe one's actions, or use family 'clip' with "
-            f"outside='never'"
+            f"policy's log_prob is -inf at {index if len(index) > 1 else index[0]} "
+            f"({int(outside.sum())} of {outside.size}). A log of the safe policy does not show "
+            f"what such actions cost; restrict the optimized policy to the safe one's actions, or "
+            f"use family 'clip' with outside='never'"
         )
 
 

@@ -4,8 +4,7 @@
         step.advance(batch)
 
 Nothing is shown unless a reporter was installed with `reported_to`, as the command line does. It
-belongs to the context (PEP 567) that installed it: a thread started there has none of its own,
-unless it runs in a copy of that context, but may advance a step that it is given.
+belongs to the context (PEP 567) that installed it; any thread may advance a step that it is given.
 """
 
 from __future__ import annotations
@@ -33,37 +32,31 @@ class Reporter(Protocol):
         ...
 
 
-class Step:
-    """Work that is under way; any thread may advance it."""
+_lock = RLock()
+_installed: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
 
-    def __init__(self, shown_by: _Installed | None, description: str, total: float | None) -> None:
-        self._shown_by = shown_by
-        if shown_by is not None:
-            with shown_by.lock:
-                self._name = shown_by.reporter.begin(description, total)
+
+class Step:
+    """Work that is under way; once it has ended, advancing it does nothing."""
+
+    def __init__(self, reporter: Reporter | None, description: str, total: float | None) -> None:
+        self._reporter = reporter
+        if reporter is not None:
+            with _lock:
+                self._name = reporter.begin(description, total)
 
     def advance(self, amount: float = 1) -> None:
-        """Say that this much more is done; once the step has ended, nothing happens."""
-        shown_by = self._shown_by
-        if shown_by is not None:
-            with shown_by.lock:
-                if self._shown_by is not None:  # no other thread has ended it meanwhile
-                    shown_by.reporter.advance(self._name, amount)
+        """Say that this much more is done."""
+        with _lock:
+            if self._reporter is not None:
+                self._reporter.advance(self._name, amount)
 
-    def _end(self) -> None:
-        shown_by = self._shown_by
-        if shown_by is not None:
-            with shown_by.lock:
-                self._shown_by = None
-                shown_by.reporter.end(self._name)
-
-
-class _Installed:
-    def __init__(self, reporter: Reporter) -> None:
-        self.reporter, self.lock = reporter, RLock()
-
-
-_installed: ContextVar[_Installed | None] = ContextVar("reporter", default=None)
+    def end(self) -> None:
+        """Show it no longer."""
+        with _lock:
+            if self._reporter is not None:
+                self._reporter.end(self._name)
+            self._reporter = None
 
 
 @contextmanager
@@ -73,13 +66,13 @@ def step(description: str, total: float | None = None) -> Iterator[Step]:
     try:
         yield begun
     finally:
-        begun._end()
+        begun.end()
 
 
 @contextmanager
 def reported_to(reporter: Reporter | None) -> Iterator[None]:
     """Within this block and context, steps are shown by this reporter, or by none."""
-    before = _installed.set(None if reporter is None else _Installed(reporter))
+    before = _installed.set(reporter)
     try:
         yield
     finally:

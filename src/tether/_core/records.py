@@ -14,7 +14,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import files, signing
+from tether._core.arrays import shown
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
 
-DIGEST_ENTRY, SIGNATURE_ENTRY = ENTRIES_ABOUT_THE_CONTENT = ("digest", "signature")
-"""Entries of a file that are not part of the content that they vouch for."""
 RECORD_PURPOSE = "tether record"
 """What a signature of a record is for."""
+WORDS_FOR_FLOATS = ("inf", "-inf", "nan")
 
 
 def to_plain(value: Any) -> Any:
@@ -53,15 +53,22 @@ def encode(value: Any) -> Any:
     >>> encode({"beta": np.inf, "rows": np.arange(3)})
     {'beta': 'inf', 'rows': [0, 1, 2]}
     """
-    return _in_words(to_plain(value))
+    return _each(
+        to_plain(value),
+        lambda each: str(each) if isinstance(each, float) and not math.isfinite(each) else each,
+    )
 
 
-def _in_words(value: Any) -> Any:
+def decode_plain(value: Any) -> Any:
+    """Undo `encode` without types: every string that reads "inf", "-inf" or "nan" is a float."""
+    return _each(value, lambda each: float(each) if each in WORDS_FOR_FLOATS else each)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Plain values with a change made to each of the innermost."""
     if isinstance(value, dict):
-        return {key: _in_words(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_in_words(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        return {key: _each(item, change) for key, item in value.items()}
+    return [_each(item, change) for item in value] if isinstance(value, list) else change(value)
 
 
 def decode(kind: Any, value: Any, name: str = "record") -> Any:
@@ -78,8 +85,7 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
     if origin in (typing.Union, types.UnionType):
         return _decode_union(arguments, value, name)
     if origin is typing.Literal:
-        if value not in arguments:
-            raise ValueError(f"{name} must be one of {arguments}, got {_shown(value)}")
+        _require(value in arguments, name, f"one of {arguments}", value)
         return value
     if np.ndarray in (kind, origin):
         return _decode_array(arguments, value, name)
@@ -94,7 +100,9 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
             for key, item in value.items()
         }
     if kind is float:
-        return _decode_float(value, name)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        _require(number or value in WORDS_FOR_FLOATS, name, "a number", value)
+        return float(value)
     wanted = type(None) if kind is None else kind
     right = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
     _require(right, name, f"a value of type {wanted.__name__}", value)
@@ -104,8 +112,8 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
 def _decode_record(kind: Any, value: Any, name: str) -> Any:
     _require(isinstance(value, dict), name, f"the entries of a {kind.__name__}", value)
     known = [each.name for each in _saved_fields(kind)]
-    if sorted(value) != sorted(known):
-        absent, unknown = sorted(set(known) - set(value)), sorted(set(value) - set(known))
+    absent, unknown = sorted(set(known) - set(value)), sorted(set(value) - set(known))
+    if absent or unknown:
         raise ValueError(
             f"{name} must have the entries of a {kind.__name__}: missing {absent}, unknown "
             f"{unknown}"
@@ -139,24 +147,19 @@ def _decode_array(arguments: tuple[Any, ...], value: Any, name: str) -> NDArray[
     _require(isinstance(value, list), name, "a list", value)
     hinted = typing.get_args(arguments[1])[0] if len(arguments) > 1 else Any
     stated = None if hinted is Any else np.dtype(hinted)
+    text = stated is not None and stated.kind == "U"
     try:
-        array = np.array(value if stated is not None and stated.kind == "U" else _numbers(value))
+        array = np.array(value if text else decode_plain(value))
     except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{name} must be an array, got {_shown(value)}") from error
+        raise ValueError(f"{name} must be an array, got {shown(value)}") from error
     if not array.size:
         array = array.astype(np.float64 if stated is None else stated)
     right = array.dtype.kind in "biuf" if stated is None else np.can_cast(array.dtype, stated)
     wanted = "numbers" if stated is None else stated.name
     _require(bool(right), name, f"an array of {wanted}", value)
-    array = array if stated is None or stated.kind == "U" else array.astype(stated)
+    array = array if stated is None or text else array.astype(stated)
     array.flags.writeable = False
     return array
-
-
-def _numbers(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return float(value) if value in WORDS_FOR_FLOATS else value
 
 
 def _decode_items(container: Any, arguments: tuple[Any, ...], value: Any, name: str) -> Any:
@@ -169,32 +172,9 @@ def _decode_items(container: Any, arguments: tuple[Any, ...], value: Any, name: 
     return made if container is list else tuple(made)
 
 
-WORDS_FOR_FLOATS = ("inf", "-inf", "nan")
-
-
-def _decode_float(value: Any, name: str) -> float:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    _require(number or value in WORDS_FOR_FLOATS, name, "a number", value)
-    return float(value)
-
-
 def _require(right: bool, name: str, wanted: str, value: Any) -> None:
     if not right:
-        raise ValueError(f"{name} must be {wanted}, got {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def decode_plain(value: Any) -> Any:
-    """Undo `encode` without types: every string that reads "inf", "-inf" or "nan" is a float."""
-    if isinstance(value, dict):
-        return {key: decode_plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [decode_plain(item) for item in value]
-    return float(value) if isinstance(value, str) and value in WORDS_FOR_FLOATS else value
+        raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
 
 
 def write(
@@ -211,13 +191,11 @@ def write(
     another one. The signature tells it in any case, to those who trust the key.
     """
     entries = {"kind": kind, **encode(content)}
-    entries[DIGEST_ENTRY] = content_digest(entries)
+    entries["digest"] = digest = content_digest(entries)
     if key is not None:
         private = signing.read_private_key(key)
-        entries[SIGNATURE_ENTRY] = {
-            "key": signing.key_id(private),
-            "signature": signing.sign(_signed(entries), private, purpose=RECORD_PURPOSE),
-        }
+        signed = signing.sign(digest.encode(), private, purpose=RECORD_PURPOSE)
+        entries["signature"] = {"key": signing.key_id(private), "signature": signed}
     text = json.dumps(entries, indent=2, allow_nan=False)
     files.write_text(path, text + "\n", overwrite=overwrite)
 
@@ -225,26 +203,25 @@ def write(
 def read(path: str | Path, kind: str, *, key: PublicKey | None = None) -> dict[str, Any]:
     """Read a record that `write` wrote, and refuse any other file; with a key, an unsigned one."""
     entries = parse(path)
-    if entries.get("kind") != kind:
-        raise ValueError(f"{path} holds {entries.get('kind')!r}, expected a saved {kind!r}")
-    problem = digest_problem(entries)
-    if problem is None and key is not None:
-        problem = signature_problem(entries, key)
-    if problem is not None:
+    if entries["kind"] != kind:
+        raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {kind!r}")
+    problem = digest_problem(entries) or (key and signature_problem(entries, key))
+    if problem:
         raise ValueError(f"{path}: {problem}")
-    outside = ("kind", *ENTRIES_ABOUT_THE_CONTENT)
-    return {name: value for name, value in entries.items() if name not in outside}
+    return {name: entries[name] for name in entries if name not in ("kind", "digest", "signature")}
 
 
 def parse(path: str | Path) -> dict[str, Any]:
     """The entries of a saved record as they are in the file."""
-    file = files.as_path("path", path)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):  # readers would differ in what they read
+            raise ValueError("an entry occurs twice")
+        return dict(pairs)
+
     try:
-        entries = json.loads(
-            file.read_text(encoding="utf-8"),
-            object_pairs_hook=_without_repeats,
-            parse_constant=_refuse_constant,
-        )
+        text = files.as_path("path", path).read_text(encoding="utf-8")
+        entries = json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(entries, dict) or not isinstance(entries.get("kind"), str):
@@ -254,22 +231,13 @@ def parse(path: str | Path) -> dict[str, Any]:
 
 def digest_problem(entries: dict[str, Any]) -> str | None:
     """What is wrong with the digest of a record; None if it is that of the content."""
-    stored = entries.get(DIGEST_ENTRY)
-    if stored is None:
-        return "the record has no digest: it was not written by this version, or was changed"
+    content = {name: entries[name] for name in entries if name not in ("digest", "signature")}
     try:
-        own = content_digest(
-            {
-                name: value
-                for name, value in entries.items()
-                if name not in ENTRIES_ABOUT_THE_CONTENT
-            }
-        )
-    except ValueError:
-        return "the record holds a number that JSON cannot hold: it was changed after it was saved"
-    if stored != own:
-        return f"the content does not have the digest {stored!r}: it was changed after it was saved"
-    return None
+        if entries.get("digest") == content_digest(content):
+            return None
+    except ValueError:  # NaN or Infinity, which are not JSON
+        pass
+    return f"the content does not have its digest, {entries.get('digest')!r}: it was changed"
 
 
 def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
@@ -278,23 +246,16 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     Only the signature itself is believed: the key that a record names may have been written by
     anyone.
     """
-    public, found = signing.read_public_key(key), entries.get(SIGNATURE_ENTRY)
-    if found is None:
+    public, found = signing.read_public_key(key), entries.get("signature")
+    if not isinstance(found, dict):
         return "the record is not signed"
-    signature = found.get("signature") if isinstance(found, dict) else None
-    if isinstance(signature, str) and signing.verify(
-        _signed(entries), signature, public, purpose=RECORD_PURPOSE
-    ):
+    content = str(entries["digest"]).encode()
+    if signing.verify(content, found.get("signature", ""), public, purpose=RECORD_PURPOSE):
         return None
     return (
         f"the signature is not one of the key {signing.key_id(public)} for this content; the "
-        f"record names the key {found.get('key') if isinstance(found, dict) else None!r}"
+        f"record names the key {found.get('key')!r}"
     )
-
-
-def described(error: Exception) -> str:
-    """An error in words; that of a missing entry is its name alone."""
-    return f"the entry {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def content_digest(value: Any) -> str:
@@ -305,24 +266,6 @@ def content_digest(value: Any) -> str:
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def _signed(entries: dict[str, Any]) -> bytes:
-    """What is signed: the digest, which stands for kind and content."""
-    return str(entries[DIGEST_ENTRY]).encode()
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; with a repeated name, readers would differ in what they read."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) != len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the entry {repeated!r} occurs twice")
-    return dict(pairs)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON")
 
 
 class Saved:
@@ -412,4 +355,6 @@ class Saved:
         try:
             return cls._from_saved(saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path}: {described(error)}") from error
+            missing = isinstance(error, KeyError)  # its text is the name alone
+            said = f"the entry {error} is missing" if missing else str(error)
+            raise ValueError(f"{path}: {said}") from error

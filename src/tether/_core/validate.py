@@ -14,19 +14,21 @@ from tether._core.arrays import (
     Booleans,
     Floats,
     few,
-    is_missing,
     plain_array,
     plain_column,
     reject_missing,
 )
 
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+PERCENTAGE = re.compile(r"\s*([-+]?(?:\d+[.,]?\d*|[.,]\d+))\s*%\s*")
+DECIMAL_COMMA = re.compile(r"\s*([-+]?\d+,\d+)\s*")
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-PERCENTAGE = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)\s*%\s*")
-NO_WORDS = frozenset({"", "nan", "na", "n/a", "null", "<na>"})
-"""What files write for a value that is missing."""
-MOST_WORDS_LOOKED_AT = 1000
-"""Among so many values the words of a column are looked for."""
+MISSING_LOSS = (
+    "count a missing loss as the largest possible one, or leave its row out only if it is missing "
+    "at random"
+)
+"""What to do about a loss that is missing."""
+TABLE_SUM_TOLERANCE = 1e-3
+"""How far the probabilities of a finite action set may be from summing to one."""
 
 
 def number_hint(value: Any) -> str:
@@ -35,68 +37,29 @@ def number_hint(value: Any) -> str:
     >>> number_hint("2,5 %"), number_hint("0,5"), number_hint("three")
     (': write 2,5 % as 0.025', ': write decimals with a point, 0.5', '')
     """
-    if isinstance(value, str) and PERCENTAGE.fullmatch(value):
-        number = float(value.strip().rstrip("%").strip().replace(",", "."))
-        return f": write {value.strip()} as {number / 100:.12g}"
-    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
-        return f": write decimals with a point, {value.strip().replace(',', '.')}"
+    text = value if isinstance(value, str) else ""
+    if found := PERCENTAGE.fullmatch(text):
+        return f": write {text.strip()} as {float(found[1].replace(',', '.')) / 100:.12g}"
+    if found := DECIMAL_COMMA.fullmatch(text):
+        return f": write decimals with a point, {found[1].replace(',', '.')}"
     return ""
 
 
-def loss_hint(values: Iterable[Any]) -> str:
-    """How losses that are words become numbers; empty if there are no words."""
-    return _word_hint(
-        values,
-        "a loss is a number, 0 for a good outcome and more for harm; write 1 for the word that "
-        "means harm and 0 for the one that does not",
-        "missing, which is not harmless: keep them missing (NaN), and do not write 0 for them",
-    )
-
-
-def reward_hint(values: Iterable[Any]) -> str:
-    """How rewards that are words become numbers; empty if there are no words."""
-    return _word_hint(
-        values,
-        "a reward is a number; write 1 for the word that means success and 0 for the one that "
-        "does not",
-        "missing",
-    )
-
-
-def _word_hint(values: Iterable[Any], numbers: str, missing: str) -> str:
-    """What to write for words, with those of the first values, and how many values have none."""
-    listed = list(values)
-    texts = [each for each in listed[:MOST_WORDS_LOOKED_AT] if isinstance(each, str)]
-    words = [each for each in dict.fromkeys(texts) if not _has_no_word(each)]
+def loss_hint(values: Iterable[Any], meaning: str = "loss") -> str:
+    """How losses, or rewards, that are words become numbers; empty if there are no words."""
+    texts = dict.fromkeys(each.strip() for each in values if isinstance(each, str))
+    words = [each for each in texts if each.lower() not in ("", "nan", "na", "n/a", "null", "<na>")]
     if not words:
         return ""
     if hint := number_hint(words[0]):
         return hint
-    if all(NUMBER.fullmatch(each) for each in words):
+    if all(map(NUMBER.fullmatch, words)):
         return ": this is text; convert it to numbers, such as with pandas.to_numeric"
-    hint = f": {numbers} (here: {few(np.array(words, dtype=object))})"
-    unknown = sum(_has_no_word(each) for each in listed)
-    if unknown:
-        are = "is" if unknown == 1 else "are"
-        hint += f"; {unknown:,} of {len(listed):,} values {are} {missing}"
-    return hint
-
-
-def _has_no_word(value: Any) -> bool:
-    """Whether a value of a column of words is missing: NaN, None, or text that says so."""
-    return value.strip().lower() in NO_WORDS if isinstance(value, str) else is_missing(value)
-
-
-MAX_SHOWN = 200
-"""How many characters of a value are shown in an error."""
-MISSING_LOSS = (
-    "count a missing loss as the largest possible one, or leave its row out only if it is missing "
-    "at random"
-)
-"""What to do about a loss that is missing."""
-_WORD_HINTS = {"loss": loss_hint, "reward": reward_hint}
-TABLE_SUM_TOLERANCE = 1e-3
-"""How far the probabilities of a finite action set may be from summing to one."""
+    one = (
+        "harm and 0 for the one that does not" if meaning == "loss" else "success and 0 for others"
+    )
+    hint = f": a {meaning} is a number; write 1 for the word that means {one}, and keep missing "
+    return hint + f"values missing (here: {few(np.array(words, dtype=object))})"
 
 
 def floats(
@@ -110,7 +73,7 @@ def floats(
         raise ValueError(f"{name} is not a table of numbers: {error}") from error
     if array.dtype.kind not in "fiub":
         listed = array.reshape(-1).tolist()
-        hint = _WORD_HINTS[meaning](listed) if meaning else ""
+        hint = loss_hint(listed, meaning) if meaning else ""
         hint = hint or next(filter(None, map(number_hint, listed)), "")
         if not hint:
             reject_missing(name, array, *([MISSING_LOSS] if meaning == "loss" else []))
@@ -155,15 +118,14 @@ def losses(name: str, values: Any) -> Floats:
 
 def code_hint(losses: Floats) -> str:
     """What to do about losses that look like the codes of outcomes: two values, or −1."""
-    found = np.unique(losses)
-    if len(found) == 2 and 0 not in found:
+    codes = np.unique(losses)
+    if len(codes) == 2 and 0 not in codes:
         return (
-            f"; all are {found[0]:g} or {found[1]:g}: if these are codes of two outcomes, write 1 "
+            f"; all are {codes[0]:g} or {codes[1]:g}: if these are codes of two outcomes, write 1 "
             f"for the harm and 0 for the other"
         )
-    if found[0] == -1 and found[1:].min(initial=0) >= 0:
-        return f"; if -1 is the code of a missing outcome, {MISSING_LOSS}"
-    return ""
+    missing = codes[0] == -1 and codes[1:].min(initial=0) >= 0
+    return f"; if -1 is the code of a missing outcome, {MISSING_LOSS}" if missing else ""
 
 
 def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "") -> None:
@@ -172,11 +134,9 @@ def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "")
     if not largest > bound:
         return
     percent = (
-        f"; if {largest:g} is a percentage, divide by 100"
-        if 1 < largest <= 100 * bound <= 100
-        else ""
+        f"; if {largest:g} is a percentage, divide by 100" if 1 < largest <= 100 * bound else ""
     )
-    hint = code_hint(array) or percent + advice
+    hint = code_hint(array) or (percent if bound <= 1 else "") + advice
     reject(name, array, array > bound, f"a loss of at most bound = {bound:g}{hint}")
 
 
@@ -208,13 +168,12 @@ def labels(name: str, values: Any, length: int) -> NDArray[Any]:
 def _described(values: Any, array: NDArray[Any]) -> str:
     """What was passed, for an error: its type, and the first value that is not a number."""
     if array.ndim == 0:
-        return f"{values!r}"[:MAX_SHOWN]
+        return f"{values!r:.200}"
     listed = values if isinstance(values, (list, tuple)) else array.reshape(-1).tolist()
     odd = (place for place, value in enumerate(listed) if not isinstance(value, numbers.Real))
     place = next(odd, 0)
-    shown = repr(listed[place] if len(listed) else None)[:MAX_SHOWN]
     which = "first value" if place == 0 else f"value {place} is"
-    return f"an array of dtype {array.dtype} ({which} {shown})"
+    return f"an array of dtype {array.dtype} ({which} {listed[place] if listed else None!r:.200})"
 
 
 def same_length(name: str, array: Sized, other: str, length: int) -> None:

@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -28,48 +28,23 @@ class TetherWarning(UserWarning):
 
 
 class AssumptionWarning(TetherWarning):
-    """What a promise assumes looks violated, such as rows that the safe policy did not draw.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.filterwarnings("error", category=AssumptionWarning)
-    """
+    """What a promise assumes looks violated, such as rows that the safe policy did not draw."""
 
 
 class DurabilityWarning(TetherWarning):
-    """A database is set up so that it may lose what it has confirmed.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.filterwarnings("error", category=DurabilityWarning)
-    """
+    """A database is set up so that it may lose what it has confirmed."""
 
 
 class PromiseWarning(TetherWarning):
-    """No useful promise can be made, so the safe policy serves, or nothing is selected.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.filterwarnings("ignore", category=PromiseWarning)
-    """
+    """No useful promise can be made, so the safe policy serves, or nothing is selected."""
 
 
 def warn_user(message: str, category: type[TetherWarning]) -> None:
     """Warn at the line outside the package that led here."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+    while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith("tether."):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_inside(module: str) -> bool:
-    return module == "tether" or module.startswith("tether.")
 
 
 def counted(count: int | float, singular: str, plural: str | None = None) -> str:
@@ -140,7 +115,10 @@ class Columns(dict[str, NDArray[Any]]):
 
     def cells(self, max_rows: int = MAX_PRINTED_ROWS) -> list[list[str]]:
         """The values as text, row by row, without the middle ones if there are more than these."""
-        shown = shown_rows(self.row_count, max_rows)
+        count, half = self.row_count, max_rows // 2
+        shown: Sequence[int] = range(count)
+        if count > max_rows:
+            shown = [*range(half), *range(count - (max_rows - half), count)]
         columns = [[format_cell(values[row]) for row in shown] for values in self.values()]
         return [list(row) for row in zip(*columns, strict=True)]
 
@@ -163,14 +141,6 @@ class Columns(dict[str, NDArray[Any]]):
     __str__ = __repr__
 
 
-def shown_rows(count: int, max_rows: int) -> list[int]:
-    """The rows that are shown: all, or as many of the first as of the last."""
-    if count <= max_rows:
-        return list(range(count))
-    half = max_rows // 2
-    return [*range(half), *range(count - (max_rows - half), count)]
-
-
 def format_cell(value: Any) -> str:
     """One value as text: four significant digits, and a dash where there is no value."""
     value = value.item() if isinstance(value, np.generic) else value
@@ -183,18 +153,6 @@ def format_cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return visible(str(value))
-
-
-def cells_or_none(values: NDArray[Any], known: Iterable[bool]) -> NDArray[np.str_]:
-    """The values as text, and "none" where there is none to state.
-
-    >>> cells_or_none(np.array([0.25, 1.0]), [True, False]).tolist()
-    ['0.25', 'none']
-    """
-    cells = map(format_cell, values.tolist())
-    return np.array(
-        [each if is_known else "none" for each, is_known in zip(cells, known, strict=True)]
-    )
 
 
 DESCRIPTION_WIDTH = 79
@@ -269,16 +227,10 @@ def _hanging(start: str, text: str, indent: int) -> str:
     )
 
 
-SECONDS_OF_UNIT = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-"""The units of a duration."""
-
-
 def read_duration(name: str, value: str | float, wanted: str) -> timedelta:
     """The duration that a value says; `name` and `wanted` are for the error if it says none."""
-    matched = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([smhd]?)", str(value))
+    matched = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,15})?)([smhd]?)", str(value))
     if matched is None:
         raise ValueError(f"{name} must be {wanted}, got {value!r:.80}")
-    try:
-        return timedelta(seconds=float(matched[1]) * SECONDS_OF_UNIT[matched[2]])
-    except OverflowError:
-        raise ValueError(f"{name} is too long: {value!r:.80}") from None
+    unit = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}[matched[2]]
+    return timedelta(seconds=float(matched[1]) * unit)

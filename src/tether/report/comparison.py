@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tether._core.words import Columns, Described, Description, cells_or_none
+from tether._core.words import Columns, Described, Description, format_cell
 from tether.control.calibration import Calibration
 from tether.thresholds.selection import Selection
 
@@ -90,7 +90,8 @@ class Comparison(Described):
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
         useful = int(table["useful"].sum())
-        table["promise"] = cells_or_none(table["promise"], [each.exists for each in self.results])
+        cells = zip(map(format_cell, table["promise"].tolist()), self.results, strict=True)
+        table["promise"] = np.array([cell if each.exists else "none" for cell, each in cells])
         for name in ("family", "method", "loss", "rule"):  # what does not differ is not repeated
             if name in table and len(self.names) > 1 and len(set(table[name].tolist())) == 1:
                 del table[name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from tether._core.signing import is_signature, key_id, read_private_key, read_public_key
+from tether._core.signing import key_id, read_private_key, read_public_key
 from tether._core.verification import Finding, Verification
 from tether.rounds.any_settings import any_settings
 from tether.rounds.errors import StoreError, TamperedError, as_tampering
@@ -188,7 +188,7 @@ def _check_signatures(connection: sql.Connection, key: PublicKey | None) -> Iter
     query = query.where(entry.c.signature.is_not(None)).order_by(entry.c.lane, entry.c.number)
     signed = []
     for lane, number, head, signature in connection.execute(query):
-        if lane != CONTROL_LANE or not is_signature(signature):
+        if lane != CONTROL_LANE or not str(signature).startswith("ed25519:"):
             text = f"that of entry {number} of lane {lane} is none that tether writes"
             yield Finding("signature", False, text)
             return

@@ -83,7 +83,7 @@ def _findings(
         yield Finding("format", False, str(error))
         return
     problem = records.digest_problem(entries)
-    digest = entries.get(records.DIGEST_ENTRY)
+    digest = entries.get("digest")
     yield Finding("digest", problem is None, problem or f"the content has the digest {digest}")
     yield _signature(entries, key, changed=problem is not None)
     if problem is not None:
@@ -115,7 +115,7 @@ def _record_classes() -> tuple[type[records.Saved], ...]:
 
 
 def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool) -> Finding:
-    signature = entries.get(records.SIGNATURE_ENTRY)
+    signature = entries.get("signature")
     if key is not None:
         problem = records.signature_problem(entries, key)
         if problem is None and changed:

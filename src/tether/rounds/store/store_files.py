@@ -7,7 +7,6 @@ from pathlib import Path
 import sqlalchemy as sql
 from sqlalchemy import exc
 
-from tether._core import files
 from tether._core.files import redact_url
 
 
@@ -16,7 +15,7 @@ def store_text(store: str | Path) -> str:
     text = str(store).strip()
     if not isinstance(store, (str, Path)) or not text:
         raise ValueError(f"store must be a path or a database URL, got {store!r}")
-    if not files.is_encodable(text):
+    if "\0" in text:
         raise ValueError(f"store must not contain NUL or lone surrogates, got {redact_url(text)!r}")
     return text
 

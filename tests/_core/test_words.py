@@ -1,0 +1,81 @@
+"""Columns and descriptions of results, and text that is safe to show."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tether._core.words import MAX_PRINTED_ROWS, Columns, Description, visible, visible_lines
+
+
+def test_numbers_are_right_aligned_and_texts_left():
+    table = Columns(name=np.array(["a", "long"]), beta=np.array([1.5, 10.25]))
+    assert str(table).splitlines() == [
+        "  name   beta",
+        "  a       1.5",
+        "  long  10.25",
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, MAX_PRINTED_ROWS, MAX_PRINTED_ROWS + 1, 1000])
+def test_a_long_table_is_printed_without_its_middle(count):
+    table = Columns(row=np.arange(count))
+    lines = str(table).splitlines()
+    assert table.row_count == count
+    assert len(lines) == 1 + min(count, MAX_PRINTED_ROWS) + (count > MAX_PRINTED_ROWS)
+    if count > MAX_PRINTED_ROWS:
+        assert f"… {count - MAX_PRINTED_ROWS:,} more rows …" in str(table)
+
+
+def test_frames_accept_it():
+    table = Columns(alpha=np.array([0.1, 0.2]), name=np.array(["a", "b"]))
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame(table)
+        assert list(frame.columns) == ["alpha", "name"]
+        assert list(frame["name"]) == ["a", "b"]
+    arrow = pytest.importorskip("pyarrow").table(table)
+    assert arrow.column_names == ["alpha", "name"]
+
+
+def test_text_has_every_part_in_order_and_no_control_character_acts():
+    said = Description(
+        "beta is \x1b[31m2",
+        facts=(("rows", "300"), ("alpha", "0.1")),
+        table=Columns(beta=np.array([1.5])),
+        warnings=("few rows",),
+        notes=("a note",),
+    )
+    assert said.text().splitlines() == [
+        *("beta is \\x1b[31m2", "  rows   300", "  alpha  0.1", "", "  beta", "   1.5"),
+        *("  ! few rows", "  a note"),
+    ]
+
+
+BIDIRECTIONAL = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+MARKS = "\u061c\u200e\u200f"
+
+
+def acts(character):
+    """By the Unicode database: a control, a surrogate, a separator or a mark of direction."""
+    return (
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(character) in BIDIRECTIONAL
+        or character in MARKS
+    )
+
+
+def test_each_character_is_escaped_if_and_only_if_it_acts():
+    for character in map(chr, [*range(0x3000), *range(0xD800, 0xE100), 0xFEFF, 0x1F600, 0xE0001]):
+        assert (visible(character) == character) == (not acts(character))
+        kept = not acts(character) or character in "\n\t"
+        assert (visible_lines(character) == character) == kept
+
+
+@given(st.text(st.characters()))
+def test_what_is_shown_can_be_written_and_holds_no_acting_character(text):
+    for shown in (visible(text), visible_lines(text).replace("\n", "").replace("\t", "")):
+        assert not any(map(acts, shown))
+        shown.encode("utf-8")
+    assert visible(visible(text)) == visible(text)
