@@ -13,6 +13,7 @@ import binascii
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     PrivateKey: TypeAlias = Ed25519PrivateKey | str | Path
     PublicKey: TypeAlias = Ed25519PublicKey | str | Path
 
+PRIVATE_ENDING, PUBLIC_ENDING = ".key", ".pub"
 SIGNATURE_PREFIX = "ed25519:"
 """How every signature begins."""
 
@@ -51,7 +53,8 @@ def generate_keys(name: str | Path) -> str:
     """
     serialization, ed25519 = _library()
     private = ed25519.Ed25519PrivateKey.generate()
-    secret_file, public_file = (Path(f"{name}{ending}") for ending in (".key", ".pub"))
+    endings = (PRIVATE_ENDING, PUBLIC_ENDING)
+    secret_file, public_file = (Path(f"{name}{ending}") for ending in endings)
     files.require_target(secret_file)
     files.require_target(public_file)
     form = serialization.PrivateFormat.OpenSSH
@@ -64,42 +67,43 @@ def generate_keys(name: str | Path) -> str:
 def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
     """Read the key that signs; a file that others may read is refused."""
     serialization, ed25519 = _library()
-    if isinstance(key, ed25519.Ed25519PrivateKey):
-        return key  # type: ignore[return-value]
-    path = _existing_file(key)
-    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+    file = isinstance(key, (str, Path)) and os.path.isfile(key) and os.name == "posix"
+    if file and stat.S_IMODE(os.stat(str(key)).st_mode) & 0o077:
         raise PermissionError(
-            f"{path} can be read by others than its owner and is not used as a private key: "
-            f"chmod 600 {path}"
+            f"{key} can be read by others than its owner and is not used as a private key: "
+            f"chmod 600 {key}"
         )
-    try:
-        loaded = serialization.load_ssh_private_key(path.read_bytes(), password=None)
-    except Exception as error:  # the library raises many kinds for what is no key
-        raise ValueError(
-            f"{path} is not a private key in the format of OpenSSH without a passphrase, as "
-            f"`tether keygen` writes it"
-        ) from error
-    if not isinstance(loaded, ed25519.Ed25519PrivateKey):
-        raise ValueError(f"{path} is not an Ed25519 key")
-    return loaded  # type: ignore[return-value]
+    read: Ed25519PrivateKey = _read(
+        key,
+        ed25519.Ed25519PrivateKey,
+        lambda content: serialization.load_ssh_private_key(content, password=None),
+        "a private key in the format of OpenSSH without a passphrase, as `tether keygen` writes it",
+    )
+    return read
 
 
 def read_public_key(key: PublicKey) -> Ed25519PublicKey:
     """Read the key that signatures are checked with: a file with one line "ssh-ed25519 …"."""
     serialization, ed25519 = _library()
-    if isinstance(key, ed25519.Ed25519PublicKey):
-        return key  # type: ignore[return-value]
-    path = _existing_file(key)
-    content = path.read_bytes()
-    if b"PRIVATE KEY" in content:
-        raise ValueError(f"{path} is a private key: signatures are checked with the public one")
+    kind, load = ed25519.Ed25519PublicKey, serialization.load_ssh_public_key
+    read: Ed25519PublicKey = _read(key, kind, load, "a public key in the format of OpenSSH")
+    return read
+
+
+def _read(key: Any, kind: Any, load: Callable[[bytes], Any], described: str) -> Any:
+    if isinstance(key, kind):
+        return key
+    if not isinstance(key, (str, Path)):
+        raise TypeError(f"key must be the path of a key file or a key, got {key!r}")
+    if not Path(key).is_file():
+        raise FileNotFoundError(f"there is no key file {key}")
     try:
-        loaded = serialization.load_ssh_public_key(content)
-    except Exception as error:
-        raise ValueError(f"{path} is not a public key in the format of OpenSSH") from error
-    if not isinstance(loaded, ed25519.Ed25519PublicKey):
-        raise ValueError(f"{path} is not an Ed25519 key")
-    return loaded  # type: ignore[return-value]
+        loaded = load(Path(key).read_bytes())
+    except Exception as error:  # the library raises many kinds for what is no key
+        raise ValueError(f"{key} is not {described}") from error
+    if not isinstance(loaded, kind):
+        raise ValueError(f"{key} is not an Ed25519 key")
+    return loaded
 
 
 def key_id(key: Ed25519PrivateKey | Ed25519PublicKey) -> str:
@@ -142,14 +146,6 @@ def _public_line(key: Any) -> bytes:
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
     return line
-
-
-def _existing_file(path: Any) -> Path:
-    if not isinstance(path, (str, Path)):
-        raise TypeError(f"key must be the path of a key file or a key, got {path!r}")
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no key file {path}")
-    return Path(path)
 
 
 def _library() -> tuple[Any, Any]:
