@@ -54,16 +54,6 @@ soak: $(VENV)/test
 
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
-	$(ALONE) $(BIN)/python -m benchmarks.climb
-	$(ALONE) $(BIN)/python -m benchmarks.validity_thresholds
-	$(ALONE) $(BIN)/python -m benchmarks.mistakes
-	$(ALONE) $(BIN)/python -m benchmarks.gains
-	$(ALONE) $(BIN)/python -m benchmarks.rounds_validity --runs 300
-	$(ALONE) $(BIN)/python -m benchmarks.release_validity --runs 2000
-	$(ALONE) $(BIN)/python -m benchmarks.release_keys --runs 1000
-	$(ALONE) $(BIN)/python -m benchmarks.release_first_step --runs 200
-	$(ALONE) $(BIN)/python -m benchmarks.release_store
-	$(ALONE) $(BIN)/python -m benchmarks.ramp_validity --runs 200
 
 power: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.power

@@ -1,22 +1,28 @@
-"""Deployed risk against what was asked and what was stated, in worlds where it is known exactly.
+"""Whether every promise of the package holds, in worlds where the truth is known: `make validity`.
 
-Each case is a world, a number of rows and a procedure, repeated on fresh logs. A right procedure
-holds if the mean of what it serves is within three standard errors of what it promises; a wrong one
+This file has the runner and the cases of one calibration: a world, a number of rows and a
+procedure, repeated on fresh logs, with the risk that is served beside what was asked and stated. A
+right procedure holds if the mean is within three standard errors of what is promised; a wrong one
 has to break, by the same measure: a validity check that cannot fail shows nothing.
 
     python -m benchmarks.validity                     # everything, at full length
     python -m benchmarks.validity --runs 50 --only promise
+    python -m benchmarks.validity --room thresholds
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 import tether
+from benchmarks import cases as cases_of_means
+from benchmarks.cases import verdict
 from benchmarks.worlds import (
     World,
     gaussian,
@@ -29,6 +35,8 @@ from benchmarks.worlds import (
 Array = np.ndarray
 GRID = np.linspace(-8, 8, 1025)
 """Log betas among which wrong procedures look."""
+ROOMS = ("validity_thresholds", "validity_monitors", "validity_ratios", "gains", "mistakes")
+"""Modules of this folder with further cases."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,10 @@ class Case:
     wrong: bool = False
     error: float | None = None  # with a confidence: how often the risk may exceed what was asked
     runs: int = 400
+
+    @property
+    def name(self) -> str:
+        return f"{self.world.name}, {self.rows} rows, {self.rule}"
 
     def simulate(self, runs: int, seed: int = 0) -> Line:
         """So many logs."""
@@ -91,17 +103,13 @@ class Line:
 
     def __str__(self) -> str:
         error = self.risk.std() / np.sqrt(len(self.risk))
-        verdict = (
-            ("breaks, as it must" if not self.held else "DOES NOT BREAK")
-            if self.case.wrong
-            else ("holds" if self.held else "BROKEN")
-        )
         above = np.mean(self.risk > self.case.asked * (1 + 1e-9))
         return (
             f"{self.case.world.name:28s} n {self.case.rows:6d}  {self.case.rule:34s} asked "
             f"{self.case.asked:.3f}  stated {self.stated.mean():.4f}  served "
             f"{self.risk.mean():.4f} "
-            f"± {error:.4f}  above {above:4.0%}  gain {self.kept.mean():4.0%}  {verdict}"
+            f"± {error:.4f}  above {above:4.0%}  gain {self.kept.mean():4.0%}  "
+            f"{verdict(self.held, self.case.wrong)}"
         )
 
 
@@ -291,16 +299,43 @@ def _confidence_cases() -> Iterator[Case]:
     )
 
 
+def climbs() -> Iterator[cases_of_means.Case]:
+    """Hill climbing over small worlds: expected losses over the promise, summed over all logs.
+
+    With the level at the promise itself, which is wrong, it has to find one above 1.
+    """
+    from tests.control.test_chain import climbed
+
+    def repeat(right: bool, rng: np.random.Generator) -> float:
+        def level(promise: object, stake: object, rows: int) -> object:
+            return promise - 1 / (stake * (rows + 1)) if right else promise
+
+        return climbed(level, steps=3000, starts=20)
+
+    for right in (True, False):
+        name = "hill climbing against the soft chain" + ("" if right else ", level at the promise")
+        yield cases_of_means.Case(name, partial(repeat, right), 1.0, not right, runs=1)
+
+
+def all_cases() -> Iterator[tuple[str, object]]:
+    """The cases of every room, each with its room."""
+    yield from (("policies", case) for case in (*cases(), *climbs()))
+    for room in ROOMS:
+        module = importlib.import_module(f"benchmarks.{room}")
+        yield from ((room.removeprefix("validity_"), case) for case in module.cases())
+
+
 def main() -> None:
     """Print every case; exit with 1 if one does not do what it should."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validity", description=__doc__)
-    parser.add_argument("--runs", type=int, help="logs for each case, instead of its own number")
-    parser.add_argument("--only", default="", help="cases whose world or rule contains this")
+    parser.add_argument("--runs", type=int, help="repeats of each case, instead of its own number")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--room", default="", help="policies, thresholds, monitors, …")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     wrong = 0
-    for case in cases():
-        if options.only in f"{case.world.name} {case.rule}":
+    for room, case in all_cases():
+        if options.room in ("", room) and options.only in case.name:
             line = case.simulate(options.runs or case.runs, options.seed)
             print(line, flush=True)
             wrong += line.held == case.wrong
