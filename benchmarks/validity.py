@@ -35,7 +35,14 @@ from benchmarks.worlds import (
 Array = np.ndarray
 GRID = np.linspace(-8, 8, 1025)
 """Log betas among which wrong procedures look."""
-ROOMS = ("validity_thresholds", "validity_monitors", "validity_ratios", "gains", "mistakes")
+ROOMS = (
+    "validity_releases",
+    "validity_thresholds",
+    "validity_monitors",
+    "validity_ratios",
+    "gains",
+    "mistakes",
+)
 """Modules of this folder with further cases."""
 
 
