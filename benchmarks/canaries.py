@@ -22,6 +22,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -102,10 +103,9 @@ def is_worse(new: float, new_failures: float, old: float, old_failures: float) -
 
 def fixed_steps() -> Rule:
     """Nothing is measured."""
-    for share in (0.01, 0.05, 0.25, 0.5):
-        yield share
-    while True:
-        yield 1.0
+    shares = (0.01, 0.05, 0.25, 0.5, 1.0)
+    for number in count():
+        yield shares[min(number, 4)]
 
 
 RULES: dict[str, Callable[[], Rule]] = {
