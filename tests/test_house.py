@@ -44,7 +44,7 @@ BUDGETS = {
     "src/tether/service": 9_000,
     "src/tether": 75_000,
     "tests": 36_000,
-    "benchmarks": 6_750,
+    "benchmarks": 4_600,
     "experiments": 6_600,
     "examples": 3_650,
 }
