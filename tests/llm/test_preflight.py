@@ -10,7 +10,7 @@ pytest.importorskip("peft", reason="needs tether[llm]")
 from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import CausalPolicy, Preflight, preflight
-from tether.llm.completions import TokenTables
+from tether.llm.openai_policy import TokenTables
 from tether.llm.preflight_checks import LOG_WEALTH_FAIL, bet_on_tokens
 
 TEXTS = np.array(["a", "cat", "what", "we"])
@@ -66,17 +66,17 @@ def test_tokenizers_templates_ends_and_formats_that_differ_are_noticed():
         tiny_models.llama(seed=1), tiny_models.tokenizer(lossy=True), max_new_tokens=4
     )
     result = preflight(safe, lossy, TEXTS, np.random.default_rng(0))
-    assert status(result, "same tokens") == {"fail"}
+    assert status(result, "same tokens and ends") == {"fail"}
     assert not status(result, "mean ratio"), "they have no actions in common"
     special = tiny_models.tokenizer(special="<bos> $A")
     start = CausalPolicy(
         tiny_models.llama(seed=1), special, max_new_tokens=4, add_special_tokens=True
     )
-    assert status(preflight(safe, start, TEXTS, np.random.default_rng(0)), "same tokens") == {
+    assert status(preflight(safe, start, TEXTS, np.random.default_rng(0)), "same tokens and ends") == {
         "fail"
     }
     longer = CausalPolicy(tiny_models.llama(seed=1), safe.tokenizer, max_new_tokens=5)
-    assert status(preflight(safe, longer, TEXTS, np.random.default_rng(0)), "same ends") == {"fail"}
+    assert status(preflight(safe, longer, TEXTS, np.random.default_rng(0)), "same tokens and ends") == {"fail"}
     words = [tiny_models.tokenizer() for _ in range(2)]
     for each, start in zip(words, ("<bos>", "<end>"), strict=True):
         each.chat_template = start + "{{ messages[0]['content'] }}"

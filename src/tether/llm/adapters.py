@@ -1,17 +1,26 @@
-"""Adapters of a model: which it has, whether one can be used, and switching to it for a while.
+"""What a local policy is: a model with one of its adapters or none, whose weights do not change.
 
 PEFT puts its layers into the model itself, and only a `PeftModel` switches them on and off. All
 facts used here are attributes that PEFT keeps in the layers; the library itself is not imported.
+
+A model's weights can change under a policy: trained in place, merged with an adapter, loaded again.
+A checksum over all their bits is compared at each use and is part of the policy's fingerprint. It
+costs one pass over the weights, about as much as one token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 INITIALIZED_FROM_BASE_WEIGHTS = ("pissa", "corda", "olora", "loftq", "lora_ga")
 """Initializations that subtract the adapter from the base weights, so disabling it changes them."""
+BYTES_PER_WORD, WORDS_PER_BLOCK = 8, 32
+"""What is added up as one integer, and how many of them share a weight in the sum."""
 
 
 def unwrapped(model: Any) -> Any:
@@ -37,18 +46,6 @@ def adapter_layers(model: Any) -> list[Any]:
     return [module for module in model.modules() if hasattr(type(module), "adapter_layer_names")]
 
 
-def parameter_adapters(model: Any) -> dict[int, str]:
-    """The adapter that each adapter parameter belongs to, by the parameter's `id`."""
-    adapters = {}
-    for layer in adapter_layers(model):
-        for attribute in layer.adapter_layer_names:
-            by_adapter: Any = getattr(layer, attribute, None)
-            for name, part in by_adapter.items() if hasattr(by_adapter, "items") else ():
-                for parameter in part.parameters() if hasattr(part, "parameters") else (part,):
-                    adapters[id(parameter)] = name
-    return adapters
-
-
 def check_adapter(model: Any, adapter: str | None) -> str | None:
     """The name of an adapter that the model has, or None where the plain base model is usable."""
     check_usable(model, [None])
@@ -59,15 +56,13 @@ def check_adapter(model: Any, adapter: str | None) -> str | None:
             + ("" if configs else ": pass a PeftModel")
         )
     for name, config in configs.items():
-        if getattr(config, "is_prompt_learning", False):
-            raise TypeError("adapters that prepend virtual tokens are not supported; use LoRA")
-        if name == adapter and getattr(config, "alora_invocation_tokens", None):
+        by_tokens = name == adapter and getattr(config, "alora_invocation_tokens", None)
+        if getattr(config, "is_prompt_learning", False) or by_tokens:
             raise TypeError(
-                f"adapter {name!r} is activated by tokens (aLoRA), which is not supported: they "
-                f"would be hidden in the key-value cache"
+                f"adapter {name!r} works by tokens of its own (virtual tokens or aLoRA), which is "
+                f"not supported: use LoRA"
             )
-        bias = getattr(config, "bias", "none")
-        start = getattr(config, "init_lora_weights", True)
+        bias, start = getattr(config, "bias", "none"), getattr(config, "init_lora_weights", True)
         from_base = isinstance(start, str) and start.startswith(INITIALIZED_FROM_BASE_WEIGHTS)
         if adapter is None and (bias != "none" or from_base):
             raise ValueError(
@@ -115,25 +110,23 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
     must not affect scores: hooks that PEFT leaves on the model where a shared pass fails, and the
     low-precision forward that accelerate leaves on a model that it trained.
     """
-    modules = list(model.modules())
-    hooks = [(registry, dict(registry)) for module in modules for registry in _hooks(module)]
-    accelerated = [
-        (module, vars(module)["forward"])
-        for module in modules
-        if "_original_forward" in vars(module) and "forward" in vars(module)
-    ]
-    training = [(module, module.training) for module in modules]
-    trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    names = ("_active_adapter", "_disable_adapters")
-    switches = [(e, name, getattr(e, name)) for e in adapter_layers(model) for name in names]
-    switches += [
-        (wrapper, "active_adapter", wrapper.active_adapter)
-        for wrapper in ([model, model.base_model] if is_peft(model) else [])
-        if "active_adapter" in vars(wrapper)
-    ]
+    state: list[tuple[Any, str, Any]] = []  # owner, attribute, value
+    hooks = []
+    for module in model.modules():
+        state.append((module, "training", module.training))
+        for name in ("_forward_pre_hooks", "_forward_hooks"):
+            registries = [getattr(module, name + end) for end in ("", "_with_kwargs")]
+            hooks += [(each, dict(each)) for each in registries]
+        if "_original_forward" in vars(module) and "forward" in vars(module):
+            state.append((module, "forward", vars(module)["forward"]))
+            module.forward = module._original_forward
+    state += [(each, "requires_grad", each.requires_grad) for each in model.parameters()]
+    for layer in adapter_layers(model):
+        state += [(layer, name, getattr(layer, name)) for name in _SWITCHES]
+    for wrapper in [model, model.base_model] if is_peft(model) else []:
+        if "active_adapter" in vars(wrapper):
+            state.append((wrapper, "active_adapter", wrapper.active_adapter))
     model.eval()
-    for module, _ in accelerated:
-        module.forward = module._original_forward
     try:
         with _using(model, adapters):
             yield
@@ -141,20 +134,11 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
         for registry, before in hooks:
             registry.clear()
             registry.update(before)
-        for module, forward in accelerated:
-            module.forward = forward
-        for owner, name, value in switches:
+        for owner, name, value in state:
             setattr(owner, name, value)
-        for module, mode in training:
-            module.training = mode
-        for parameter, requires_grad in trainable:
-            parameter.requires_grad_(requires_grad)
 
 
-def _hooks(module: Any) -> list[Any]:
-    """The registries of functions that are called around a module's forward."""
-    names = ("_forward_pre_hooks", "_forward_hooks")
-    return [getattr(module, name + end) for name in names for end in ("", "_with_kwargs")]
+_SWITCHES = ("_active_adapter", "_disable_adapters")
 
 
 def _using(model: Any, adapters: Sequence[str | None]) -> AbstractContextManager[Any]:
@@ -167,3 +151,85 @@ def _using(model: Any, adapters: Sequence[str | None]) -> AbstractContextManager
     if any(layer._active_adapter not in (adapter, [adapter]) for layer in adapter_layers(model)):
         model.set_adapter(adapter)
     return nullcontext()
+
+
+@dataclass
+class Weights:
+    """The adapter of a policy (None for the plain model), and the checksums of its weights.
+
+    That of an adapter is taken at its first use: until then it may be trained.
+    """
+
+    adapter: str | None
+    base_sum: int
+    adapter_sum: int | None = None
+
+    @classmethod
+    def of(cls, model: Any, adapter: str | None) -> Weights:
+        """The weights of a policy that is being made."""
+        return cls(adapter, _sums_by_adapter(model, [])[None])
+
+    def __str__(self) -> str:
+        own = "" if self.adapter_sum is None else f"+{self.adapter_sum:016x}"
+        return f"{self.base_sum:016x}{own}"
+
+
+def check_unchanged(model: Any, policies: Sequence[Weights]) -> None:
+    """Refuse policies whose weights have changed; note an adapter's checksum at its first use."""
+    sums = _sums_by_adapter(model, [each.adapter for each in policies])
+    for each in policies:
+        if sums[None] != each.base_sum:
+            raise ValueError(
+                "the model's weights changed since this policy was made (trained in place, merged "
+                "with an adapter, loaded or converted), so it would be another policy: make a "
+                "policy when its weights are final, and give each its own weights or adapter"
+            )
+        if each.adapter is not None and each.adapter_sum is None:
+            each.adapter_sum = sums[each.adapter]
+        if each.adapter is not None and sums[each.adapter] != each.adapter_sum:
+            raise ValueError(
+                f"adapter {each.adapter!r} changed since this policy was first used: make a new "
+                f"policy, and train a copy of the adapter if both are used"
+            )
+
+
+def _sums_by_adapter(model: Any, adapters: Sequence[str | None]) -> dict[str | None, int]:
+    """The checksum of the base weights (None) and of each adapter."""
+    adapter_of = {}  # by the id of each parameter of an adapter
+    for layer in adapter_layers(model):
+        for attribute in layer.adapter_layer_names:
+            by_adapter: Any = getattr(layer, attribute, None)
+            for name, part in by_adapter.items() if hasattr(by_adapter, "items") else ():
+                for parameter in part.parameters() if hasattr(part, "parameters") else (part,):
+                    adapter_of[id(parameter)] = name
+    groups: dict[str | None, list[Any]] = {adapter: [] for adapter in (None, *adapters)}
+    for parameter in model.parameters():
+        adapter = adapter_of.get(id(parameter))
+        if adapter in groups:
+            groups[adapter].append(parameter.data)
+    missing = [adapter for adapter, group in groups.items() if not group]
+    if missing:
+        raise ValueError(f"the model has no weights of adapter {missing[0]!r} (was it unloaded?)")
+    return {adapter: _checksum(group) for adapter, group in groups.items()}
+
+
+def _checksum(tensors: Iterable[Any]) -> int:
+    """A position-dependent sum of all bits, read as integers; the same on every device.
+
+    Tensors, and blocks within a tensor, are weighted by odd numbers in their order, so that another
+    order gives another sum; within a block the order does not matter.
+    """
+    totals: dict[Any, Any] = {}
+    for index, tensor in enumerate(tensors):
+        # Tensors without memory of their own or with a special layout are not plain bytes.
+        if tensor.is_meta or type(tensor) is not torch.Tensor or not tensor.numel():
+            continue
+        data = tensor.contiguous().view(-1).view(torch.uint8)
+        if data.storage_offset() % BYTES_PER_WORD:
+            data = data.clone()
+        in_blocks = len(data) - len(data) % (WORDS_PER_BLOCK * BYTES_PER_WORD)
+        blocks = data[:in_blocks].view(torch.int64).view(-1, WORDS_PER_BLOCK).sum(dim=1)
+        weight = torch.arange(1, 2 * len(blocks) + 1, 2, device=data.device)
+        total = (2 * index + 1) * ((blocks * weight).sum() + data[in_blocks:].sum())
+        totals[total.device] = totals.get(total.device, 0) + total
+    return sum(int(total) for total in totals.values()) % 2**64

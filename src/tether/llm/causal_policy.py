@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,25 @@ import torch
 
 from tether._core import progress, validate
 from tether._core.arrays import Actions, Contexts, Floats
-from tether.llm.adapters import base_model, can_mix_adapters, check_adapter, unwrapped
-from tether.llm.completion_policy import CompletionPolicy
+from tether.llm.adapters import (
+    Weights,
+    base_model,
+    can_mix_adapters,
+    check_adapter,
+    check_unchanged,
+    unwrapped,
+)
 from tether.llm.completions import (
     PADDING,
+    CompletionPolicy,
     Prompt,
     Tokenizer,
     Tokens,
     as_end_token_ids,
+    difference,
 )
-from tether.llm.lanes import Drawing, Lane, Lanes, Tables, pack_rows
+from tether.llm.lanes import Drawing, Lanes, Tables, pack_rows
 from tether.llm.local_model import LocalModel, check_causal_model, find_context_length
-from tether.llm.weights import Weights, check_unchanged
 from tether.policies.policy import Policy
 
 DEFAULT_BATCH_TOKENS = 4096
@@ -185,13 +193,13 @@ class CausalPolicy(LocalPolicy):
         self.context_length = find_context_length(base_model(model).config)
         batch_tokens = validate.integer_at_least("batch_tokens", batch_tokens)
         weights = Weights.of(unwrapped(model), self.adapter)
-        self._lane = Lane(LocalModel(model, self.temperature, batch_tokens), (weights,))
-        self._lanes = Lanes(self._lane)
+        self._local = LocalModel(model, self.temperature, batch_tokens, (weights,))
+        self._lanes = Lanes(self._local)
 
     @property
     def fingerprint(self) -> str:
         """What tells this policy from another one: checksums of its weights, and its settings."""
-        (weights,) = self._lane.weights
+        (weights,) = self._local.weights
         check_unchanged(unwrapped(self.model), [weights])
         settings = f"{self.temperature!r} {self.max_new_tokens} {self.end_token_ids.tolist()}"
         return f"causal {weights} {settings} {self.add_special_tokens}"
@@ -213,20 +221,18 @@ class CausalPolicy(LocalPolicy):
         return (
             isinstance(other, CausalPolicy)
             and other.model is self.model
-            and other.tokenizer is self.tokenizer
             and other.adapter != self.adapter
             and other.temperature == self.temperature
-            and other.max_new_tokens == self.max_new_tokens
-            and np.array_equal(other.end_token_ids, self.end_token_ids)
-            and other.add_special_tokens == self.add_special_tokens
+            and not difference(self, other)
             and can_mix_adapters(unwrapped(self.model))
         )
 
     def beside(self, other: CausalPolicy) -> Lanes:
         """Run this policy and another on the same tokens, in one batch if they share weights."""
         if not self.shares_weights(other):
-            return Lanes(self._lane, other._lane)
-        return Lanes(Lane(self._lane.model, (*self._lane.weights, *other._lane.weights)))
+            return Lanes(self._local, other._local)
+        weights = (*self._local.weights, *other._local.weights)
+        return Lanes(replace(self._local, weights=weights))
 
     def __repr__(self) -> str:
         return (

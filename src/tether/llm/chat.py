@@ -19,16 +19,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tether._core import validate
 from tether._core.arrays import Contexts
 from tether._core.contexts import as_contexts
-from tether.llm.client import Client, draw_by_requests
+from tether.llm.client import Client, Request, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
 """What a request may have beside a context, and a context may not."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
-"""How an answer may end. One that was aborted is no answer."""
+"""How an answer may end. One that was aborted is not an answer."""
 
 
 class UnreadableAnswerError(RuntimeError):
-    """An answer that is none: the server is not to be relied on."""
+    """The server's response is not an answer."""
 
 
 class _Message(BaseModel):
@@ -65,17 +65,21 @@ def chat_context(request: Mapping[str, Any]) -> str:
     >>> chat_context({"messages": [{"role": "user", "content": "Hi"}], "temperature": 0.7})
     '{"messages":[{"content":"Hi","role":"user"}],"temperature":0.7}'
     """
-    for name in NOT_IN_A_CONTEXT:
-        if name in request:
-            raise ValueError(f"a context has no {name!r}, got {request[name]!r:.80}")
+    _refuse_names("a context", request)
     messages, prompt = request.get("messages"), request.get("prompt")
-    if ("messages" in request) == ("prompt" in request):
-        raise ValueError("a context has either messages or a prompt")
-    if "messages" in request and not (isinstance(messages, list) and messages):
-        raise ValueError(f"messages must be a list that is not empty, got {messages!r:.80}")
-    if "prompt" in request and not isinstance(prompt, str):
-        raise ValueError(f"prompt must be one text, got {prompt!r:.80}")
+    has_messages, has_prompt = isinstance(messages, list) and messages, isinstance(prompt, str)
+    if bool(has_messages) == has_prompt or ("messages" in request and "prompt" in request):
+        raise ValueError(
+            f"a context must have either messages, a list that is not empty, or a prompt, one text,"
+            f" got messages {messages!r:.60} and prompt {prompt!r:.60}"
+        )
     return canonical_json(dict(request))
+
+
+def _refuse_names(what: str, settings: Mapping[str, Any]) -> None:
+    for name in NOT_IN_A_CONTEXT:
+        if name in settings:
+            raise ValueError(f"{what} must not have {name!r}, got {settings[name]!r:.80}")
 
 
 def canonical_json(value: Any) -> str:
@@ -87,7 +91,7 @@ def canonical_json(value: Any) -> str:
         text.encode()  # half of a character cannot be sent or stored
         return text
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"this is no JSON: {error}") from None
+        raise ValueError(f"this is not JSON: {error}") from None
 
 
 def chat_action(answer: str | Mapping[str, Any]) -> str:
@@ -117,7 +121,7 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
     try:
         return action_of_choice(dict(answer), is_chat="message" in answer)
     except UnreadableAnswerError as error:
-        raise ValueError(f"this is no answer: {error}") from None
+        raise ValueError(f"this is not an answer: {error}") from None
 
 
 def read_answer(action: str) -> dict[str, Any]:
@@ -155,7 +159,7 @@ def action_of_choice(choice: Any, *, is_chat: bool) -> str:
         ]
         raise UnreadableAnswerError(f"the server's answer cannot be read: wrong {where}") from None
     except ValueError:
-        raise UnreadableAnswerError("the server's answer cannot be read: no JSON") from None
+        raise UnreadableAnswerError("the server's answer cannot be read: not JSON") from None
 
 
 def _parse(name: str, text: Any) -> dict[str, Any]:
@@ -216,9 +220,7 @@ class ChatPolicy:
         concurrency: int = 8,
     ) -> None:
         self.model, self.settings = model, dict(settings or {})
-        for name in NOT_IN_A_CONTEXT:
-            if name in self.settings:
-                raise ValueError(f"settings must have no {name!r}, got {self.settings[name]!r:.80}")
+        _refuse_names("settings", self.settings)
         canonical_json(self.settings)
         self.max_n = None if max_n is None else validate.integer_at_least("max_n", max_n)
         self.client = Client(
@@ -255,7 +257,7 @@ class ChatPolicy:
         settings = f", settings={self.settings}" if self.settings else ""
         return f"ChatPolicy({self.client.base_url!r}, {self.model!r}{settings})"
 
-    def _request(self, context: str, count: int) -> tuple[str, dict[str, Any]]:
+    def _request(self, context: str, count: int) -> Request:
         """The path and the body of the request that draws answers in one context."""
         request = _parse("context", context)
         if chat_context(request) != context:

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tether._core import extras, progress, validate
 
@@ -27,9 +26,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Context = TypeVar("Context", bound=Hashable)
+Request: TypeAlias = tuple[str, dict[str, Any]]  # its path and body
 
 POLL_INTERVAL = 1.0
-"""Seconds after which a waiting caller checks for an interrupt."""
+"""Seconds after which a waiting caller sees an interrupt, or that the program ends."""
 INVALID_REQUEST_STATUSES = frozenset({400, 413, 422})
 """Refusals of the request itself, such as a prompt too long; others are of the sender."""
 MAX_SHOWN_CHARACTERS = 500
@@ -69,16 +69,14 @@ class Client:
         self._key = check_key(api_key)
         self._open: tuple[int, AsyncOpenAI, asyncio.Semaphore] | None = None
 
-    def post_all(
-        self, path: str, bodies: Sequence[dict[str, Any]], *, doing: str = "waiting for answers"
-    ) -> list[dict[str, Any]]:
+    def post_all(self, requests: Sequence[Request], *, doing: str) -> list[dict[str, Any]]:
         """The responses to several requests, in order; the first that fails for good raises.
 
         Then, or when the caller is interrupted, nothing more is sent, and requests that are under
         way are abandoned. What is being done is shown as the progress of the requests.
         """
-        with progress.step(doing, total=len(bodies)) as step:
-            return _in_background(self._post_all(path, bodies, step))
+        with progress.step(doing, total=len(requests)) as step:
+            return _in_background(self._post_all(requests, step))
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r})"
@@ -102,11 +100,11 @@ class Client:
         return self._open[1:]
 
     async def _post_all(
-        self, path: str, bodies: Sequence[dict[str, Any]], step: progress.Step
+        self, requests: Sequence[Request], step: progress.Step
     ) -> list[dict[str, Any]]:
         client, limit = self._connected()
 
-        async def post(body: dict[str, Any]) -> dict[str, Any]:
+        async def post(path: str, body: dict[str, Any]) -> dict[str, Any]:
             async with limit:
                 answer = await self._post(client, path, body)
             step.advance()
@@ -114,7 +112,7 @@ class Client:
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(post(body)) for body in bodies]
+                tasks = [group.create_task(post(*request)) for request in requests]
         except BaseExceptionGroup as errors:  # the first; the others were cancelled
             raise errors.exceptions[0] from None
         return [task.result() for task in tasks]
@@ -157,11 +155,7 @@ def check_key(api_key: Any) -> str | None:
 
     A key that no header can carry is refused here: an HTTP library would show it in its own error.
     """
-    if api_key is None:
-        return None
-    if not isinstance(api_key, str):
-        raise TypeError(f"api_key must be a string, got {type(api_key).__name__}")
-    key = api_key.strip()
+    key = "" if api_key is None else str(api_key).strip()
     if invalid := re.search(r"[^!-~]", key):
         raise ValueError(
             f"api_key must be printable ASCII without inner white space, but its character "
@@ -172,21 +166,13 @@ def check_key(api_key: Any) -> str | None:
 
 def _check_url(base_url: Any) -> str:
     """The address before the path; parts that may hold a secret are refused and not shown."""
-    if not isinstance(base_url, str):
-        raise TypeError(f"base_url must be a string, got {type(base_url).__name__}")
-    expected = "base_url must be an address such as 'http://localhost:8000/v1'"
-    try:
-        url = urlsplit(base_url)
-    except ValueError:
-        raise ValueError(f"{expected}, got an invalid one (it is not shown)") from None
-    if "@" in url.netloc or "?" in base_url or "#" in base_url:
-        raise ValueError(f"{expected}, without user, password or query: a key is passed as api_key")
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ValueError(f"{expected}, got the scheme {url.scheme!r} and host {url.hostname!r}")
-    return base_url.rstrip("/")
-
-
-# Waiting for the event loop.
+    url = re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", str(base_url))
+    if url is None:
+        raise ValueError(
+            "base_url must be an address such as 'http://localhost:8000/v1', without user, "
+            "password or query: a key is passed as api_key (what was given is not shown)"
+        )
+    return url[0].rstrip("/")
 
 
 _ending: ContextVar[Event | None] = ContextVar("ending", default=None)
@@ -237,7 +223,7 @@ def draw_by_requests(
     client: Client,
     contexts: Sequence[Context],
     most: int | None,
-    body: Callable[[Context, int], tuple[str, dict[str, Any]]],
+    body: Callable[[Context, int], Request],
     read: Callable[[Context, dict[str, Any], int], list[Any]],
     doing: str,
 ) -> tuple[list[Any], int | None]:
@@ -257,18 +243,14 @@ def draw_by_requests(
             for start in range(0, len(places), most or len(places))
         ]
         requests = [body(context, len(places)) for context, places in parts]
-        answers: dict[int, dict[str, Any]] = {}
-        for path in dict.fromkeys(path for path, _ in requests):
-            where = [k for k, request in enumerate(requests) if request[0] == path]
-            made = client.post_all(path, [requests[k][1] for k in where], doing=doing)
-            answers |= dict(zip(where, made, strict=True))
         missing = {}
-        for k, (context, places) in enumerate(parts):
-            stated = answers[k].get("choices")
+        answers = client.post_all(requests, doing=doing)
+        for (context, places), answer in zip(parts, answers, strict=True):
+            stated = answer.get("choices")
             count = 1 if isinstance(stated, list) and len(stated) == 1 else len(places)
-            found = read(context, answers[k], count)
+            found = read(context, answer, count)
             drawn |= zip(places, found, strict=False)
-            _count_draws(len(found), answers[k].get("usage"))
+            _count_draws(len(found), answer.get("usage"))
             if len(found) < len(places):
                 most = 1
                 missing.setdefault(context, []).extend(places[len(found) :])

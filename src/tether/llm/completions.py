@@ -1,4 +1,4 @@
-"""Prompts and completions: the contexts and actions of a language model, as token ids.
+"""Prompts and completions as token ids, and the base of the policies whose actions they are.
 
 A completion is a row of `max_new_tokens` token ids: the generated tokens, including the
 end-of-sequence token, followed by −1. A row without an end-of-sequence token fills the full width:
@@ -8,9 +8,9 @@ be compared, stored and concatenated like any numbers, and their probabilities s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -22,8 +22,6 @@ Prompt: TypeAlias = tuple[int, ...]  # without padding
 
 PADDING = -1
 """Follows the end of a completion, and marks unused positions of a prompt."""
-TABLE_TOKENS = 20
-"""How many of the likeliest tokens a table has: what servers give by default."""
 
 
 class Tokenizer(Protocol):
@@ -38,17 +36,151 @@ class Tokenizer(Protocol):
         """Return the text of token ids."""
 
 
-@dataclass(frozen=True)
-class TokenTables:
-    """The likeliest tokens at every token of every completion, ordered by row and position.
+class CompletionPolicy(ABC):
+    """A policy whose actions are completions of at most `max_new_tokens` tokens.
 
-    `row` and `position` (m) say where, `tokens` and `log_probs` (m × k) what is likely there.
+    Contexts are prompts: texts, or rows of token ids padded with −1. A completion that was cut off
+    has the probability of its tokens, so the probabilities of all completions sum to one.
     """
 
-    row: Integers
-    position: Integers
-    tokens: Integers
-    log_probs: Floats
+    tokenizer: Tokenizer | None
+    max_new_tokens: int
+    end_token_ids: Tokens
+    add_special_tokens: bool
+    context_length: int | None = None
+    vocabulary_size: int | None = None
+
+    @abstractmethod
+    def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
+        """Draw one completion per prompt, with the log-probabilities stated by the sampler.
+
+        They differ from `log_prob` by rounding only, which `preflight` measures, and are NaN where
+        a server states none.
+        """
+
+    @abstractmethod
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Score each completion: the sum of the log-probabilities of its tokens, with its end."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """What tells this policy from another one, also after a restart."""
+
+    def rescoring(self) -> Self:
+        """Return a policy whose `log_prob` never takes the sampler's word for a score."""
+        return self
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> Tokens:
+        """Draw one completion per prompt, padded with −1 after its end-of-sequence token."""
+        return self.sample_scored(contexts, rng)[0]
+
+    def prompts(self, contexts: Contexts) -> list[Prompt]:
+        """Return the token ids that the model sees for each context, without padding."""
+        if contexts is None or isinstance(contexts, (int, np.integer)):
+            raise TypeError(f"contexts must be prompts, one per completion, got {contexts!r}")
+        rows = as_contexts(contexts)
+        rows = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
+        known: dict[str | Prompt, Prompt] = {}
+        prompts = []
+        for index, row in enumerate(rows.tolist() if rows.dtype.kind in "US" else rows):
+            key = row if isinstance(row, str) else _as_token_ids(f"contexts[{index}]", row)
+            if key not in known:
+                known[key] = self._prompt(f"contexts[{index}]", key)
+            prompts.append(known[key])
+        return prompts
+
+    def texts(self, actions: Actions) -> list[str]:
+        """Decode completions, without their ends, for reading; what is scored are token ids."""
+        if self.tokenizer is None:
+            raise ValueError("tokenizer is None: a tokenizer is needed to decode token ids")
+        contents = (content_tokens(row, self.end_token_ids) for row in self.checked(actions))
+        return [decode_text(self.tokenizer, each) for each in contents]
+
+    def completions(self, texts: Sequence[str]) -> Tokens:
+        """Encode texts as completions that ended, each with the first of `end_token_ids`.
+
+        Assumes that the texts were generated as these very tokens: the same text in other tokens
+        is a different action.
+        """
+        if isinstance(texts, (str, bytes)):
+            raise TypeError(f"texts must be a sequence of strings, got {texts!r:.80}")
+        rows, ends, width = [], self.end_token_ids, self.max_new_tokens
+        for index, text in enumerate(texts):
+            row = [*encode_text(self.tokenizer, text, f"texts[{index}]"), int(ends[0])]
+            if np.isin(row[:-1], ends).any():
+                raise ValueError(f"texts[{index}] has an end token, which is added: {text!r:.60}")
+            if len(row) > width:
+                raise ValueError(
+                    f"texts[{index}] has {len(row)} tokens with its end, more than max_new_tokens "
+                    f"= {width}"
+                )
+            rows.append(row)
+        return pad_rows(rows, width)
+
+    def cut_off(self, actions: Actions) -> Booleans:
+        """Tell which completions reached `max_new_tokens` without an end-of-sequence token."""
+        return np.asarray(~np.isin(self.checked(actions), self.end_token_ids).any(axis=1))
+
+    def checked(self, actions: Actions) -> Tokens:
+        """Return completions that this policy can produce as an array, or raise.
+
+        Any other row (tokens after the end, a short row without an end) is not an outcome of the
+        policy: its score would be the probability of a different event.
+        """
+        array, width, ends = np.asarray(actions), self.max_new_tokens, self.end_token_ids
+        if array.dtype.kind not in "iu":
+            raise TypeError(f"actions must hold token ids, got an array of dtype {array.dtype}")
+        if array.ndim != 2 or array.shape[1] != width:
+            raise ValueError(
+                f"actions must have one row of max_new_tokens = {width} token ids per completion "
+                f"(-1 after its end), got shape {array.shape}"
+            )
+        array = array.astype(np.int64, copy=False)
+        lengths, place = np.count_nonzero(array != PADDING, axis=1)[:, None], np.arange(width)
+        is_end, most = np.isin(array, ends), self.vocabulary_size or np.inf
+        has_end = is_end.any(axis=1, keepdims=True)
+        last = f"an end-of-sequence token {ends.tolist()}"
+        for wrong, expected in (
+            ((array != PADDING) != (place < lengths), "-1 only after its end"),
+            ((array < PADDING) | (array >= most), f"token ids below {most}"),
+            (is_end & (place != lengths - 1), f"nothing after {last}"),
+            ((lengths < width) & ~has_end, f"{last} last, as it is shorter than max_new_tokens"),
+        ):
+            bad = np.asarray(wrong).any(axis=1)
+            if bad.any():
+                index = int(np.argmax(bad))
+                tokens = [int(token) for token in array[index] if token != PADDING]
+                raise ValueError(
+                    f"actions[{index}] is not a completion of this policy: expected {expected}, "
+                    f"got {tokens} ({int(bad.sum())} such row(s) in {len(array)})"
+                )
+        return array
+
+    def _tokenized(
+        self, contexts: Contexts, actions: Actions
+    ) -> tuple[list[Prompt], Tokens, Integers]:
+        """The tokens of prompts, the checked completions, and how many tokens each of these has."""
+        checked = self.checked(actions)
+        prompts = self.prompts(as_contexts(contexts, checked))
+        return prompts, checked, np.count_nonzero(checked != PADDING, axis=1).astype(np.int64)
+
+    def _prompt(self, name: str, given: str | Prompt) -> Prompt:
+        """The token ids of one prompt. One that is too long is refused: cut, it is another one."""
+        prompt: Sequence[int] = given if isinstance(given, tuple) else ()
+        if isinstance(given, str):
+            special = self.add_special_tokens
+            prompt = encode_text(self.tokenizer, given, name, add_special_tokens=special)
+        if not prompt:
+            raise ValueError(f"{name} has no tokens: the model needs at least one")
+        if min(prompt) < 0 or max(prompt) >= (self.vocabulary_size or np.inf):
+            raise ValueError(f"{name} has ids outside the vocabulary of {self.vocabulary_size}")
+        if len(prompt) + self.max_new_tokens > (self.context_length or np.inf):
+            raise ValueError(
+                f"{name} has {len(prompt)} tokens, which with max_new_tokens = "
+                f"{self.max_new_tokens} exceed the model's context length of {self.context_length}"
+            )
+        return tuple(prompt)
 
 
 def pad_rows(rows: Sequence[Sequence[int]], width: int) -> Tokens:
@@ -59,80 +191,9 @@ def pad_rows(rows: Sequence[Sequence[int]], width: int) -> Tokens:
     return array
 
 
-def completion_lengths(actions: Tokens) -> Integers:
-    """The number of tokens of each completion, including its end-of-sequence token."""
-    return np.asarray(np.count_nonzero(actions != PADDING, axis=1), dtype=np.int64)
-
-
 def content_tokens(row: Tokens, ends: Tokens) -> list[int]:
     """The tokens of one completion without its end-of-sequence token and padding."""
     return [int(token) for token in row if token != PADDING and token not in ends]
-
-
-def check_completions(
-    actions: Actions, width: int, ends: Tokens, vocabulary_size: int | None
-) -> Tokens:
-    """Completions that a policy of this width and these end tokens can produce, or an error.
-
-    Any other row (tokens after the end, a short row without an end) is not an outcome of the
-    policy: its score would be the probability of a different event.
-    """
-    array = np.asarray(actions)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"actions must hold token ids, got an array of dtype {array.dtype}")
-    if array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(
-            f"actions must have one row of max_new_tokens = {width} token ids per completion "
-            f"(-1 after its end), got shape {array.shape}"
-        )
-    array = array.astype(np.int64, copy=False)
-    lengths, place = completion_lengths(array), np.arange(width)
-    is_end = np.isin(array, ends)
-    shown = ", ".join(map(str, ends.tolist()))
-    most = np.inf if vocabulary_size is None else vocabulary_size
-    for wrong, expected in (
-        ((array != PADDING) != (place < lengths[:, None]), "-1 only after its end"),
-        ((array < PADDING) | (array >= most), f"token ids below {most}"),
-        (is_end & (place != lengths[:, None] - 1), f"nothing after an end token ({shown})"),
-        (
-            ((lengths < width) & ~is_end.any(axis=1))[:, None],
-            f"an end-of-sequence token ({shown}) last, as it is shorter than max_new_tokens",
-        ),
-    ):
-        bad = wrong.any(axis=1)
-        if bad.any():
-            index = int(np.argmax(bad))
-            tokens = [int(token) for token in array[index] if token != PADDING]
-            raise ValueError(
-                f"actions[{index}] is not a completion of this policy: expected {expected}, got "
-                f"{tokens} ({int(bad.sum())} such row(s) in {len(array)})"
-            )
-    return array
-
-
-def are_cut_off(actions: Tokens, ends: Tokens) -> Booleans:
-    """Which completions have no end-of-sequence token, so were cut off at the full width."""
-    return np.asarray(~np.isin(actions, ends).any(axis=1))
-
-
-def encode_completions(
-    texts: Sequence[str], tokenizer: Tokenizer | None, width: int, ends: Tokens
-) -> Tokens:
-    """Texts as finished completions, each followed by the first end-of-sequence token."""
-    if isinstance(texts, (str, bytes)):
-        raise TypeError(f"texts must be a sequence of strings, got {texts!r:.80}")
-    rows = []
-    for index, text in enumerate(texts):
-        row = [*encode_text(tokenizer, text, f"texts[{index}]"), int(ends[0])]
-        if np.isin(row[:-1], ends).any():
-            raise ValueError(f"texts[{index}] contains an end token, which is added: {text!r:.60}")
-        if len(row) > width:
-            raise ValueError(
-                f"texts[{index}] has {len(row)} tokens with its end, more than max_new_tokens = "
-                f"{width}"
-            )
-        rows.append(row)
-    return pad_rows(rows, width)
 
 
 def encode_text(
@@ -167,59 +228,33 @@ def as_end_token_ids(eos_token_id: int | Sequence[int] | None) -> Tokens:
     """One or several end-of-sequence token ids as an array; there must be at least one."""
     if eos_token_id is None or np.size(eos_token_id) == 0:
         raise ValueError("neither the model nor the tokenizer defines one: pass eos_token_id")
-    ends = np.atleast_1d(np.asarray(eos_token_id))
-    if ends.dtype.kind not in "iu" or ends.ndim != 1 or ends.min() < 0:
-        raise TypeError(f"eos_token_id must be one or several token ids, got {eos_token_id!r}")
-    return ends.astype(np.int64)
+    ends = np.array(_as_token_ids("eos_token_id", np.atleast_1d(eos_token_id)), dtype=np.int64)
+    if not ends.size or ends.min() < 0:
+        raise ValueError(f"eos_token_id must be one or several token ids, got {eos_token_id!r}")
+    return ends
 
 
-def token_prompts(
-    contexts: Contexts,
-    tokenizer: Tokenizer | None,
-    *,
-    add_special_tokens: bool = False,
-    max_length: int | None = None,
-    vocabulary_size: int | None = None,
-) -> list[Prompt]:
-    """The token ids of each prompt, given as a text or as a row of token ids padded with −1."""
-    if contexts is None or isinstance(contexts, (int, np.integer)):
-        raise TypeError(f"contexts must be prompts, one per completion, got {contexts!r}")
-    rows = as_contexts(contexts)
-    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
-    known: dict[str | Prompt, Prompt] = {}
-    prompts = []
-    for index, row in enumerate(rows.tolist() if rows.dtype.kind in "US" else rows):
-        name, ids = f"contexts[{index}]", np.asarray(row)
-        if not isinstance(row, str) and (
-            ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu")
-        ):
-            raise TypeError(f"{name} must be a text or a row of token ids, got {row!r:.80}")
-        key = row if isinstance(row, str) else tuple(ids[ids != PADDING].tolist())
-        if key not in known:
-            prompt: Any = key
-            if isinstance(key, str):
-                prompt = encode_text(tokenizer, key, name, add_special_tokens=add_special_tokens)
-            if not prompt:
-                raise ValueError(f"{name} has no tokens: the model needs at least one")
-            if min(prompt) < 0 or max(prompt) >= (vocabulary_size or np.inf):
-                raise ValueError(f"{name} has ids outside the vocabulary of {vocabulary_size}")
-            if max_length is not None and len(prompt) > max_length:  # cut, it would be another one
-                raise ValueError(
-                    f"{name} has {len(prompt)} tokens, and at most {max_length} leave room for "
-                    f"max_new_tokens in the model's context length"
-                )
-            known[key] = tuple(prompt)
-        prompts.append(known[key])
-    return prompts
+def _as_token_ids(name: str, row: Any) -> Prompt:
+    ids = np.asarray(row)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise TypeError(f"{name} must be a text or token ids, got {row!r:.80}")
+    return tuple(ids[ids != PADDING].tolist())
 
 
-def differing_words(one: Tokenizer | None, other: Tokenizer | None) -> str:
-    """Where two tokenizers name a token differently, in words; empty if they nowhere do."""
-    if one is other:
+def difference(one: CompletionPolicy, other: CompletionPolicy) -> str:
+    """Why completions of one policy are not actions of another, in words; empty if they are."""
+    for name in ("end_token_ids", "max_new_tokens", "add_special_tokens"):
+        values = getattr(one, name), getattr(other, name)
+        if not np.array_equal(*values):
+            return f"{name} is {values[0]} for one and {values[1]} for the other"
+    if one.tokenizer is other.tokenizer:
         return ""
-    tables: list[dict[str, int]] = [getattr(each, "get_vocab", dict)() for each in (one, other)]
+    tables: list[dict[str, int]] = [
+        getattr(each.tokenizer, "get_vocab", dict)() for each in (one, other)
+    ]
     own, others = ({token: word for word, token in table.items()} for table in tables)
     for token in sorted(own.keys() & others.keys()):
         if own[token] != others[token]:
-            return f"token {token} is {own[token]!r} for one and {others[token]!r} for the other"
+            words = f"{own[token]!r} for one and {others[token]!r} for the other"
+            return f"the tokenizers differ: token {token} is {words}"
     return ""

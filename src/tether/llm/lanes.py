@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,10 +20,7 @@ from tether._core.arrays import Integers
 from tether.llm.adapters import base_model
 from tether.llm.completions import PADDING, Prompt, Tokens
 from tether.llm.local_model import LocalModel
-from tether.llm.weights import Weights
 
-NO_ADAPTER = "__base__"
-"""PEFT's name for the model without an adapter in a batch of several."""
 SIMILAR_LENGTH = 16
 """Prompts are sorted into bins of this many tokens; those in one bin count as equally long."""
 MIN_ROWS_TO_SPLIT = 16
@@ -38,79 +34,45 @@ LogTable: TypeAlias = Callable[[Tables], Any]
 """What turns the tables of several policies into that of one."""
 
 
-@dataclass(frozen=True)
-class Lane:
-    """One model, and the one or more policies that it runs in the same batch."""
-
-    model: LocalModel
-    weights: tuple[Weights, ...]
-
-    def adapter_names(self, rows: int) -> list[str] | None:
-        """The adapter of each row of a batch, where there are several policies."""
-        if len(self.weights) == 1:
-            return None
-        return [each.adapter or NO_ADAPTER for each in self.weights for _ in range(rows)]
-
-
-@dataclass(frozen=True)
-class _Logits:
-    """Logits of several columns under one policy; one at a time becomes log-probabilities."""
-
-    model: LocalModel
-    logits: Any
-    device: Any
-
-    def table(self, column: int, rows: Any) -> Any:
-        here = rows.to(self.logits.device)
-        return self.model.log_softmax(self.logits[here, column]).to(self.device)
-
-
 class Lanes:
     """Policies whose next tokens are wanted after the same prefixes."""
 
-    def __init__(self, *lanes: Lane) -> None:
-        self.lanes = lanes
-        most = max(len(lane.weights) for lane in lanes)
-        self.batch_tokens = max(1, min(lane.model.batch_tokens for lane in lanes) // most)
-
-    @property
-    def device(self) -> Any:
-        """Where tokens and tables are."""
-        return self.lanes[0].model.device
+    def __init__(self, *models: LocalModel) -> None:
+        self.models, self.device = models, models[0].device  # where tokens and tables are
+        most = max(len(each.weights) for each in models)
+        self.batch_tokens = max(1, min(each.batch_tokens for each in models) // most)
 
     @contextmanager
     def running(self, prompt: Prompt, *, verify: bool = True) -> Iterator[None]:
         """Run all models as `LocalModel.running` runs one; always locked in the same order."""
         with ExitStack() as stack:
-            for lane in sorted(self.lanes, key=lambda each: id(base_model(each.model.model))):
-                stack.enter_context(lane.model.running(lane.weights, prompt, verify=verify))
+            for each in sorted(self.models, key=lambda each: id(base_model(each.model))):
+                stack.enter_context(each.running(prompt, verify=verify))
             yield
 
     def forward(
         self, tokens: Any, mask: Any, columns: int, caches: list[Any] | None, *, keep: bool = False
-    ) -> tuple[list[_Logits], list[Any]]:
-        """The logits of the last columns under each policy, and the key-value caches."""
+    ) -> tuple[Callable[[int, Any], Tables], list[Any]]:
+        """The tables of some rows at one of the last columns, and the key-value caches."""
         logits, kept = [], []
-        for lane, cache in zip(self.lanes, caches or [None] * len(self.lanes), strict=True):
-            count, device = len(lane.weights), lane.model.device
-            output = lane.model.forward(
-                tokens.to(device).repeat(count, 1),
-                mask.to(device).repeat(count, 1),
-                columns,
-                lane.adapter_names(len(tokens)),
-                cache,
-                keep,
-            )
-            parts = output.logits.chunk(count)
-            logits += [_Logits(lane.model, part, self.device) for part in parts]
+        for each, cache in zip(self.models, caches or [None] * len(self.models), strict=True):
+            count = len(each.weights)
+            inputs = (given.to(each.device).repeat(count, 1) for given in (tokens, mask))
+            output = each.forward(*inputs, columns, cache, keep_cache=keep)
+            logits += [(each, part) for part in output.logits.chunk(count)]
             kept.append(getattr(output, "past_key_values", None))
-        return logits, kept
+
+        def tables(column: int, rows: Any) -> Tables:  # one at a time: all would be large
+            here = ((model, part[rows.to(part.device), column]) for model, part in logits)
+            return [model.log_softmax(each).to(self.device) for model, each in here]
+
+        return tables, kept
 
     def select(self, caches: list[Any], rows: Any, size: int) -> list[Any]:
         """The caches of some of `size` rows; the originals are left unchanged."""
         selected = []
-        for lane, cache in zip(self.lanes, caches, strict=True):
-            every = torch.cat([rows + k * size for k in range(len(lane.weights))])
+        for model, cache in zip(self.models, caches, strict=True):
+            every = torch.cat([rows + k * size for k in range(len(model.weights))])
             mine = copy(cache)
             mine.layers = [copy(layer) for layer in cache.layers]
             mine.batch_select_indices(every.to(cache.layers[0].keys.device))
@@ -127,7 +89,7 @@ class Lanes:
         """
         distinct, index = _distinct(prompts)
         sizes = np.array([len(prompt) for prompt in distinct], dtype=np.int64)
-        model = self.lanes[0].model
+        model = self.models[0]
         with self.running(distinct[0]):
             for packed in pack_rows(np.zeros_like(sizes), sizes, self.batch_tokens):
                 read = np.sort(packed)
@@ -141,16 +103,15 @@ class Lanes:
                     width = int(lengths[rows].max())
                     tokens, present = model.pad_completions(actions[rows], width)
                     where = torch.as_tensor(rows, device=self.device)
-                    yield where, 0, [each.table(0, place) for each in first], tokens[:, 0]
+                    yield where, 0, first(0, place), tokens[:, 0]
                     if width == 1:
                         continue
                     longer = torch.cat([mask[place], present[:, :-1].long()], dim=1)
                     mine = self.select(caches, place, len(read))
                     later, _ = self.forward(tokens[:, :-1], longer, width - 1, mine)
-                    for column in range(1, width):  # one at a time: all tables would be large
+                    for column in range(1, width):
                         here = torch.nonzero(present[:, column])[:, 0]
-                        tables = [each.table(column - 1, here) for each in later]
-                        yield where[here], column, tables, tokens[here, column]
+                        yield where[here], column, later(column - 1, here), tokens[here, column]
 
 
 class Drawing:
@@ -166,9 +127,9 @@ class Drawing:
         self._lanes, self._log_table = lanes, log_table
         distinct, index = _distinct(prompts)
         place = torch.as_tensor(index, device=lanes.device)
-        tokens, mask = lanes.lanes[0].model.pad_prompts(distinct)
-        logits, caches = lanes.forward(tokens, mask, 1, None, keep=True)
-        self._tables = [each.table(0, place) for each in logits]
+        tokens, mask = lanes.models[0].pad_prompts(distinct)
+        tables, caches = lanes.forward(tokens, mask, 1, None, keep=True)
+        self._tables = tables(0, place)
         self._caches, self._mask = lanes.select(caches, place, len(distinct)), mask[place]
         self._ends = torch.as_tensor(ends, device=lanes.device)
         self._active = torch.arange(len(prompts), device=lanes.device)
@@ -202,9 +163,8 @@ class Drawing:
             self._caches = self._lanes.select(self._caches, keep, len(drawn))
             drawn, self._active, self._mask = drawn[keep], self._active[keep], self._mask[keep]
         self._mask = torch.cat([self._mask, torch.ones_like(drawn[:, None])], dim=1)
-        logits, _ = self._lanes.forward(drawn[:, None], self._mask, 1, self._caches)
-        every = torch.arange(len(drawn), device=self._lanes.device)
-        self._tables = [each.table(0, every) for each in logits]
+        tables, _ = self._lanes.forward(drawn[:, None], self._mask, 1, self._caches)
+        self._tables = tables(0, torch.arange(len(drawn), device=self._lanes.device))
         return True
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -21,16 +21,21 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from tether.llm.adapters import base_model, check_usable, switched_to, unwrapped
+from tether.llm.adapters import (
+    Weights,
+    base_model,
+    check_unchanged,
+    check_usable,
+    switched_to,
+    unwrapped,
+)
 from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
-from tether.llm.weights import Weights, check_unchanged
 
 PROBE_TOKENS = 8
 """Tokens of the first prompt on which a model is checked."""
-CONTEXT_LENGTH_FIELDS = (
-    *("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),
-    *("max_sequence_length", "seq_length", "model_max_length"),
-)
+NO_ADAPTER = "__base__"
+"""PEFT's name for the model without an adapter in a batch of several."""
+CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 """The configuration fields that may state the context length, in order of preference."""
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
 """Rotary embeddings that change for all tokens once a sequence exceeds a length."""
@@ -42,11 +47,12 @@ _checked_models: WeakSet[Any] = WeakSet()
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model, its softmax temperature, and how many tokens it processes at once."""
+    """A model, and the one or more policies, by their adapters, that it runs in the same batch."""
 
     model: Any
     temperature: float
     batch_tokens: int
+    weights: tuple[Weights, ...]
 
     @property
     def device(self) -> Any:
@@ -55,10 +61,7 @@ class LocalModel:
 
     def log_softmax(self, logits: Any) -> Any:
         """Log-probabilities of the next token, in single precision whatever the weights are."""
-        logits = logits.float()
-        if self.temperature != 1.0:
-            logits = logits / self.temperature
-        return torch.log_softmax(logits, dim=-1)
+        return torch.log_softmax(logits.float() / self.temperature, dim=-1)
 
     def pad_prompts(self, prompts: Sequence[Prompt]) -> tuple[Any, Any]:
         """Prompts padded on the left, and the attention mask."""
@@ -74,15 +77,12 @@ class LocalModel:
         return tokens.masked_fill(~present, 0), present
 
     def forward(
-        self,
-        tokens: Any,
-        mask: Any,
-        columns: int,
-        adapter_names: list[str] | None = None,
-        cache: Any = None,
-        keep_cache: bool = False,
+        self, tokens: Any, mask: Any, columns: int, cache: Any = None, *, keep_cache: bool = False
     ) -> Any:
-        """One pass, with the logits of the last columns. Positions do not count masked tokens."""
+        """One pass, with the logits of the last columns. Positions do not count masked tokens.
+
+        Several policies have one block of rows each, in the tokens and in the cache.
+        """
         accepted = forward_parameters(self.model)
         options: dict[str, Any] = {"use_cache": keep_cache or cache is not None}
         if "position_ids" in accepted:
@@ -92,30 +92,30 @@ class LocalModel:
             options["logits_to_keep"] = columns
         if cache is not None:
             options["past_key_values"] = cache
-        if adapter_names is not None:
-            options["adapter_names"] = adapter_names
+        if len(self.weights) > 1:
+            rows = range(len(tokens) // len(self.weights))
+            names = [each.adapter or NO_ADAPTER for each in self.weights for _ in rows]
+            options["adapter_names"] = names
         output = self.model(input_ids=tokens, attention_mask=mask, **options)
         if "logits_to_keep" not in accepted:
             output.logits = output.logits[:, -columns:]
         return output
 
     @contextmanager
-    def running(
-        self, weights: Sequence[Weights], prompt: Prompt, *, verify: bool = True
-    ) -> Iterator[None]:
+    def running(self, prompt: Prompt, *, verify: bool = True) -> Iterator[None]:
         """Run the model without gradients and dropout, with this adapter or none; then restore it.
 
         One caller at a time, because a model has one active adapter. Refuses a model whose weights
         changed and, on the tokens of a `prompt`, one that cannot be run in batches. Between the
         tokens of one stream nothing has to be verified again.
         """
-        model, adapters = unwrapped(self.model), [each.adapter for each in weights]
+        model, adapters = unwrapped(self.model), [each.adapter for each in self.weights]
         with _locks_guard:
             lock = _locks.setdefault(base_model(model), RLock())
         with lock:
             check_usable(model, adapters)
             if verify:
-                check_unchanged(model, weights)
+                check_unchanged(model, self.weights)
             no_autocast = torch.autocast(self.device.type, enabled=False)
             with switched_to(model, adapters), torch.inference_mode(), no_autocast:
                 self._check_batches(prompt)
@@ -128,7 +128,8 @@ class LocalModel:
             return
         name = f"{type(model).__name__} ({model.config.model_type})"
         tokens, mask = self.pad_prompts([prompt[:PROBE_TOKENS]])
-        output = self.forward(tokens, mask, tokens.shape[1], keep_cache=True)
+        alone = replace(self, weights=self.weights[:1])
+        output = alone.forward(tokens, mask, tokens.shape[1], keep_cache=True)
         cache = getattr(output, "past_key_values", None)
         kinds = {type(layer) for layer in getattr(cache, "layers", None) or ()}
         known = {DynamicLayer, DynamicSlidingWindowLayer}
@@ -178,17 +179,13 @@ def find_context_length(config: Any) -> int | None:
     Where rotary embeddings change with the length, it is the length at which they change: beyond
     it, a row's score would depend on the other rows of its batch and on how much of it is written.
     """
-    text_config = config.get_text_config(decoder=True)
-    limits: list[Any] = [getattr(text_config, name, None) for name in CONTEXT_LENGTH_FIELDS]
-    limits = [each for each in limits if type(each) is int and each > 0][:1]
-    ropes: list[Any] = [
-        getattr(text_config, name, None) for name in ("rope_parameters", "rope_scaling")
-    ]
+    config = config.get_text_config(decoder=True)
+    limits: list[Any] = [getattr(config, name, None) for name in CONTEXT_LENGTH_FIELDS]
+    ropes: list[Any] = [getattr(config, name, None) for name in ("rope_parameters", "rope_scaling")]
     ropes = [each for each in ropes if isinstance(each, dict)]
     ropes += [each for outer in ropes for each in outer.values() if isinstance(each, dict)]
     for rope in ropes:  # stated once, or for each type of layer
         if rope.get("rope_type", rope.get("type")) in LENGTH_DEPENDENT_ROPE:
             field = "original_max_position_embeddings"
-            original = rope.get(field) or getattr(text_config, field, None)
-            limits += [original] if type(original) is int and original > 0 else []
-    return min(limits, default=None)
+            limits.append(rope.get(field) or getattr(config, field, None))
+    return min((each for each in limits if type(each) is int and each > 0), default=None)

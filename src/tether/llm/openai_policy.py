@@ -9,23 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats
-from tether.llm.client import Client, draw_by_requests
-from tether.llm.completion_policy import CompletionPolicy
+from tether._core.arrays import Actions, Contexts, Floats, Integers
+from tether.llm.client import Client, Request, draw_by_requests
 from tether.llm.completions import (
-    TABLE_TOKENS,
+    CompletionPolicy,
     Prompt,
     Tokenizer,
     Tokens,
-    TokenTables,
     as_end_token_ids,
-    check_completions,
     pad_rows,
 )
 
@@ -40,6 +38,8 @@ it generates if it was started to, so that all draws of one prompt are the same.
 """
 MAX_COMPLETION_SEED = 2**62
 """Seeds are smaller than this: vLLM adds the number of a completion, which must fit 63 bits."""
+TABLE_TOKENS = 20
+"""How many of the likeliest tokens a table has: what servers give by default."""
 ROWS_PER_REQUEST = 16
 """The number of completions that are scored per request."""
 MAX_DRAWN_SCORES = 100_000
@@ -55,6 +55,19 @@ PROBE_ROWS: tuple[tuple[Prompt, Prompt], ...] = (
     *(((4, 9, 6), (3, 14, 7, 10)), ((8, 12), (4, 11, 6, 13))),
 )
 """Prompts and continuations of small token ids, which every vocabulary has."""
+
+
+@dataclass(frozen=True)
+class TokenTables:
+    """The likeliest tokens at every token of every completion, ordered by row and position.
+
+    `row` and `position` (m) say where, `tokens` and `log_probs` (m × k) what is likely there.
+    """
+
+    row: Integers
+    position: Integers
+    tokens: Integers
+    log_probs: Floats
 
 
 class _Strict(BaseModel):
@@ -115,8 +128,6 @@ class OpenAIPolicy(CompletionPolicy):
     max_n : int, default 64
         The most completions of a prompt that a request asks for. 1 for a server that draws all
         completions of a request with one seed; vLLM takes a different seed for each of them.
-    context_length : int or None, optional
-        The context length of the model; None leaves it to the server to refuse prompts too long.
     add_special_tokens : bool, default False
         Whether the tokenizer adds its special tokens to prompts that are texts.
 
@@ -126,9 +137,6 @@ class OpenAIPolicy(CompletionPolicy):
     >>> OpenAIPolicy("http://localhost:8000/v1", "base", eos_token_id=2, max_new_tokens=48)
     OpenAIPolicy('http://localhost:8000/v1', 'base', max_new_tokens=48)
     """
-
-    # A request that scores a completion generates one token more, which must fit as well.
-    _tokens_beyond_completion: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -144,13 +152,11 @@ class OpenAIPolicy(CompletionPolicy):
         concurrency: int = 32,
         probe_seconds: float | None = 60.0,
         max_n: int = 64,
-        context_length: int | None = None,
         add_special_tokens: bool = False,
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
         self.end_token_ids = as_end_token_ids(eos_token_id)
-        self.context_length = context_length
         self.add_special_tokens = bool(add_special_tokens)
         self.max_n = validate.integer_at_least("max_n", max_n)
         if probe_seconds is not None:
@@ -204,10 +210,10 @@ class OpenAIPolicy(CompletionPolicy):
         prompts = self.prompts(contexts)
         self._check_if_due()
 
-        def body(prompt: Prompt, count: int) -> tuple[str, dict[str, Any]]:
-            asking = self._asking(list(prompt), self.max_new_tokens, count)
+        def body(prompt: Prompt, count: int) -> Request:
             ends, seed = self.end_token_ids.tolist(), int(rng.integers(MAX_COMPLETION_SEED))
-            return "completions", {**asking, "seed": seed, "stop_token_ids": ends, "logprobs": 0}
+            own = {"seed": seed, "stop_token_ids": ends, "logprobs": 0}
+            return self._request(list(prompt), self.max_new_tokens, n=count, **own)
 
         def read(prompt: Prompt, answer: dict[str, Any], count: int) -> list[Any]:
             choices = _read_choices(answer, count)
@@ -241,8 +247,8 @@ class OpenAIPolicy(CompletionPolicy):
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
         """Ask for the likeliest tokens at every position; a ValueError if they are not stated."""
         pairs = self._pairs(contexts, actions)
-        bodies = [self._scoring([(*prompt, *row)], TABLE_TOKENS) for prompt, row in pairs]
-        answers = self.client.post_all("completions", bodies, doing="reading likely tokens")
+        requests = [self._scoring([(*prompt, *row)], TABLE_TOKENS) for prompt, row in pairs]
+        answers = self.client.post_all(requests, doing="reading likely tokens")
         places, tokens, log_probs = [], [], []
         for index, (pair, answer) in enumerate(zip(pairs, answers, strict=True)):
             entries = _completion_entries(_read_choices(answer, 1)[0], *pair)
@@ -275,21 +281,21 @@ class OpenAIPolicy(CompletionPolicy):
         rows = zip(*self._tokenized(contexts, actions), strict=True)
         return [(prompt, tuple(map(int, row[:length]))) for prompt, row, length in rows]
 
-    def _asking(self, prompt: list[Any], tokens: int, count: int = 1) -> dict[str, Any]:
-        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens, "n": count}
-        return {**body, "return_token_ids": True, **NEUTRAL_SAMPLING}
+    def _request(self, prompt: list[Any], tokens: int, n: int = 1, **more: Any) -> Request:
+        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens, "n": n}
+        return "completions", {**body, "return_token_ids": True, **NEUTRAL_SAMPLING, **more}
 
-    def _scoring(self, rows: Sequence[Prompt], likely: int = 0) -> dict[str, Any]:
+    def _scoring(self, rows: Sequence[Prompt], likely: int = 0) -> Request:
         """The request that scores texts; the one token that it generates is not read."""
-        return {**self._asking([list(row) for row in rows], 1), "prompt_logprobs": likely}
+        return self._request([list(row) for row in rows], 1, prompt_logprobs=likely)
 
     def _score(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> dict[tuple[Prompt, Prompt], float]:
         """Scores of prompts with completions by the server; those of similar length together."""
         ordered = sorted(pairs, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         size = ROWS_PER_REQUEST
         batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-        bodies = [self._scoring([(*prompt, *row) for prompt, row in batch]) for batch in batches]
-        answers = self.client.post_all("completions", bodies, doing=f"scoring by {self.model!r}")
+        requests = [self._scoring([(*prompt, *row) for prompt, row in each]) for each in batches]
+        answers = self.client.post_all(requests, doing=f"scoring by {self.model!r}")
         scores: dict[tuple[Prompt, Prompt], float] = {}
         for batch, answer in zip(batches, answers, strict=True):
             for pair, choice in zip(batch, _read_choices(answer, len(batch)), strict=True):
@@ -312,7 +318,7 @@ class OpenAIPolicy(CompletionPolicy):
                 f"which is not in eos_token_id {self.end_token_ids.tolist()}: it has a limit, stop "
                 f"tokens or stop texts of its own, or its context is full"
             )
-        check_completions(pad_rows([tokens], most), most, self.end_token_ids, self.vocabulary_size)
+        self.checked(pad_rows([tokens], most))
         return tokens
 
 

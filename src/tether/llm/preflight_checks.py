@@ -10,30 +10,25 @@ reaches G with probability at most 1/G, whatever the policy and however few the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tether._core import validate
-from tether._core.arrays import Booleans, Floats
+from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import length, take
 from tether._core.promises import log_average
-from tether.llm.client import ending
-from tether.llm.completion_policy import CompletionPolicy
 from tether.llm.completions import (
-    TABLE_TOKENS,
+    CompletionPolicy,
     Tokens,
-    TokenTables,
     content_tokens,
-    differing_words,
+    difference,
     encode_text,
 )
-
-if TYPE_CHECKING:
-    from tether.llm.openai_policy import OpenAIPolicy
+from tether.llm.openai_policy import TABLE_TOKENS, OpenAIPolicy, TokenTables
 
 STATUSES = ("pass", "warn", "fail")
 NOISE_FLOOR = "noise floor"
@@ -208,14 +203,17 @@ def under_traffic(drawn: Any, other: CompletionPolicy, rng: np.random.Generator)
     A server that mixes requests for several models or adapters in a batch can mix up their weights,
     as a build of vLLM 0.32 does; then what is right while all is quiet is wrong in use.
     """
-    policy, count = drawn.policy, min(MAX_TRAFFIC_ROWS, len(drawn.actions))
-    chosen = np.linspace(0, len(drawn.actions) - 1, count).astype(np.int64)
+    policy, chosen = drawn.policy, spread(len(drawn.actions), MAX_TRAFFIC_ROWS)
     rows, actions = take(drawn.rows, chosen), drawn.actions[chosen]
     quiet, busy, made = [drawn.scored[chosen]] * TRAFFIC_ROUNDS, [], []
-    with _traffic_of(other, rows, rng):
+    own_rng = np.random.default_rng(rng.integers(2**63, size=4))
+    with ThreadPoolExecutor(1) as thread:
         for _ in range(TRAFFIC_ROUNDS):
+            traffic = [thread.submit(other.sample, rows, own_rng) for _ in range(2)]
             busy.append(policy.log_prob(rows, actions))
             made.append(policy.sample_scored(rows, rng))
+            for each in traffic:
+                each.result()
     for drawn_again, stated in made:
         known = ~np.isnan(stated)
         quiet.append(policy.log_prob(rows, drawn_again)[known])
@@ -224,65 +222,28 @@ def under_traffic(drawn: Any, other: CompletionPolicy, rng: np.random.Generator)
     return compare_scores("under traffic", np.concatenate(quiet), np.concatenate(busy), advice)
 
 
-@contextmanager
-def _traffic_of(policy: CompletionPolicy, prompts: Any, rng: np.random.Generator) -> Iterator[None]:
-    """Keep a policy sampling in a thread; an error there is raised at the end."""
-    end, begun, errors = Event(), Event(), []
-    own_rng = np.random.default_rng(rng.integers(2**63, size=4))
-
-    def keep_sampling() -> None:
-        try:
-            with ending(end):
-                while not end.is_set():
-                    policy.sample(prompts, own_rng)
-                    begun.set()
-        except Exception as error:
-            errors.extend([] if end.is_set() else [error])
-        finally:
-            begun.set()
-
-    thread = Thread(target=keep_sampling, name="tether-preflight", daemon=True)
-    thread.start()
-    try:
-        begun.wait()
-        yield
-    finally:
-        end.set()
-        thread.join()
-    if errors:
-        raise errors[0]
+def spread(count: int, most: int) -> Integers:
+    """At most this many of `count` rows, evenly spread."""
+    return np.linspace(0, count - 1, min(most, count)).astype(np.int64)
 
 
 # Two policies.
 
 
-def same_ends(safe: CompletionPolicy, optimized: CompletionPolicy) -> Check:
-    """Whether both policies have the same end tokens and the same maximal length."""
-    own, other = (
-        f"end tokens {sorted(each.end_token_ids.tolist())} and at most {each.max_new_tokens} tokens"
-        for each in (safe, optimized)
-    )
-    measured = f"{own} for both" if own == other else f"{own} for safe, {other} for optimized"
-    advice = "give both policies the same eos_token_id and max_new_tokens"
-    same = own == other
-    return Check("same ends", "pass" if same else "fail", float(same), measured, advice)
-
-
-def same_tokens(safe: CompletionPolicy, optimized: CompletionPolicy, prompts: Any) -> Check:
-    """Whether both policies read the same tokens: their tokenizers, and what these make of prompts.
+def same_actions(safe: CompletionPolicy, optimized: CompletionPolicy, prompts: Any) -> Check:
+    """Whether both policies have the same tokens, ends and lengths, and read prompts alike.
 
     A log of token ids of one tokenizer means nothing to a model with another.
     """
-    name, measured = "same tokens", "both policies read the same token ids of every prompt"
-    problem = differing_words(safe.tokenizer, optimized.tokenizer)
+    problem = difference(safe, optimized)
     if not problem:
         pairs = zip(safe.prompts(prompts), optimized.prompts(prompts), strict=True)
         apart = sum(own != other for own, other in pairs)
         problem = f"{apart} of {length(prompts)} prompts have other token ids" if apart else ""
-    if problem:
-        advice = "use models of one tokenizer, with the same add_special_tokens, or best of N"
-        return Check(name, "fail", 0.0, f"the tokenizers differ: {problem}", advice)
-    return Check(name, "pass", 1.0, measured)
+    status = "fail" if problem else "pass"
+    measured = problem or "both policies have the same tokens and ends, and read prompts alike"
+    advice = "use models of one tokenizer, with the same settings, or best of N"
+    return Check("same tokens and ends", status, float(not problem), measured, advice)
 
 
 def chat_format(

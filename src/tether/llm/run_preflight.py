@@ -14,8 +14,7 @@ from tether._core.arrays import Floats
 from tether._core.contexts import as_contexts, length, take
 from tether._core.records import Saved
 from tether.llm import preflight_checks as checks
-from tether.llm.completion_policy import CompletionPolicy
-from tether.llm.completions import Tokens
+from tether.llm.completions import CompletionPolicy, Tokens
 from tether.llm.openai_policy import OpenAIPolicy
 from tether.llm.preflight_checks import DIVERGENCE, MAX_DIVERGENCE, NOISE_FLOOR, STATUSES, Check
 
@@ -148,13 +147,9 @@ def preflight(
             for each, other in zip(drawn, pair[::-1], strict=True):
                 check = checks.under_traffic(each, other, rng)
                 found.append(replace(check, name=f"{each.name}: {check.name}"))
-        same = [
-            checks.same_tokens(safe, optimized, contexts),
-            checks.same_ends(safe, optimized),
-            *checks.chat_format(safe, optimized, contexts),
-        ]
-        found += same
-        if not any(check.status == "fail" for check in same):
+        same = checks.same_actions(safe, optimized, contexts)
+        found += [same, *checks.chat_format(safe, optimized, contexts)]
+        if same.status == "pass":
             by_safe, by_optimized = drawn
             of_safe = policy_calls.score("optimized", pair[1], by_safe.rows, by_safe.actions)
             of_optimized = policy_calls.score("safe", pair[0], by_safe.rows, by_optimized.actions)
@@ -202,7 +197,7 @@ class _Draws:
     def checks(self) -> list[Check]:
         """The checks of this policy."""
         policy, rows, actions = self.policy, self.rows, self.actions
-        few = np.linspace(0, len(actions) - 1, min(MAX_SCORED_ALONE, len(actions))).astype(np.int64)
+        few = checks.spread(len(actions), MAX_SCORED_ALONE)
         alone = np.concatenate(
             [policy.log_prob(take(rows, row), actions[row]) for row in few[:, None]]
         )

@@ -1,4 +1,4 @@
-"""Scores of answers as what picks from a shortlist: each row once, checked, and named.
+"""Scores of answers as what picks from a shortlist: checked, and named.
 
 The scores of a row may depend on that row alone, and not on chance: a judge must be asked at
 temperature 0, and a scorer that has changed is another policy with another name.
@@ -7,8 +7,7 @@ temperature 0, and a scorer that has changed is another policy with another name
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -19,138 +18,21 @@ from tether._core.arrays import Floats
 from tether._core.policy_calls import ERRORS_ABOUT_INPUT
 from tether.llm.chat import message_of, messages_of
 from tether.llm.client import Client, ServerError
-from tether.llm.completion_policy import CompletionPolicy
-from tether.llm.completions import PADDING, decode_text
-
-Row = tuple[Hashable, ...]  # a context and the answers to it, in a form that can be compared
+from tether.llm.completions import PADDING, CompletionPolicy, decode_text
 
 
-class AnswerScorer(ABC):
-    """The common part of scorers; one says how it reads contexts and answers."""
-
-    _arguments = "(context, answers)"
-
-    def __init__(
-        self, score: Callable[..., Any], batched: bool, name: str | None, check_every: float
-    ) -> None:
-        if not callable(score):
-            raise TypeError(f"score must be a function of {self._arguments}, got {score!r:.80}")
-        self._score, self._batched, self.name = score, bool(batched), name
-        self._check_every = validate.number(
-            "check_every", check_every, above=0.0, below=float("inf"), including=(0.0,)
-        )
-        self._checked_at, self._lock = -float("inf"), Lock()
-
-    @abstractmethod
-    def _row(self, context: Any, answers: Any) -> Row: ...
-
-    @abstractmethod
-    def _read(self, rows: list[Row]) -> tuple[list[Any], list[list[Any]]]:
-        """What the function has of rows: contexts, and the answers to each."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """What tells this scorer from another one: its name."""
-        return None if self.name is None else f"scorer {self.name}"
-
-    def __call__(self, contexts: Any, candidates: Any) -> Floats:
-        """Score every candidate of each row."""
-        rows = [self._row(*each) for each in zip(contexts, candidates, strict=True)]
-        distinct = list(dict.fromkeys(rows))
-        try:
-            read = self._read(distinct)
-        except ERRORS_ABOUT_INPUT as error:  # it is not the scorer that failed
-            raise ScorerError(f"an answer cannot be scored: {error}") from error
-        try:
-            made = self._ask(distinct, *read)
-        except ERRORS_ABOUT_INPUT as error:
-            raise ScorerError(f"the scorer failed: {error!r:.200}") from error
-        scores = dict(zip(distinct, made, strict=True))
-        return np.array([scores[row] for row in rows], dtype=np.float64)
-
-    def check_is_due(self) -> bool:
-        """Whether to see now that old rows have their scores, by time alone; then not a while."""
-        now = time.monotonic()
-        with self._lock:
-            is_due = now - self._checked_at >= self._check_every
-            if is_due:
-                self._checked_at = now
-        return is_due
-
-    def check_again(self) -> None:
-        """Note that old rows did not have their scores, or have none now: the check stays due."""
-        with self._lock:
-            self._checked_at = -float("inf")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name or self._score!r})"
-
-    def _ask(
-        self, rows: list[Row], asked: list[Any], answers: list[list[Any]]
-    ) -> list[list[float]]:
-        if self._batched:
-            made: Any = list(self._score(asked, answers))
-        else:
-            made = [self._score(*each) for each in zip(asked, answers, strict=True)]
-        if len(made) != len(rows):
-            raise ValueError(f"the scorer returned scores of {len(made)} rows for {len(rows)}")
-        scores = [_as_array(each).tolist() for each in made]
-        for row, each in zip(rows, scores, strict=True):
-            right = isinstance(each, list) and len(each) == len(row) - 1
-            if not right or not all(score < np.inf for score in each):  # NaN fails this too
-                raise ValueError(
-                    f"the scorer returned {each!r:.80} for {len(row) - 1} answers, expected one "
-                    f"score per answer, below inf"
-                )
-        return scores
+class ScorerError(ValueError):
+    """A scorer that cannot score these answers: that depends on them, so nobody acts instead."""
 
 
-class CompletionScorer(AnswerScorer):
-    """A score of texts as the optimized policy of a `Shortlist` of completions.
-
-    For `CausalPolicy` and `OpenAIPolicy`, whose actions are token ids: the score has texts. A
-    reward model, a classifier or a judge is such a score; a tuned model needs none, as
-    `Shortlist(safe, optimized)` picks by its log ratio.
-
-    Parameters
-    ----------
-    score : callable
-        A function of a prompt and the completions of it, all of them texts, which returns one score
-        per completion; the higher, the better.
-    policy : CausalPolicy or OpenAIPolicy
-        The policy that draws the completions; its tokenizer turns them into texts.
-    batched, name, check_every
-        As for `ChatScorer`; a `ScoreServer` is batched.
-    """
-
-    _arguments = "(prompt, texts)"
-
-    def __init__(
-        self,
-        score: Callable[..., Any],
-        policy: CompletionPolicy,
-        *,
-        batched: bool = False,
-        name: str | None = None,
-        check_every: float = 0.0,
-    ) -> None:
-        super().__init__(score, batched, name, check_every)
-        if policy.tokenizer is None:
-            raise ValueError("policy has no tokenizer, which turns completions into texts")
-        self._policy, self._tokenizer = policy, policy.tokenizer
-
-    def _row(self, context: Any, answers: Any) -> Row:
-        if not isinstance(context, str):
-            tokens = [int(token) for token in np.asarray(context) if token != PADDING]
-            context = decode_text(self._tokenizer, tokens)
-        return (str(context), *(tuple(map(int, answer)) for answer in answers))
-
-    def _read(self, rows: list[Row]) -> tuple[list[Any], list[list[Any]]]:
-        answers = [self._policy.texts(np.array(row[1:])) for row in rows]
-        return [row[0] for row in rows], answers
+def is_scorer_error(error: BaseException | None) -> bool:
+    """Whether an error, or one that it comes from, is that of a scorer."""
+    while error is not None and not isinstance(error, ScorerError):
+        error = error.__cause__
+    return error is not None
 
 
-class ChatScorer(AnswerScorer):
+class ChatScorer:
     """A score of chat answers as the optimized policy of a `Shortlist` of a `ChatPolicy`.
 
     Parameters
@@ -175,8 +57,6 @@ class ChatScorer(AnswerScorer):
     array([[-6., -2.]])
     """
 
-    _arguments = "(messages, answers)"
-
     def __init__(
         self,
         score: Callable[..., Any],
@@ -185,14 +65,98 @@ class ChatScorer(AnswerScorer):
         name: str | None = None,
         check_every: float = 0.0,
     ) -> None:
-        super().__init__(score, batched, name, check_every)
+        if not callable(score):
+            raise TypeError(
+                f"score must be a function of what is asked and its answers, got {score!r:.80}"
+            )
+        self._score, self._batched, self.name = score, bool(batched), name
+        self._check_every = validate.number(
+            "check_every", check_every, above=0.0, below=float("inf"), including=(0.0,)
+        )
+        self._checked_at, self._lock = -float("inf"), Lock()
 
-    def _row(self, context: Any, answers: Any) -> Row:
-        return (str(context), *map(str, answers))
+    @property
+    def fingerprint(self) -> str | None:
+        """What tells this scorer from another one: its name."""
+        return None if self.name is None else f"scorer {self.name}"
 
-    def _read(self, rows: list[Row]) -> tuple[list[Any], list[list[Any]]]:
-        asked = [messages_of(str(row[0])) for row in rows]
-        return asked, [[message_of(str(action)) for action in row[1:]] for row in rows]
+    def __call__(self, contexts: Any, candidates: Any) -> Floats:
+        """Score every candidate of each row."""
+        try:
+            rows = [self._read(*each) for each in zip(contexts, candidates, strict=True)]
+            if self._batched:
+                made = list(self._score([asked for asked, _ in rows], [given for _, given in rows]))
+            else:
+                made = [self._score(*row) for row in rows]
+            scores = [_as_scores(each) for each in made]
+            for each, (_, given) in zip(scores, rows, strict=True):
+                if each.shape != (len(given),) or not (each < np.inf).all():  # NaN fails this too
+                    raise ValueError(
+                        f"{each.tolist()!r:.80} for {len(given)} answers, not one number below inf "
+                        f"per answer"
+                    )
+        except ERRORS_ABOUT_INPUT as error:
+            raise ScorerError(f"these answers cannot be scored: {error!r:.200}") from error
+        return np.array(scores)
+
+    def check_is_due(self) -> bool:
+        """Whether to see now that old rows have their scores, by time alone; then not a while."""
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._checked_at >= self._check_every
+            self._checked_at = now if is_due else self._checked_at
+        return is_due
+
+    def check_again(self) -> None:
+        """Note that old rows did not have their scores, or have none now: the check stays due."""
+        with self._lock:
+            self._checked_at = -float("inf")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or self._score!r})"
+
+    def _read(self, context: Any, answers: Any) -> tuple[Any, list[Any]]:
+        """What the function is given of one row."""
+        return messages_of(str(context)), [message_of(str(action)) for action in answers]
+
+
+class CompletionScorer(ChatScorer):
+    """A score of texts as the optimized policy of a `Shortlist` of completions.
+
+    For `CausalPolicy` and `OpenAIPolicy`, whose actions are token ids: the score has texts. A
+    reward model, a classifier or a judge is such a score; a tuned model needs none, as
+    `Shortlist(safe, optimized)` picks by its log ratio.
+
+    Parameters
+    ----------
+    score : callable
+        A function of a prompt and the completions of it, all of them texts, which returns one score
+        per completion; the higher, the better.
+    policy : CausalPolicy or OpenAIPolicy
+        The policy that draws the completions; its tokenizer turns them into texts.
+    batched, name, check_every
+        As for `ChatScorer`; a `ScoreServer` is batched.
+    """
+
+    def __init__(
+        self,
+        score: Callable[..., Any],
+        policy: CompletionPolicy,
+        *,
+        batched: bool = False,
+        name: str | None = None,
+        check_every: float = 0.0,
+    ) -> None:
+        super().__init__(score, batched=batched, name=name, check_every=check_every)
+        if policy.tokenizer is None:
+            raise ValueError("policy has no tokenizer, which turns completions into texts")
+        self._policy, self._tokenizer = policy, policy.tokenizer
+
+    def _read(self, context: Any, answers: Any) -> tuple[Any, list[Any]]:
+        if not isinstance(context, str):
+            tokens = [int(token) for token in np.asarray(context) if token != PADDING]
+            context = decode_text(self._tokenizer, tokens)
+        return str(context), self._policy.texts(np.asarray(answers))
 
 
 class ScoreServer:
@@ -230,35 +194,22 @@ class ScoreServer:
             {"prompt" if isinstance(each, str) else "messages": each, "answers": list(given)}
             for each, given in zip(asked, answers, strict=True)
         ]
-        made = self.client.post_all(self._path, bodies, doing="scoring answers")
+        made = self.client.post_all([(self._path, each) for each in bodies], doing="scoring")
         return [_read_scores(each, len(given)) for each, given in zip(made, answers, strict=True)]
 
     def __repr__(self) -> str:
         return f"ScoreServer({f'{self.client.base_url}/{self._path}'!r})"
 
 
-class ScorerError(ValueError):
-    """A scorer that cannot score these answers: that depends on them, so nobody acts instead."""
-
-
-def is_scorer_error(error: BaseException | None) -> bool:
-    """Whether an error, or one that it comes from, is that of a scorer."""
-    while error is not None and not isinstance(error, ScorerError):
-        error = error.__cause__
-    return error is not None
-
-
 def _read_scores(response: dict[str, Any], count: int) -> list[float]:
     scores = response.get("scores")
-    if not isinstance(scores, list) or len(scores) != count:
-        found = f"{len(scores)} values" if isinstance(scores, list) else type(scores).__name__
-        raise ServerError(f"the scorer returned {found} as scores, not {count} numbers")
-    if not all(type(each) in (int, float) for each in scores):
-        raise ServerError(f"the scorer returned scores that are not all numbers: {scores!r:.80}")
+    are_numbers = isinstance(scores, list) and all(type(each) in (int, float) for each in scores)
+    if not are_numbers or len(scores) != count:
+        raise ServerError(f"the scorer returned {scores!r:.80} as scores, not {count} numbers")
     return [float(each) for each in scores]
 
 
-def _as_array(scores: Any) -> Floats:
+def _as_scores(scores: Any) -> Floats:
     """Scores as numbers; a torch tensor, of any dtype and device, is read too."""
     if hasattr(scores, "detach"):
         scores = scores.detach().double().cpu().numpy()

@@ -28,7 +28,7 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.llm.adapters import base_model
 from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
-from tether.llm.completions import differing_words
+from tether.llm.completions import difference
 from tether.llm.lanes import Tables
 from tether.policies.policy import Policy
 from tether.policies.probes import check_probes, take_probes, warn_not_useful
@@ -299,14 +299,10 @@ def _check_pair(safe: CausalPolicy, optimized: CausalPolicy) -> None:
                 f"{name} must be a tether.llm.CausalPolicy, whose probabilities of all tokens are "
                 f"known, got {type(each).__name__}"
             )
-    for name in ("max_new_tokens", "vocabulary_size", "add_special_tokens", "end_token_ids"):
-        own, other = getattr(safe, name), getattr(optimized, name)
-        if not np.array_equal(own, other):
-            raise ValueError(
-                f"safe and optimized must have the same {name}, got {own!r} and {other!r}"
-            )
-    if words_apart := differing_words(safe.tokenizer, optimized.tokenizer):
-        raise ValueError(f"the tokenizers of safe and optimized differ: {words_apart}")
+    sizes = safe.vocabulary_size, optimized.vocabulary_size
+    problem = f"vocabularies of {sizes[0]} and {sizes[1]} tokens" if sizes[0] != sizes[1] else ""
+    if problem := problem or difference(safe, optimized):
+        raise ValueError(f"safe and optimized must have the same tokens: {problem}")
     if base_model(safe.model) is base_model(optimized.model) and not safe.shares_weights(optimized):
         raise ValueError(
             "safe and optimized are one model with adapters or settings that cannot share a "
