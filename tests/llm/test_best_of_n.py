@@ -94,15 +94,3 @@ def test_two_rounds_of_a_controller(world, tmp_path):
     )
     with again:  # the run goes on
         assert len(again.round.act(world.contexts, rng).actions) == len(world.contexts)
-
-
-def test_drawn_candidates_of_a_server_are_scored_by_the_other_model_alone():
-    with WORLDS["completions"]() as world:
-        shortlist = tether.Shortlist(world.safe, world.scores["log ratio"], size=SIZE)
-        policy = shortlist.tethered(2.0)
-        world.server.requests.clear()
-        policy.sample(world.contexts[:1], np.random.default_rng(0))
-        drawn, *scored = world.server.requests
-        assert (drawn["n"], drawn["model"]) == (SIZE, "a")
-        assert [body["model"] for body in scored] == ["b"]
-        assert all(body["prompt_logprobs"] == 0 for body in scored)

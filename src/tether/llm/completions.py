@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -66,10 +66,6 @@ class CompletionPolicy(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """What tells this policy from another one, also after a restart."""
-
-    def rescoring(self) -> Self:
-        """Return a policy whose `log_prob` never takes the sampler's word for a score."""
-        return self
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> Tokens:
         """Draw one completion per prompt, padded with −1 after its end-of-sequence token."""

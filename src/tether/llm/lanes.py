@@ -21,12 +21,8 @@ from tether.llm.adapters import base_model
 from tether.llm.completions import PADDING, Prompt, Tokens
 from tether.llm.local_model import LocalModel
 
-SIMILAR_LENGTH = 16
-"""Prompts are sorted into bins of this many tokens; those in one bin count as equally long."""
-MIN_ROWS_TO_SPLIT = 16
-"""A batch of at most this many rows is not split to avoid padding: that would be slower."""
-MAX_PADDING_FACTOR = 1.2
-"""The largest ratio of a batch's size with padding to its size without."""
+MIN_ROWS_TO_SPLIT, MAX_PADDING_FACTOR = 16, 1.2
+"""A batch of more rows is split where padding makes it larger by more than this factor."""
 
 Tables: TypeAlias = list[Any]
 """The log-probabilities of the next token (rows × vocabulary) under each policy."""
@@ -187,7 +183,7 @@ def pack_rows(prefix_lengths: Integers, lengths: Integers, max_tokens: int) -> I
 
     A batch has at most `max_tokens` tokens including padding, unless a single row has more.
     """
-    order = np.lexsort((lengths, prefix_lengths // SIMILAR_LENGTH))
+    order = np.lexsort((lengths, prefix_lengths))
     start, widest, tokens = 0, (0, 0), 0
     for position, row in enumerate(order):
         size = int(prefix_lengths[row]), int(lengths[row])

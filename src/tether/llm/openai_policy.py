@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -42,8 +41,6 @@ TABLE_TOKENS = 20
 """How many of the likeliest tokens a table has: what servers give by default."""
 ROWS_PER_REQUEST = 16
 """The number of completions that are scored per request."""
-MAX_DRAWN_SCORES = 100_000
-"""How many draws are remembered with their scores; older ones are scored by the server again."""
 ZERO_PROBABILITY = -9999.0
 """What vLLM writes for a log-probability of −inf, which JSON lacks."""
 ROUNDING_TOLERANCE = 1e-3
@@ -165,8 +162,7 @@ class OpenAIPolicy(CompletionPolicy):
         self.client = Client(
             base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
         )
-        self._drawn: dict[tuple[Prompt, Prompt], float] | None = {}
-        self._probe: dict[str, Any] = {"scores": None, "time": -np.inf}  # shared by copies
+        self._probed, self._probed_at = None, -np.inf
 
     @property
     def fingerprint(self) -> str:
@@ -182,8 +178,8 @@ class OpenAIPolicy(CompletionPolicy):
         """
         scores = self._score(list(PROBE_ROWS))
         now = np.array([scores[row] for row in PROBE_ROWS])
-        first = now if self._probe["scores"] is None else self._probe["scores"]
-        self._probe.update(scores=first, time=time.monotonic())
+        first = now if self._probed is None else self._probed
+        self._probed, self._probed_at = first, time.monotonic()
         with np.errstate(invalid="ignore"):
             moved = float(np.where(first == now, 0.0, np.abs(now - first)).max())
         if not moved <= PROBE_TOLERANCE:
@@ -192,12 +188,6 @@ class OpenAIPolicy(CompletionPolicy):
                 f"first used: scores of fixed rows have moved by up to {moved:.3g} nats. Make a "
                 f"new policy for it, with a name of its own"
             )
-
-    def rescoring(self) -> Self:
-        """Return this policy as one whose draws are all scored by the server again."""
-        other = copy(self)
-        other._drawn = None
-        return other
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
         """Draw one completion per prompt, with the log-probabilities that the server states.
@@ -223,25 +213,16 @@ class OpenAIPolicy(CompletionPolicy):
         drawn, most = draw_by_requests(self.client, prompts, self.max_n, body, read, doing)
         self.max_n = most or self.max_n
         rows, scores = [row for row, _ in drawn], np.array([score for _, score in drawn])
-        if self._drawn is not None:
-            for prompt, (row, score) in zip(prompts, drawn, strict=True):
-                if score == score:
-                    self._drawn[prompt, tuple(row)] = score
-            for oldest in list(self._drawn)[:-MAX_DRAWN_SCORES]:
-                self._drawn.pop(oldest, None)
         return pad_rows(rows, self.max_new_tokens), scores
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion: the sum of the log-probabilities of its tokens.
 
-        What the server stated with a draw of this policy is its score, so that it is not scored a
-        second time; `preflight` compares both. Errors are those of `sample_scored`.
+        Errors are those of `sample_scored`.
         """
         pairs = self._pairs(contexts, actions)
         self._check_if_due()
-        drawn = self._drawn or {}
-        scores = {pair: drawn[pair] for pair in set(pairs) if pair in drawn}
-        scores |= self._score([pair for pair in set(pairs) if pair not in scores])
+        scores = self._score(list(set(pairs)))
         return np.array([scores[pair] for pair in pairs])
 
     def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
@@ -272,7 +253,7 @@ class OpenAIPolicy(CompletionPolicy):
         )
 
     def _check_if_due(self) -> None:
-        age = time.monotonic() - self._probe["time"]
+        age = time.monotonic() - self._probed_at
         if self.probe_seconds is not None and age > self.probe_seconds:
             self.check_unchanged()
 
@@ -308,10 +289,7 @@ class OpenAIPolicy(CompletionPolicy):
         _check_prompt(choice, prompt)
         tokens, most = choice.token_ids, self.max_new_tokens
         if not tokens:
-            raise ValueError(
-                f"the server returned no token ids of a completion by {self.model!r}: it must "
-                f"support return_token_ids, as a text can have other tokens"
-            )
+            raise ValueError("the server returned no token ids: it must support return_token_ids")
         if len(tokens) > most or (len(tokens) < most and tokens[-1] not in self.end_token_ids):
             raise ValueError(
                 f"the server stopped after {len(tokens)} of {most} tokens at token {tokens[-1]}, "
@@ -337,19 +315,20 @@ def _completion_entries(choice: _Choice, prompt: Prompt, row: Prompt) -> list[di
     """What a server states of each token of a completion, with an entry for that very token."""
     sent = (*prompt, *row)
     _check_prompt(choice, sent)
-    entries = choice.prompt_logprobs
-    if entries is None or len(entries) != len(sent):
+    entries = choice.prompt_logprobs or []
+    if len(entries) != len(sent):
         raise ValueError(
-            f"the server returned {'no' if entries is None else len(entries)} log-probabilities "
-            f"of a text of {len(sent)} tokens: it must support prompt_logprobs"
+            f"the server returned {len(entries)} log-probabilities of a text of {len(sent)} "
+            f"tokens: it must support prompt_logprobs"
         )
-    for token, entry in zip(row, entries[len(prompt) :], strict=True):
-        if not entry or str(token) not in entry:
+    stated = [entry or {} for entry in entries[len(prompt) :]]
+    for token, entry in zip(row, stated, strict=True):
+        if str(token) not in entry:
             raise ValueError(
                 f"the server returned log-probabilities of other token ids than were sent: of "
-                f"{sorted(entry or ())!r:.80}, sent was {token}"
+                f"{sorted(entry)!r:.80}, sent was {token}"
             )
-    return [entry or {} for entry in entries[len(prompt) :]]
+    return stated
 
 
 def _check_prompt(choice: _Choice, sent: Sequence[int]) -> None:

@@ -106,11 +106,15 @@ def sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
     """What the sampler states about its draws, against what the scorer says of them."""
     name, known = "sampler against scorer", ~np.isnan(stated)
     if not known.any():
-        measured = "the sampler states no log-probabilities, so nothing was compared"
-        advice = "request log-probabilities of sampled tokens from the server"
-        return Check(name, "warn", np.nan, measured, advice)
+        return _unknown(
+            name, "the sampler states no log-probabilities", "let the server state them"
+        )
     advice = "do sampler and scorer use the same weights, template, adapter and dtype?"
     return compare_scores(name, stated[known], scored[known], advice)
+
+
+def _unknown(name: str, why: str, advice: str) -> Check:
+    return Check(name, "warn", np.nan, f"{why}, so nothing was compared", advice)
 
 
 def noise_floor(in_batch: Floats, one_by_one: Floats) -> Check:
@@ -125,9 +129,8 @@ def sampling_settings(policy: OpenAIPolicy, prompts: Any, actions: Tokens) -> Ch
     try:
         tables = policy.token_tables(prompts, actions)
     except ValueError as error:
-        measured = f"the server states no likely tokens ({error}), so nothing was measured"
         advice = f"let it state {TABLE_TOKENS} of them (for vLLM --max-logprobs {TABLE_TOKENS})"
-        return Check(name, "warn", np.nan, measured, advice)
+        return _unknown(name, f"the server states no likely tokens ({error})", advice)
     rows = policy.prompts(prompts)
     log_wealth = log_average(bet_on_tokens(tables, rows, actions, policy.end_token_ids))
     return Check(
@@ -142,14 +145,9 @@ def sampling_settings(policy: OpenAIPolicy, prompts: Any, actions: Tokens) -> Ch
 
 
 def distinct_draws(actions: Tokens, scores: Floats, draws: int) -> Check:
-    """Whether completions repeat more often than their probabilities say: a reused seed.
-
-    Half of the `draws` at a prompt are of one call and as many of the next.
-    """
+    """Whether completions repeat more often than their probabilities say: a reused seed."""
     _, labels = np.unique(actions, axis=0, return_inverse=True)
     rows, row_scores = labels.reshape(-1, draws), scores.reshape(-1, draws)
-    second = slice(draws // 2, 2 * (draws // 2))
-    equal = rows[:, : draws // 2] == rows[:, second]
     log_chances, repeated = [], []
     for row_labels, each_score in zip(rows.tolist(), row_scores.tolist(), strict=True):
         known, log_chance = {row_labels[0]}, each_score[0]
@@ -159,16 +157,14 @@ def distinct_draws(actions: Tokens, scores: Floats, draws: int) -> Check:
             if label not in known:
                 known.add(label)
                 log_chance = np.logaddexp(log_chance, score)
-    in_a_row = _bet_on_events(np.array(repeated), np.array(log_chances))
-    by_call = _bet_on_events(equal.ravel(), row_scores[:, second].ravel())
-    log_wealth = log_average(np.concatenate([in_a_row, by_call]))
-    distinct = sum(len(np.unique(row)) for row in rows)
+    log_wealth = log_average(_bet_on_events(np.array(repeated), np.array(log_chances)))
+    distinct = rows.size - sum(repeated)
     return Check(
         "distinct seeds",
         verdict(log_wealth),
         log_wealth,
-        f"{distinct} of {rows.size} completions are distinct, {equal.sum()} of {equal.size} recur "
-        f"in a second call; a bet on repeats turned a stake of 1 into {_wealth(log_wealth)}",
+        f"{distinct} of {rows.size} completions are distinct; a bet on repeats turned a stake of 1 "
+        f"into {_wealth(log_wealth)}",
         "a seed is reused, or completions come from a cache: use one generator for all calls",
     )
 
@@ -185,8 +181,7 @@ def round_trip(policy: CompletionPolicy, actions: Tokens) -> Check:
     """Whether the text of a completion has the same tokens when it is encoded again."""
     name, same = "token round trip", 0
     if policy.tokenizer is None:
-        measured = "there is no tokenizer, so nothing was compared"
-        return Check(name, "warn", np.nan, measured, "store token ids, not only text")
+        return _unknown(name, "there is no tokenizer", "store token ids, not only text")
     for row, text in zip(actions, policy.texts(actions), strict=True):
         tokens = content_tokens(row, policy.end_token_ids)
         with suppress(ValueError):
@@ -271,19 +266,17 @@ def chat_format(
         yield Check("chat format", "warn" if plain else "pass", float(plain), measured, advice)
 
 
-def of_both(
-    safe: Floats,
-    safe_of_optimized: Floats,
-    optimized_of_safe: Floats,
-    optimized: Floats,
-    noise: float,
-) -> list[Check]:
-    """Checks of the scores of each policy's draws, under itself and under the other."""
+def log_ratio(of_other: Floats, own: Floats) -> Floats:
+    """The log ratio of the other policy at a policy's own draws."""
     with np.errstate(invalid="ignore"):
-        at_safe, at_optimized = optimized_of_safe - safe, safe_of_optimized - optimized
+        return np.asarray(of_other - own)
+
+
+def of_both(at_safe: Floats, at_optimized: Floats, noise: float) -> list[Check]:
+    """Checks of the log ratios at each policy's draws, of the other policy to itself."""
     return [
         _different(np.concatenate([at_safe, at_optimized]), noise),
-        _shared_support(safe_of_optimized, optimized_of_safe),
+        _shared_support(at_optimized, at_safe),
         _mean_ratio("safe", at_safe),
         _mean_ratio("optimized", at_optimized),
         _divergence(f"{DIVERGENCE}(optimized ‖ safe)", -at_optimized),
@@ -301,12 +294,12 @@ def _different(log_ratio: Floats, noise: float) -> Check:
     return Check("different policies", status, float(different.mean()), measured, advice)
 
 
-def _shared_support(log_safe: Floats, log_optimized: Floats) -> Check:
-    """Whether one policy draws completions that the other, whose scores these are, cannot."""
-    outside, unused = int(np.isneginf(log_safe).sum()), int(np.isneginf(log_optimized).sum())
+def _shared_support(at_optimized: Floats, at_safe: Floats) -> Check:
+    """Whether one policy draws completions that the other cannot."""
+    outside, unused = int(np.isneginf(at_optimized).sum()), int(np.isneginf(at_safe).sum())
     measured = (
-        f"the safe policy cannot produce {outside} of {len(log_safe)} optimized completions, the "
-        f"optimized policy {unused} of {len(log_optimized)} safe ones"
+        f"the safe policy cannot produce {outside} of {len(at_optimized)} optimized completions, "
+        f"the optimized policy {unused} of {len(at_safe)} safe ones"
     )
     advice = "a log of the safe policy has no losses of these: sample without top_k or top_p"
     status = "fail" if outside else "warn" if unused else "pass"

@@ -127,35 +127,32 @@ def preflight(
     contexts = as_contexts(prompts)
     if isinstance(contexts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
-    for name, policy in (("safe", safe), ("optimized", optimized)):
+    pair = {"safe": safe, "optimized": optimized}
+    for name, policy in pair.items():
         if not isinstance(policy, CompletionPolicy):
             raise TypeError(
                 f"{name} must be a policy over completions of prompts, such as CausalPolicy or "
                 f"OpenAIPolicy, got {type(policy).__name__}"
             )
-    pair = safe.rescoring(), optimized.rescoring()
     with progress.step("preflight", total=5) as stages:
         drawn = []
-        for name, policy in zip(("safe", "optimized"), pair, strict=True):
+        for name, policy in pair.items():
             drawn.append(_Draws.of(name, policy, contexts, draws, rng))
             stages.advance()
         found = []
-        for each in drawn:
-            found += each.checks()
+        for each, other in zip(drawn, (optimized, safe), strict=True):
+            found += each.checks(other, rng)
             stages.advance()
-        if all(isinstance(policy, OpenAIPolicy) for policy in pair):
-            for each, other in zip(drawn, pair[::-1], strict=True):
-                check = checks.under_traffic(each, other, rng)
-                found.append(replace(check, name=f"{each.name}: {check.name}"))
         same = checks.same_actions(safe, optimized, contexts)
         found += [same, *checks.chat_format(safe, optimized, contexts)]
         if same.status == "pass":
             by_safe, by_optimized = drawn
-            of_safe = policy_calls.score("optimized", pair[1], by_safe.rows, by_safe.actions)
-            of_optimized = policy_calls.score("safe", pair[0], by_safe.rows, by_optimized.actions)
+            of_safe = policy_calls.score("optimized", optimized, by_safe.rows, by_safe.actions)
+            of_optimized = policy_calls.score("safe", safe, by_safe.rows, by_optimized.actions)
             noise = max(check.value for check in found if NOISE_FLOOR in check.name)
-            own = by_safe.scored, by_optimized.scored
-            found += checks.of_both(own[0], of_optimized, of_safe, own[1], noise)
+            at_safe = checks.log_ratio(of_safe, by_safe.scored)
+            at_optimized = checks.log_ratio(of_optimized, by_optimized.scored)
+            found += checks.of_both(at_safe, at_optimized, noise)
         stages.advance()
     return Preflight(tuple(found), length(contexts), int(draws))
 
@@ -194,8 +191,8 @@ class _Draws:
             name, policy, rows, actions, np.concatenate(stated, axis=1).ravel(), scored, draws
         )
 
-    def checks(self) -> list[Check]:
-        """The checks of this policy."""
+    def checks(self, other: CompletionPolicy, rng: np.random.Generator) -> list[Check]:
+        """The checks of this policy beside the other one."""
         policy, rows, actions = self.policy, self.rows, self.actions
         few = checks.spread(len(actions), MAX_SCORED_ALONE)
         alone = np.concatenate(
@@ -210,4 +207,6 @@ class _Draws:
         ]
         if isinstance(policy, OpenAIPolicy):  # what a server draws is not in our hands
             found.append(checks.sampling_settings(policy, rows, actions))
+            if isinstance(other, OpenAIPolicy):
+                found.append(checks.under_traffic(self, other, rng))
         return [replace(check, name=f"{self.name}: {check.name}") for check in found]

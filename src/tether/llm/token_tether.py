@@ -11,7 +11,6 @@ betas gives ψ at all of them, exactly.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from tether._core.arrays import Actions, Contexts, Floats, Losses
 from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
 from tether.control.columns import Acting, PolicyPath
-from tether.control.families import PathFamily
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.llm.adapters import base_model
@@ -39,43 +37,30 @@ DRAWS_PER_POLICY = 32
 """How many proposals each policy of the path draws by default."""
 
 
-@dataclass(frozen=True)
-class TokenRule:
-    """A family applied to every token."""
+def log_table(family: str, tables: Tables, log_beta: float) -> Any:
+    """The log-probability of every token at one beta (rows × vocabulary)."""
+    safe, optimized = (each.double() for each in tables)
+    if math.isinf(log_beta):
+        return optimized if log_beta > 0 else safe
+    if family == "token_mix":
+        mixed = torch.logaddexp(safe, optimized + log_beta)
+        return mixed - float(np.logaddexp(0.0, log_beta))
+    kernel = torch.minimum(optimized, safe + log_beta)
+    return kernel - _required(torch.logsumexp(kernel, dim=1, keepdim=True))
 
-    family: str
 
-    def __post_init__(self) -> None:
-        validate.choice("family", self.family, ("clip", "mix"))
-
-    @property
-    def name(self) -> str:
-        """The name of the path of policies that the rule gives."""
-        return PathFamily(f"token_{self.family}").name
-
-    def log_table(self, tables: Tables, log_beta: float) -> Any:
-        """The log-probability of every token at one beta (rows × vocabulary)."""
-        safe, optimized = (each.double() for each in tables)
-        if math.isinf(log_beta):
-            return optimized if log_beta > 0 else safe
-        if self.family == "mix":
-            mixed = torch.logaddexp(safe, optimized + log_beta)
-            return mixed - float(np.logaddexp(0.0, log_beta))
-        kernel = torch.minimum(optimized, safe + log_beta)
-        return kernel - _required(torch.logsumexp(kernel, dim=1, keepdim=True))
-
-    def log_densities(self, tables: Tables, tokens: Any, log_betas: Floats) -> Any:
-        """Log-probabilities of given tokens: safe, optimized, and at every finite beta."""
-        safe, optimized = (each.double() for each in tables)
-        betas = torch.tensor(np.array(log_betas), device=safe.device)
-        at_safe, at_optimized = (each.gather(1, tokens[:, None]) for each in (safe, optimized))
-        if self.family == "mix":
-            softplus = torch.nn.functional.softplus(betas, threshold=700.0)
-            tethered = torch.logaddexp(at_safe, at_optimized + betas) - softplus
-        else:
-            log_psi = _required(_log_normalizers(safe, optimized, betas))
-            tethered = torch.minimum(at_optimized, at_safe + betas) - log_psi
-        return torch.cat([at_safe, at_optimized, tethered], dim=1)
+def log_densities(family: str, tables: Tables, tokens: Any, log_betas: Floats) -> Any:
+    """Log-probabilities of given tokens: safe, optimized, and at every finite beta."""
+    safe, optimized = (each.double() for each in tables)
+    betas = torch.tensor(np.array(log_betas), device=safe.device)
+    at_safe, at_optimized = (each.gather(1, tokens[:, None]) for each in (safe, optimized))
+    if family == "token_mix":
+        softplus = torch.nn.functional.softplus(betas, threshold=700.0)
+        tethered = torch.logaddexp(at_safe, at_optimized + betas) - softplus
+    else:
+        log_psi = _required(_log_normalizers(safe, optimized, betas))
+        tethered = torch.minimum(at_optimized, at_safe + betas) - log_psi
+    return torch.cat([at_safe, at_optimized, tethered], dim=1)
 
 
 def _log_normalizers(safe: Any, optimized: Any, log_betas: Any) -> Any:
@@ -138,7 +123,7 @@ class TokenTethered(LocalPolicy):
         return f"TokenTethered(beta={self.beta:.6g}, family={self.family!r})"
 
     def _log_table(self, tables: Tables) -> Any:
-        return self.pair.rule.log_table(tables, self.log_beta)
+        return log_table(self.family, tables, self.log_beta)
 
 
 class TokenTether:
@@ -182,15 +167,11 @@ class TokenTether:
         log_betas: ArrayLike = DEFAULT_LOG_BETAS,
     ) -> None:
         _check_pair(safe, optimized)
-        self.safe, self.optimized, self.rule = safe, optimized, TokenRule(family)
+        self.safe, self.optimized = safe, optimized
+        self.family = f"token_{validate.choice('family', family, ('clip', 'mix'))}"
         self._lanes = safe.beside(optimized)
-        path = PolicyPath(self.rule.name, log_betas, np.zeros((1, np.size(log_betas))))
+        path = PolicyPath(self.family, log_betas, np.zeros((1, np.size(log_betas))))
         self.log_betas = path.log_beta
-
-    @property
-    def family(self) -> str:
-        """The name that `tether.calibrate` takes as its family."""
-        return self.rule.name
 
     def tethered(self, beta: float | Calibration) -> TokenTethered:
         """Return the policy at a beta, or of a calibration, to be served; 0 is the safe model."""
@@ -283,7 +264,7 @@ class TokenTether:
         rows = TokenTethered(self, 0.0)._tokenized(contexts, actions)
 
         def scored(tables: Tables, tokens: Any) -> Any:
-            return self.rule.log_densities(tables, tokens, self.log_betas)
+            return log_densities(self.family, tables, tokens, self.log_betas)
 
         return sum_over_tokens(self._lanes, *rows, scored)
 
