@@ -39,12 +39,16 @@ WRONG = {
     "status no.db": ("no.db",),
     "status saved.json": ("saved.json", "JSON"),
     "verify nothing.json": ("nothing.json",),
-    "verify r.parquet --log log.csv": ("--log",),
-    "import nothing.parquet new.db": ("nothing.parquet",),
+    "verify found.db --log log.csv": ("--log",),
+    "import nothing new.db": ("nothing",),
+    "halt no.db --reason now": ("no.db",),
+    "release plan --guardrail complaint=low": ("--guardrail", "low"),
     "release start r.db --guardrail complaint": ("--guardrail", "complaint"),
     "release start r.db --guardrail complaint=0.05 --old log.csv": ("--old", "complaint"),
-    "release start r.db --guardrail complaint=0.05 --salt xyz": ("--salt", "xyz"),
-    "release start r.db --guardrail complaint=0.05 --step-duration 3y": ("--step-duration",),
+    "release start r.db --guardrail a=0.1 --old log.csv --old-risk a=0.1": ("--old-risk",),
+    "release start r.db --guardrail complaint=0.05 --step 3y": ("--step", "3y"),
+    "release start r.db --guardrail complaint=2": ("tolerated", "2"),
+    "release assign no.db a": ("no.db",),
     "release observe r.db --system both": ("--file", "--system"),
     "serve nothing.toml": ("nothing.toml",),
     "serve-key keys.toml ann": ("--role", "--revoke"),
@@ -59,7 +63,7 @@ def test_wrong_arguments_are_one_line_that_names_all_of_them(tether, words):
     Path("broken.parquet").write_bytes(b"not one")
     Path("log.txt").write_text("a,b\n")
     Path("saved.json").write_text('{"kind": "calibration"}')
-    Path("r.parquet").write_bytes(b"")
+    Path("found.db").write_bytes(b"SQLite format 3\x00")
     result = tether(words)
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("error: ")

@@ -110,5 +110,7 @@ def test_keys_and_losses_of_a_release_in_files(tether):
         assert told == f"{count} new losses stored.\n"
     csv.write_csv(pa.table({"key": keys, "complaint": [1.0] * 300}), "other.csv")
     assert tether("release observe r.db --file other.csv").exit_code == 2
-    status = json.loads(tether("release status r.db --json").output)
-    assert status["steps"][0]["old"]["rows"] + status["steps"][0]["new"]["rows"] == 300
+    assert tether("release observe r.db --file other.csv --keep-first").exit_code == 0
+    status = json.loads(tether("status r.db --json").output)
+    assert sum(status["units"][0]["rows"].values()) == 300
+    assert systems.count("new") == status["units"][0]["rows"]["new"]

@@ -72,11 +72,13 @@ def test_tokenizers_templates_ends_and_formats_that_differ_are_noticed():
     start = CausalPolicy(
         tiny_models.llama(seed=1), special, max_new_tokens=4, add_special_tokens=True
     )
-    assert status(preflight(safe, start, TEXTS, np.random.default_rng(0)), "same tokens and ends") == {
-        "fail"
-    }
+    assert status(
+        preflight(safe, start, TEXTS, np.random.default_rng(0)), "same tokens and ends"
+    ) == {"fail"}
     longer = CausalPolicy(tiny_models.llama(seed=1), safe.tokenizer, max_new_tokens=5)
-    assert status(preflight(safe, longer, TEXTS, np.random.default_rng(0)), "same tokens and ends") == {"fail"}
+    assert status(
+        preflight(safe, longer, TEXTS, np.random.default_rng(0)), "same tokens and ends"
+    ) == {"fail"}
     words = [tiny_models.tokenizer() for _ in range(2)]
     for each, start in zip(words, ("<bos>", "<end>"), strict=True):
         each.chat_template = start + "{{ messages[0]['content'] }}"

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from tether._core.files import redact_text
 from tether._core.words import visible
 from tether._version import __version__
-from tether.cli import calibrate, doctor, preflight, release, runs, service, status, thresholds
+from tether.cli import calibrate, doctor, preflight, release, runs, service, thresholds
 
 
 class PlainErrors(TyperGroup):
@@ -81,13 +81,11 @@ def global_options(
 for command in (calibrate.calibrate, calibrate.plan, thresholds.threshold):
     app.command()(command)
 app.command("filter")(thresholds.filter_)
-for command in (preflight.preflight, status.status, runs.report, runs.halt, runs.resume):
+for command in (preflight.preflight, runs.status, runs.report, runs.halt, runs.resume):
     app.command()(command)
-for command in (runs.retire, runs.export):
+for command in (runs.tighten, runs.verify, runs.export, runs.backup, runs.keygen):
     app.command()(command)
 app.command("import")(runs.import_run)
-for command in (runs.verify, runs.sign, runs.keygen, runs.backup):
-    app.command()(command)
 for command in (doctor.doctor, service.serve, service.serve_key):
     app.command()(command)
 app.add_typer(release.app, name="release")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import tether
-from tether._core import files, progress
+from tether._core import progress
 from tether.cli.tables import LogFiles, takes_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
+    TARGET,
     JsonOption,
     Options,
     Output,
@@ -23,17 +23,12 @@ from tether.cli.terminal import (
     report_errors,
     show,
     show_and_save,
+    target,
     with_options,
 )
 from tether.control.families import DEFAULT_BLEND
 
-ONE_TARGET = "exactly one of --promise and --alpha is needed"
-
-
-CALIBRATE: Options = {
-    "promise": (list[str] | None, None, "The expected loss to promise; NAME=VALUE for several."),
-    "alpha": (list[str] | None, None, "The tolerated loss of the paper's rule, instead."),
-    "confidence": (float | None, None, "Promise with this probability over logs, not on average."),
+CALIBRATE: Options = TARGET | {
     "bound": (list[str], ["1.0"], "The largest possible loss; NAME=VALUE for several."),
     "family": (str, "clip", "clip, mix, budgeted_clip or budgeted_clip(N)."),
     "test_weight": (str, "empirical", "empirical, analytic or a number."),
@@ -41,7 +36,6 @@ CALIBRATE: Options = {
     "ratio_error": (float | None, None, "A factor by which every weight may be wrong."),
     "blend": (float, DEFAULT_BLEND, "The safe share in a policy that never takes some actions."),
     "seed": (int, 0, "Of the recorded draw, with --promise."),
-    "plot": (Path | None, None, "Draw the risk along beta into this file (.png, .svg)."),
     "details": (bool, False, "Print everything that is known."),
 }
 
@@ -69,23 +63,16 @@ def calibrate(
     then it says how many rows would be enough.
     """
     saved, plot, details = Output(**saving), given.pop("plot"), given.pop("details")
-    problems = saved.problems(log, columns["proposals"])
-    alpha, promise, weight = given["alpha"], given["promise"], given["test_weight"]
-    problems += [ONE_TARGET] if bool(alpha) == bool(promise) else []
-    given |= {
-        name: numbers(f"--{name}", given[name]) for name in ("alpha", "promise") if given[name]
-    }
+    problems = saved.problems(log, columns["proposals"], plot=plot)
+    given |= target(given, problems)
     given["bound"] = numbers("--bound", given["bound"])
-    if weight not in ("empirical", "analytic"):
-        given["test_weight"] = number("--test-weight", weight)
-    if plot is not None:
-        files.require_target(plot, overwrite=True)
+    if given["test_weight"] not in ("empirical", "analytic"):
+        given["test_weight"] = number("--test-weight", given["test_weight"])
     rows, draws = LogFiles(log, bound=given["bound"], **columns).read(problems)
     with progress.step("calibrating"):
         found = tether.calibrate(rows, draws, **given)
-    if plot is not None:
-        found.plot().savefig(plot)
-    show_and_save(found, saved, as_json=as_json, text=found.details() if details else None)
+    text = found.details() if details else None
+    show_and_save(found, saved, as_json=as_json, text=text, plot=plot)
     if not found.useful:
         if not as_json:
             print_line("\n" + rows_needed(found, rows, draws))
@@ -112,11 +99,8 @@ def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> s
     return f"rows that would be enough for the loss {loss.name!r}{how}:\n{made}"
 
 
-PLAN: Options = {
+PLAN: Options = {name: TARGET[name] for name in ("promise", "alpha", "confidence")} | {
     "safe_risk": (float | None, None, "The safe policy's expected loss, without a log."),
-    "promise": (str | None, None, "The expected loss to promise."),
-    "alpha": (str | None, None, "The tolerated expected loss, instead of --promise."),
-    "confidence": (float | None, None, "Promise with this probability over logs, not on average."),
     "bound": (float, 1.0, "The largest possible loss."),
     "optimized_risk": (float | None, None, "The optimized policy's. (default: twice the asked)"),
     "log_ratio_spread": (float, 1.0, "Standard deviation of the log ratios, without a log."),
@@ -141,8 +125,8 @@ def plan(
 
     Exit codes: 0 if some number of rows is enough, 2 for invalid input, 3 if none is.
     """
-    alpha, promise = given["alpha"], given["promise"]
-    problems = [ONE_TARGET] if (alpha is None) == (promise is None) else []
+    problems: list[str] = []
+    given |= target(given, problems)
     files_given: tuple[Any, ...] = ()
     if log is not None:
         files_given = LogFiles(log, bound=given["bound"], **columns).read(problems)
@@ -150,9 +134,6 @@ def plan(
         problems.append("a log or --safe-risk, the safe policy's expected loss, is needed")
     if problems:
         raise ValueError("; ".join(problems))
-    given |= {
-        name: number(f"--{name}", given[name]) for name in ("alpha", "promise") if given[name]
-    }
     result = tether.plan(*files_given, **given)
     show(result, as_json=as_json)
     if not result.possible:

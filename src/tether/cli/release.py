@@ -1,15 +1,14 @@
-"""`tether release`: a ramp from an old system to a new one, on the command line."""
+"""`tether release`: begin a ramp from an old system to a new one, and move it forward.
+
+What exists is shown, halted, resumed and verified by the commands for every run.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-import math
-import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,17 +16,13 @@ import numpy as np
 import typer
 
 from tether._core.words import read_duration, visible_lines
-from tether.cli import runs
-from tether.cli.status import EveryOption, FollowOption, plain_history
-from tether.cli.status import status as any_status
+from tether.cli.runs import SECONDS_TO_WAIT
 from tether.cli.tables import open_dataset
 from tether.cli.terminal import (
     ALARM_STANDS,
     NOTHING_PASSES,
-    ActorOption,
     JsonOption,
     Options,
-    ReasonOption,
     StoreName,
     argument,
     named_numbers,
@@ -37,48 +32,31 @@ from tether.cli.terminal import (
     with_options,
 )
 
-SECONDS_PER_BATCH = 60.0
-"""How long a batch of a file may wait for the store."""
-OPTIONS = {
-    **{"guardrails": "--guardrail", "old": "--old", "confidence": "--confidence"},
-    **{"keys_per_step": "--keys-per-step", "step_duration": "--step-duration", "wait": "--wait"},
-    **{"alarm_risk": "--alarm-risk", "max_silence": "--max-silence", "salt": "--salt"},
-    **{"keep_first": "--keep-first", "losses": "--loss", "risk": "--old-risk"},
-}
-"""The arguments of `tether.Release` that are options here."""
+PLANNED = 0.95
+"""The probability with which as many rows as `release plan` says are enough."""
+MOST_ROWS = 10**7
 
 GUARDRAIL: Options = {
     "guardrail": (
         list[str],
         ...,
-        "NAME=ALPHA[:BOUND]: a loss, and what is tolerated; repeat.",
+        "NAME=TOLERATED[:BOUND], a loss and its tolerated mean; NAME=+0.01 or NAME=+10% is by how "
+        "much it may exceed the old system's at the same time; repeat.",
     ),
-    "promise": (bool, False, "The numbers are for the whole promise, not for alpha."),
-}
-PLAN: Options = GUARDRAIL | {
-    "old_risk": (list[str], [], "NAME=RISK: the old mean loss. (default: half of the tolerated)")
+    "old_risk": (list[str], [], "NAME=RISK: what the old system loses at most; repeat."),
 }
 START: Options = GUARDRAIL | {
-    "old": (
-        Path | None,
-        None,
-        "Losses of the old system, one row for each key.",
-    ),
-    "confidence": (float | None, None, "Promise alpha with this probability at all steps."),
-    "keys_per_step": (int | None, None, "A step ends after so many keys."),
-    "step_duration": (str | None, None, "Instead: after this time, as in 15m. (default: by hand)"),
-    "wait": (int, 0, "How many steps after its end the rows of a step are used."),
-    "max_silence": (str | None, None, "Alarm after so many keys, or a time as 12h; none: never."),
-    "alarm_risk": (list[str], [], "NAME=RISK above which there is an alarm. (default: 1.5 ×)"),
-    "salt": (str | None, None, "What keys are hashed with, in hexadecimal. (default: random)"),
+    "old": (Path | None, None, "Losses of the old system: one row for each key."),
+    "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
+    "outcome_deadline": (str | None, None, "Losses unknown after this time count as the worst."),
+    "key": (Path | None, None, "Sign every step and act with this private key."),
 }
 OBSERVE: Options = {
     "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
     "key": (str | None, None, "One key, instead of a file."),
     "loss": (list[str], [], "NAME=LOSS: a loss of this key; repeat for several."),
-    "system": (str | None, None, "old or new. (default: the column, or who first answered last)"),
+    "system": (str | None, None, "old or new. (default: the column, or who answered the key last)"),
     "keep_first": (bool, False, "Skip losses of keys that have one, instead of refusing others."),
-    "skip_unknown": (bool, False, "Skip losses of keys that were never assigned."),
 }
 
 app = typer.Typer(
@@ -89,79 +67,74 @@ app = typer.Typer(
 
 @app.command()
 @report_errors
-@with_options(PLAN)
+@with_options(GUARDRAIL)
 def plan(given: Any, as_json: JsonOption = False) -> None:
-    """Say how many rows of the old system a release needs, and how likely fewer do not pass.
+    """Say how many rows of the old system a release should begin with: a log, or a first step.
 
-    They are the rows of --old, or else those of the first step; a release uses no others.
+    Exit code 3 if no number of rows is enough.
     """
-    from tether.release.first_step_plan import plan_first_step
-    from tether.release.guardrail import Guardrail
+    from scipy import stats
 
-    risks, promise = named_numbers("--old-risk", given["old_risk"]), given["promise"]
-    limits = _guardrails(given["guardrail"])
-    if unknown := set(risks) - set(limits):
-        raise ValueError(f"--old-risk must name guardrails {sorted(limits)}, got {sorted(unknown)}")
+    limits, risks = _guardrails(given["guardrail"]), named_numbers("--old-risk", given["old_risk"])
     plans = {}
-    for name, (tolerated, bound) in limits.items():
-        target: dict[str, Any] = {"promise" if promise else "alpha": tolerated}
-        with _naming_options():
-            plans[name] = plan_first_step(Guardrail(bound=bound, **target), risks.get(name))
+    for name, limit in limits.items():
+        if limit.is_relative:  # compared with rows of the same time
+            plans[name] = {"risk": None, "rows": 0}
+            continue
+        risk = risks.get(name, limit.tolerated / 2)
+        share, most = risk / limit.bound, limit.tolerated / limit.bound
+        rows = np.unique(np.geomspace(1 / most, MOST_ROWS, 2000).astype(np.int64))
+        passes = stats.binom.cdf(np.ceil(most * (rows + 1)) - 2, rows, share)
+        later = np.minimum.accumulate(passes[::-1])[::-1] >= PLANNED  # from here on
+        enough = int(rows[np.argmax(later)]) if later.any() else None
+        plans[name] = {"risk": risk, "rows": enough}
     if as_json:
-        print(json.dumps({name: asdict(each) for name, each in plans.items()}, indent=2))
-        return
-    for name, each in plans.items():
-        asked = "a promise" if promise else "an alpha"
-        print_line(
-            f"Rows of the old system for {asked} of {each.guardrail.tolerated:g} for {name}, if "
-            f"its risk is {each.risk:g}:\n{'rows':<10}  {'losses that pass':<16}  does not pass"
-        )
-        for row in each.planned:
-            whole = each.guardrail.bound == 1
-            most = f"{math.floor(row.most_losses):,}" if whole else f"{row.most_losses:.4g}"
-            print_line(f"{row.rows:<10,}  {most:<16}  {row.fails:.1%}")
-        enough = f"Begin with {each.enough:,} or more." if each.enough is not None else ""
-        print_line(enough or "No number of rows is enough: the risk is too close to the tolerated.")
+        print(json.dumps(plans, indent=2))
+    for name, each in plans.items() if not as_json else ():
+        if each["risk"] is None:
+            print_line(f"{name}: no rows beforehand, it is compared with the old system as it runs")
+        elif each["rows"] is None:
+            text = (
+                f"no number of rows is enough: {each['risk']:g} is too close to what is tolerated"
+            )
+            print_line(f"{name}: {text}")
+        else:
+            text = f"the old system passes in {PLANNED:.0%} of all logs if its risk is"
+            print_line(f"{name}: with {each['rows']:,} rows or more {text} {each['risk']:g}")
+    if any(each["rows"] is None for each in plans.values()):
+        raise typer.Exit(NOTHING_PASSES)
 
 
 @app.command()
 @report_errors
 @with_options(START)
 def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
-    """Create a release, and show its first share; one that has the same settings continues.
+    """Create a release and show its first share; one with the same settings continues.
 
     Exit code 3 if no share passes, because the old system alone does not.
     """
-    from tether.rounds import Release
-    from tether.rounds.releases.closed_share import closed_share_advice
+    from tether.runs import Release
 
-    if given["promise"] and given["confidence"] is not None:
-        raise ValueError("--confidence promises alpha itself: leave out --promise")
-    limits: Any = _guardrails(given.pop("guardrail"))
-    given["alarm_risk"] = named_numbers("--alarm-risk", given["alarm_risk"])
-    given = {name: value for name, value in given.items() if value not in (None, {})}
-    if "old" in given:
-        given["old"] = _old_losses(str(given["old"]), list(limits))
-    if "step_duration" in given:
-        time = given["step_duration"]
-        given["step_duration"] = read_duration("--step-duration", time, "a time such as 12h")
-    if (silence := given.get("max_silence")) is not None:
-        given["max_silence"] = None
-        if re.fullmatch(r"[0-9]{1,15}", silence):
-            given["max_silence"] = int(silence)
-        elif silence != "none":
-            wanted = "a number of keys, a time such as 12h, or none"
-            given["max_silence"] = read_duration("--max-silence", silence, wanted)
-    if "salt" in given:
-        try:
-            given["salt"] = bytes.fromhex(given["salt"])
-        except ValueError:
-            raise ValueError(f"--salt must be in hexadecimal, got {given['salt']!r:.80}") from None
-    with _naming_options(), Release(store, limits, **given) as made:
-        history = made.history()
-    _show_step(history, as_json=as_json)
-    if closed_share_advice(history.steps[-1].calibration):
-        raise typer.Exit(NOTHING_PASSES)
+    problems: list[str] = []
+    limits = _guardrails(given["guardrail"])
+    old: dict[str, Any] = dict(named_numbers("--old-risk", given["old_risk"]))
+    if given["old"] is not None and old:
+        problems.append("--old and --old-risk state the same thing: give one of them")
+    elif given["old"] is not None:
+        absolute = [name for name, each in limits.items() if not each.is_relative]
+        old = _old_losses(str(given["old"]), absolute, problems)
+    options: dict[str, Any] = {"old": old or None, "key": given["key"]}
+    wanted = "a number of keys, or a time such as 12h"
+    if (step := given["step"]) is not None:
+        by_keys = step.isdecimal()
+        options["step"] = int(step) if by_keys else read_duration("--step", step, wanted)
+    if (wait := given["outcome_deadline"]) is not None:
+        wait = read_duration("--outcome-deadline", wait, "a time such as 12h")
+        options["outcome_deadline"] = wait
+    if problems:
+        raise ValueError("; ".join(problems))
+    with Release(store, limits, **options) as release:
+        _show_step(release, as_json=as_json)
 
 
 @app.command()
@@ -177,11 +150,11 @@ def assign(
 
     Keys of a file are stored and printed a batch at a time; after an error it may be given again.
     """
-    from tether.rounds import Release
+    from tether.runs import Release
 
     if ((file := given["file"]) is None) == (not keys):
         raise ValueError("name either keys or a --file of them")
-    with Release(store, deadline=SECONDS_PER_BATCH) as release:
+    with Release(store, deadline=SECONDS_TO_WAIT) as release:
         batches = [keys or []] if file is None else (e["key"] for _, e in _batches(str(file)))
         writer = csv.writer(_Escaped(), lineterminator="\n")
         for place, batch in enumerate(batches):
@@ -202,7 +175,7 @@ def observe(store: StoreName, given: Any) -> None:
 
     A file is stored a batch at a time, and may be given again after an error.
     """
-    from tether.rounds import Release
+    from tether.runs import Release
 
     problems = []
     file, key, loss, system = (given[each] for each in ("file", "key", "loss", "system"))
@@ -214,60 +187,37 @@ def observe(store: StoreName, given: Any) -> None:
         problems.append(f"--system must be old or new, got {system!r:.80}")
     if problems:
         raise ValueError("; ".join(problems))
-    count, skipped = 0, 0
-    with Release(store, deadline=SECONDS_PER_BATCH) as release:
-        names = list(release.settings.limits)
-        if file is None:
-            losses = {k: [v] for k, v in named_numbers("--loss", loss).items()}
-            batches: Any = [(1, {"key": [key], **losses})]
-        else:
-            batches = _batches(str(file))
-        for first, batch in batches:
-            if not set(batch) & set(names):
-                raise ValueError(f"--file {file} has a column for none of the guardrails {names}")
+    one = {"key": [key], **{name: [value] for name, value in named_numbers("--loss", loss).items()}}
+    count = 0
+    with Release(store, deadline=SECONDS_TO_WAIT) as release:
+        for first, batch in [(1, one)] if file is None else _batches(str(file)):
             try:
-                with _naming_options():
-                    stored, left = _store(release, batch, names, given)
+                count += _store(release, batch, system, given["keep_first"])
             except (ValueError, TypeError) as error:
                 if file is None:
                     raise
                 where = f"--file {file}, from row {first:,}"
                 raise ValueError(f"{where}: {error}; {count:,} were stored before") from error
-            count, skipped = count + stored, skipped + left
     print_line(f"{count:,} new {'loss' if count == 1 else 'losses'} stored.")
-    if skipped:
-        print_line(f"Skipped: {skipped:,} of keys that were never assigned to the system.")
 
 
-def _store(release: Any, batch: dict[str, Any], names: list[str], given: Any) -> tuple[int, int]:
-    """Store each guardrail and system of some rows by itself; what was new, and what skipped."""
-    from tether.rounds.releases.assigned_systems import assigned_systems
-    from tether.rounds.releases.repeated_outcomes import counted_places
+def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: bool) -> int:
+    """Store the losses of a batch: those of the rows that name a system, and of those that do not.
 
-    system, keep_first = given["system"], given["keep_first"]
-    keys = np.array([str(key) for key in batch["key"]], dtype=object)
-    stated = np.array([e or "" for e in batch.get("system", [""] * len(keys))], dtype=object)
-    if system is not None and not np.isin(stated, ["", system]).all():
-        raise ValueError(f"--system {system} contradicts the column 'system'")
-    stated = np.full(len(keys), system or "", dtype=object) if system else stated
-    stored = skipped = 0
-    for who in dict.fromkeys(stated.tolist()):
-        for name in set(names) & set(batch):
-            losses = np.array([np.nan if e is None else e for e in batch[name]], dtype=np.float64)
-            known = np.flatnonzero((stated == who) & ~np.isnan(losses)).tolist()
-            outcomes = [{name: float(losses[place])} for place in known]
-            kept = counted_places(keys[known].tolist(), outcomes, keep_first=keep_first)
-            places = [known[place] for place in kept]
-            if given["skip_unknown"]:
-                found = assigned_systems(release, keys[places].tolist())
-                right = [bool(each) if not who else who in each for each in found]
-                skipped += right.count(False)
-                places = [place for place, is_right in zip(places, right, strict=True) if is_right]
-            if places:
-                values = {name: losses[places].tolist()}
-                options = {"system": who or None, "keep_first": keep_first}
-                stored += release.observe(keys[places].tolist(), values, **options)
-    return stored, skipped
+    Columns that are no guardrail are left out if there are others.
+    """
+    keys = np.array([str(key) for key in batch.pop("key")], dtype=object)
+    stated = [system or each or "" for each in batch.pop("system", [""] * len(keys))]
+    names = [name for name in batch if name in release.settings.limits] or list(batch)
+    values = np.array([batch[name] for name in names], dtype=np.float64)  # None is NaN
+    stored = 0
+    for who in dict.fromkeys(stated):
+        rows = np.flatnonzero((np.array(stated) == who) & ~np.isnan(values).all(axis=0))
+        if len(rows):
+            losses = dict(zip(names, values[:, rows], strict=True))
+            options = {"system": who or None, "keep_first": keep_first}
+            stored += release.observe(keys[rows].tolist(), losses, **options)
+    return stored
 
 
 @app.command()
@@ -277,71 +227,47 @@ def advance(store: StoreName, as_json: JsonOption = False) -> None:
 
     Exit code 3 if no share passes, 4 while an alarm stands: the old system answers all keys.
     """
-    from tether.rounds import Release
+    from tether.runs import Release
 
-    with Release(store) as release:
+    with Release(store, deadline=SECONDS_TO_WAIT) as release:
         release.advance()
-        history = release.history()
-    _show_step(history, as_json=as_json)
-    if history.alarm is not None:
-        raise typer.Exit(ALARM_STANDS)
-    if history.steps[-1].share == 0:
-        raise typer.Exit(NOTHING_PASSES)
+        _show_step(release, as_json=as_json)
 
 
-@app.command()
-@report_errors
-def status(
-    store: StoreName,
-    follow: FollowOption = False,
-    every: EveryOption = 2.0,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the steps of a release, with losses and alarms; exit code 4 while an alarm stands."""
-    from tether.rounds.any_history import read_any_history
+def _guardrails(given: list[str]) -> dict[str, Any]:
+    """The values of --guardrail, by name."""
+    from tether.runs import Guardrail, relative
 
-    if not hasattr(read_any_history(store), "steps"):
-        raise ValueError(f"{store} is the store of a run, not of a release: tether status shows it")
-    any_status(store, follow=follow, every=every, as_json=as_json)
-
-
-@app.command()
-@report_errors
-def halt(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
-    """Let the old system answer all keys, in every process, until `tether release resume`."""
-    runs.halt(store, reason, actor)
-
-
-@app.command()
-@report_errors
-def resume(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
-    """Clear the alarms that stand, so that a new ramp begins; record who did it and why."""
-    runs.resume(store, reason, actor)
-
-
-def _guardrails(given: list[str]) -> dict[str, tuple[float, float]]:
-    """The values of --guardrail: NAME=ALPHA, or NAME=ALPHA:BOUND."""
-    found = {}
+    found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.rpartition("=")
-        alpha, _, bound = value.partition(":")
+        tolerated, _, bound = value.partition(":")
         if not (name and equals) or name in found:
             raise ValueError(
-                f"--guardrail must be NAME=ALPHA or NAME=ALPHA:BOUND, got {text!r:.80}"
+                f"--guardrail must be NAME=TOLERATED, NAME=TOLERATED:BOUND, NAME=+0.01 or "
+                f"NAME=+10%, each name once, got {text!r:.80}"
             )
-        found[name] = number("--guardrail", alpha), number("--guardrail", bound or "1")
+        most = number("--guardrail", bound or "1")
+        if not tolerated.startswith("+"):
+            found[name] = Guardrail(number("--guardrail", tolerated), bound=most)
+        elif tolerated.endswith("%"):
+            ratio = number("--guardrail", tolerated[1:-1]) / 100
+            found[name] = relative(ratio=ratio, bound=most)
+        else:
+            found[name] = relative(number("--guardrail", tolerated[1:]), bound=most)
     return found
 
 
-def _old_losses(path: str, names: list[str]) -> dict[str, Any]:
-    """The losses of the old system, one row for each key."""
+def _old_losses(path: str, names: list[str], problems: list[str]) -> dict[str, Any]:
+    """The losses of the old system, one row for each key; NaN where one is missing."""
     table = open_dataset(path).to_table()
     if absent := [name for name in names if name not in table.column_names]:
-        raise ValueError(f"--old {path} needs columns {absent}, got {table.column_names[:20]}")
+        problems.append(f"--old {path} needs columns {absent}, got {table.column_names[:20]}")
+        return {}
     if "key" in table.column_names and "key" not in names:
         keys = [key for key in table["key"].to_pylist() if key is not None]
         if repeated := len(keys) - len(set(keys)):
-            raise ValueError(
+            problems.append(
                 f"--old {path} must have one row for each key, and {repeated:,} of its rows repeat "
                 f"one: decide what the one loss of a key is"
             )
@@ -358,39 +284,30 @@ def _batches(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         first += batch.num_rows
 
 
-def _show_step(history: Any, *, as_json: bool) -> None:
-    """Print the present step: its share, what is promised, and why."""
-    from tether.rounds.releases.closed_share import closed_share_advice
+def _show_step(release: Any, *, as_json: bool) -> None:
+    """Print the present step: its share, what is promised, and why; exit if it serves nothing."""
+    from tether.view import document
 
-    step, found = history.steps[-1], history.steps[-1].calibration
+    history = release.history()
+    found = document(history, last=1)
+    state, step = found["state"], found["units"][-1]
     if as_json:
-        print(json.dumps(plain_history(history)["steps"][-1], indent=2))
-    elif found.reason:
-        advice = closed_share_advice(found)
-        text = f"Step {step.number}: the old system answers all keys: {step.why}"
-        print_line(f"{text}; {advice}" if advice else text)
+        print(json.dumps(step, indent=2))
     else:
-        stated = ", ".join(f"{name} ≤ {found.promises[name]:.3g}" for name in history.limits)
-        sure = "in expectation"
-        if history.confidence is not None:
-            sure = f"with confidence {history.confidence:g} at all steps"
-        print_line(
-            f"Step {step.number}: the new system has {step.share:.3%} of the keys: {step.why}. "
-            f"Promised {sure}: {stated}"
-        )
-
-
-@contextmanager
-def _naming_options() -> Iterator[None]:
-    """Errors about arguments, as errors about the options that stand for them."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        message = str(error)
-        for name, option in OPTIONS.items():
-            pattern = rf"\b{name}\b" if "_" in name else rf"^{name}(?=[ \[])"
-            message = re.sub(pattern, option, message)
-        raise type(error)(message) from error
+        print_line(f"{state['sentence']} {state['details']}".rstrip())
+        print_line(found["promise"]["sentence"])
+    if state["kind"] == "alarm":
+        raise typer.Exit(ALARM_STANDS)
+    if state["kind"] == "safe" and not step["note"]:
+        shares = history.units[-1].decision["shares"]
+        closed = [name for name, share in shares.items() if not share]
+        if not as_json:
+            print_line(
+                f"No share passes: what is known of the old system's {' and '.join(closed)} does "
+                f"not show that it is below what is tolerated; `tether release plan` says how many "
+                f"rows of it are enough."
+            )
+        raise typer.Exit(NOTHING_PASSES)
 
 
 class _Escaped:

@@ -1,8 +1,10 @@
-"""Commands on a run or a release that exists: acts of operators, copies, reports, verification."""
+"""Commands on a run that exists, of either kind: look at it, act on it, copy it, verify it."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from time import sleep
 from typing import Annotated, Any
 
 import typer
@@ -11,68 +13,71 @@ from tether._core import files, signing
 from tether._core.files import redact_url
 from tether.cli.tables import LogFiles, takes_columns
 from tether.cli.terminal import (
+    ALARM_STANDS,
     VERIFICATION_FAILED,
     ActorOption,
     ForceOption,
     JsonOption,
-    KeyOption,
     Options,
     ReasonOption,
     StoreName,
     argument,
+    named_numbers,
     print_line,
     report_errors,
     show,
     with_options,
 )
 
+SECONDS_TO_WAIT = 60.0
+"""How long a command may wait for a store that others use."""
 
-@report_errors
-def halt(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
-    """Send all traffic to the safe policy, in every process, until `tether resume`.
 
-    In a release: to the old system.
-    """
-    from tether.rounds import halt as halt_run
-    from tether.rounds.standing_alarm import read_standing
+def open_run(store: str) -> Any:
+    """The run in a store, of whatever kind, without its policies."""
+    from tether.runs import Run
 
-    before = read_standing(store)
-    halt_run(store, reason, actor)
-    who = "the old system answers all keys" if before.is_release else "the safe policy acts"
-    print_line(f"Halted. From the next call on, until `tether resume`, {who}.")
-    if before.alarm is not None:
-        print_line(f"Alarm {before.alarm.number} stood already: {before.alarm.message}")
+    return Run.open(store, deadline=SECONDS_TO_WAIT)
 
 
 @report_errors
-def resume(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
-    """Clear the alarms that stand, and record who did it and why."""
-    from tether.rounds import resume as clear_alarm
-    from tether.rounds.standing_alarm import read_standing
-
-    before = read_standing(store)
-    clear_alarm(store, reason, actor)
-    then = "The monitors start again with the next action."
-    if before.is_release:
-        then = "The next key begins a new ramp, at the first share."
-    print_line(f"The alarms are cleared. {then}")
-
-
-@report_errors
-def retire(
+def status(
     store: StoreName,
-    number: Annotated[int, argument("The number of the round.", metavar="ROUND")],
-    reason: ReasonOption,
-    actor: ActorOption = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep updating until interrupted.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow.")
+    ] = 2.0,
+    as_json: JsonOption = False,
 ) -> None:
-    """Leave the rows of a round out of later calibrations, because its policy is lost.
+    """Show the rounds or steps of a run, with losses, alarms and what is promised.
 
-    Only for reasons that are unrelated to the losses of the round.
+    Exit code 4 while an alarm stands.
     """
-    from tether.rounds import retire as retire_round
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
 
-    retire_round(store, number, reason, actor)
-    print_line(f"Round {number} is retired. Its rows stay in the store, with the reason.")
+    from tether.view import document, status_text
+
+    with open_run(store) as run:
+        found = document(run.history())
+        if as_json:
+            print(json.dumps(found, indent=2))
+        elif not follow:
+            print_line(status_text(found))
+        else:
+            try:
+                with Live(console=Console(highlight=False), auto_refresh=False) as live:
+                    while True:
+                        live.update(Text(status_text(found)), refresh=True)
+                        sleep(every)
+                        found = document(run.history())
+            except KeyboardInterrupt:
+                pass
+    if found["state"]["kind"] == "alarm":
+        raise typer.Exit(ALARM_STANDS)
 
 
 @report_errors
@@ -83,76 +88,92 @@ def report(
     ),
     force: ForceOption = False,
 ) -> None:
-    """Write a report of a run or a release as one HTML file that needs no network."""
-    files.require_target(out, overwrite=force)
-    from tether.report import write
-    from tether.rounds.any_history import read_any_history
+    """Write a run as one HTML file that needs no network."""
+    from tether.view import write_report
 
-    write(read_any_history(store), out, overwrite=force)
+    files.require_target(out, overwrite=force)
+    with open_run(store) as run:
+        write_report(run.history(), out, overwrite=force)
     print_line(f"Report: {out}")
+
+
+@report_errors
+def halt(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
+    """Let the safe policy or old system serve alone, in every process, until `tether resume`."""
+    with open_run(store) as run:
+        run.halt(reason, actor=actor)
+        _print_state(run)
+
+
+@report_errors
+def resume(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
+    """Clear the alarms that stand, and record who did it and why."""
+    with open_run(store) as run:
+        run.resume(reason, actor=actor)
+        _print_state(run)
+
+
+@report_errors
+def tighten(
+    store: StoreName,
+    changes: Annotated[
+        list[str], argument("NAME=VALUE: a smaller guardrail, growth or outcome_deadline.")
+    ],
+    reason: ReasonOption,
+    actor: ActorOption = None,
+) -> None:
+    """Tolerate less from now on; loosening needs a new run."""
+    with open_run(store) as run:
+        run.tighten(reason, actor=actor, **named_numbers("CHANGES", changes))
+        _print_state(run)
+
+
+def _print_state(run: Any) -> None:
+    """Say how the run is now."""
+    from tether.view import document
+
+    found = document(run.history())
+    state = found["state"]
+    print_line(f"{state['heading']}. {state['sentence']} {state['details']}".rstrip())
+    print_line(found["promise"]["sentence"])
 
 
 @report_errors
 def export(
     store: StoreName,
-    out: Annotated[Path, argument("The Parquet file to write.")],
-    force: ForceOption = False,
-    key: KeyOption = None,
+    folder: Annotated[Path, argument("The folder to write, which must not exist.")],
 ) -> None:
-    """Write a complete run as one Parquet table, from which every round can be audited."""
-    from tether.rounds import export_run
-    from tether.rounds.store.chain_signer import chain_signer
-
-    if out.suffix != ".parquet":
-        raise ValueError(f"the file must end in .parquet, got {out}")
-    sign = None if key is None else chain_signer(key)
-    export_run(store, out, overwrite=force, sign=sign)
-    print_line(f"Exported: {out}")
+    """Write a complete run as Parquet files, from which every decision can be audited."""
+    with open_run(store) as run:
+        run.export(folder)
+    print_line(f"Exported: {folder}")
 
 
 @report_errors
 def import_run(
-    file: Annotated[Path, argument("A file written by `tether export`.")],
-    store: StoreName,
-    actor: ActorOption = None,
+    folder: Annotated[Path, argument("A folder written by `tether export`.")], store: StoreName
 ) -> None:
     """Check an exported run completely, and fill a new store from it."""
-    from tether.rounds import import_run as import_into_store
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
+    from tether.runs import import_run as fill_store
 
-    if not file.is_file():
-        raise ValueError(f"there is no file {file}")
-    import_into_store(file, store, actor=actor)
+    fill_store(folder, store)
     print_line(f"Imported into {redact_url(store)}")
 
 
 @report_errors
 def backup(
-    store: StoreName,
-    out: Annotated[Path, argument("The SQLite file to write.")],
-    force: ForceOption = False,
+    store: StoreName, out: Annotated[Path, argument("The file to write, a store of its own.")]
 ) -> None:
-    """Copy an SQLite store while it is being written, and check the copy."""
-    from tether.rounds import backup_run
-
-    backup_run(store, out, overwrite=force)
-    print_line(f"Backup: {out}")
+    """Copy a store that may be in use into a new SQLite file, as of one moment."""
+    with open_run(store) as run:
+        run.backup(out)
+    print_line(f"Copied: {out}")
 
 
 @report_errors
-def sign(
-    store: StoreName,
-    key: Annotated[Path, typer.Option(help="The private key, see `tether keygen`.")],
-    actor: ActorOption = None,
-) -> None:
-    """Sign everything that a store holds now; `tether verify STORE --key …` checks it."""
-    from tether.rounds import sign_store
-
-    sign_store(store, key, actor)
-    print_line("Signed. What is written from now on is not covered by this signature.")
-
-
-@report_errors
-def keygen(name: Annotated[Path, typer.Argument(help="Write NAME.key and NAME.pub.")]) -> None:
+def keygen(name: Annotated[Path, argument("Write NAME.key and NAME.pub.")]) -> None:
     """Make a pair of Ed25519 keys: NAME.key signs and stays secret, NAME.pub checks."""
     made = signing.generate_keys(name)
     print_line(f"Private key: {name}{signing.PRIVATE_ENDING} (keep it secret)")
@@ -161,7 +182,7 @@ def keygen(name: Annotated[Path, typer.Argument(help="Write NAME.key and NAME.pu
 
 
 VERIFY: Options = {
-    "key": (Path | None, None, "The public key that must have signed the file."),
+    "key": (Path | None, None, "The public key that must have signed it."),
     "log": (str | None, None, "The log that a calibration must come from."),
 }
 
@@ -171,39 +192,32 @@ VERIFY: Options = {
 @with_options(VERIFY)
 def verify(
     subject: Annotated[
-        str,
-        argument(
-            "A saved result (found.json), a store or its URL, or an export (run.parquet).",
-            metavar="FILE",
-        ),
+        str, argument("A saved result (found.json), or a store or its URL.", metavar="FILE")
     ],
     columns: Any,
     given: Any,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a saved result or a store: that it is as it was written, and who signed it.
+    """Check that a saved result or a store is as it was written, and who signed it.
 
-    A result is compared with its digest, a store or an export with its hash chain. With --log, the
-    log is read as by `tether calibrate` and calibrated again. Exit codes: 0 if everything that was
-    checked holds, 1 if something is wrong, 2 for invalid input.
+    A result is compared with its digest; with --log, the log is read as by `tether calibrate` and
+    calibrated again. A store is replayed: its chain, its rules, and every decision from its rows.
+    Exit codes: 0 if everything that was checked holds, 1 if something is wrong, 2 for invalid
+    input.
     """
     key, log = given["key"], given["log"]
-    is_run = "://" in subject or files.is_database(Path(subject)) or subject.endswith(".parquet")
-    if is_run and log is not None:
-        raise ValueError("--log is compared with a saved calibration, not with a run")
     if log is None and columns["proposals"] is not None:
         raise ValueError("--proposals are compared together with --log")
-    if is_run:
-        from tether.rounds import verify_export, verify_store
-
-        check = verify_export if subject.endswith(".parquet") else verify_store
-        result = check(subject, key=key)
+    if "://" in subject or files.is_database(Path(subject)):
+        if log is not None:
+            raise ValueError("--log is compared with a saved calibration, not with a run")
+        result = _verify_run(subject, key)
+    elif not Path(subject).is_file():
+        raise ValueError(f"there is no file {subject}")
     else:
         from tether.control.calibration import Calibration
         from tether.verification import verify_record
 
-        if not Path(subject).is_file():
-            raise ValueError(f"there is no file {subject}")
         compared: dict[str, Any] = {}
         if log is not None:
             losses = Calibration.load(subject).losses
@@ -215,3 +229,17 @@ def verify(
     show(result, as_json=as_json)
     if not result.ok:
         raise typer.Exit(VERIFICATION_FAILED)
+
+
+def _verify_run(store: str, key: Path | None) -> Any:
+    """What a replay finds, as a verification."""
+    from tether._core.verification import Finding, Verification
+
+    with open_run(store) as run:
+        wrong = run.verify() if key is None else run.verify(key=key)
+    fine = Finding("replay", True, "the chain, every rule and every decision are as they must be")
+    found = tuple(Finding("replay", False, each) for each in wrong) or (fine,)
+    signed = Finding("signature", True if not wrong else None, "signed by this key")
+    if key is None:
+        signed = Finding("signature", None, "give the public key to see who signed the run")
+    return Verification(redact_url(store), (*found, signed))

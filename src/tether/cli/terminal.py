@@ -84,9 +84,6 @@ ActorOption = Annotated[
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace an existing file; never a store.")
 ]
-KeyOption = Annotated[
-    Path | None, typer.Option(help="Sign the file with this private key (see tether keygen).")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 SAVING: Options = {
     "out": (Path | None, None, "Save the result as JSON."),
@@ -94,6 +91,13 @@ SAVING: Options = {
     "key": (Path | None, None, "Sign the file with this private key (see tether keygen)."),
 }
 """The options of a result that can be saved."""
+TARGET: Options = {
+    "promise": (list[str] | None, None, "The expected loss to promise; NAME=VALUE for several."),
+    "alpha": (list[str] | None, None, "The tolerated loss of the paper's rule, instead."),
+    "confidence": (float | None, None, "Promise with this probability, not on average."),
+    "plot": (Path | None, None, "Draw the risk into this file (.png, .svg)."),
+}
+"""The options that say what is asked for, of a beta or of a threshold."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +108,17 @@ class Output:
     force: bool = False
     key: Path | None = None
 
-    def problems(self, *inputs: str | Path | None) -> list[str]:
-        """Why the result cannot be saved there, next to the files that are read."""
-        if self.out is None:
-            unused = self.key is not None or self.force
-            return ["--key and --force are for the file that --out names"] if unused else []
+    def problems(self, *inputs: str | Path | None, plot: Path | None = None) -> list[str]:
+        """Why the result cannot be saved or drawn there, next to the files that are read."""
+        if self.out is None and (self.key is not None or self.force):
+            return ["--key and --force are for the file that --out names"]
         try:
-            named = [Path(each) for each in inputs if each is not None]
-            files.require_other_file(self.out, *named, self.key)
-            files.require_target(self.out, overwrite=self.force)
+            if plot is not None:
+                files.require_target(plot, overwrite=True)
+            if self.out is not None:
+                named = [Path(each) for each in inputs if each is not None]
+                files.require_other_file(self.out, *named, self.key)
+                files.require_target(self.out, overwrite=self.force)
             if self.key is not None:
                 signing.read_private_key(self.key)
         except (ValueError, OSError) as error:
@@ -220,10 +226,19 @@ def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None
         _print_warnings(text)
 
 
-def show_and_save(result: Any, saved: Output, *, as_json: bool, text: str | None = None) -> None:
-    """Print a result, after saving it where a file is named."""
+def show_and_save(
+    result: Any,
+    saved: Output,
+    *,
+    as_json: bool,
+    text: str | None = None,
+    plot: Path | None = None,
+) -> None:
+    """Print a result, after saving and drawing it where files are named."""
     if saved.out is not None:
         result.save(saved.out, overwrite=saved.force, key=saved.key)
+    if plot is not None:
+        result.plot().savefig(plot)
     show(result, as_json=as_json, text=text)
     if saved.out is not None and not as_json:
         print_line(f"  saved in {saved.out}{'' if saved.key is None else ', signed'}")
@@ -240,6 +255,15 @@ def number(option: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{option} must be a number, got {text!r}{number_hint(text)}") from None
+
+
+def target(given: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+    """What is asked for, "promise" or "alpha", which are taken out of the options."""
+    asked = {name: given.pop(name) for name in ("promise", "alpha")}
+    asked = {name: values for name, values in asked.items() if values}
+    if len(asked) != 1:
+        problems.append("exactly one of --promise and --alpha is needed")
+    return {name: numbers(f"--{name}", values) for name, values in asked.items()}
 
 
 def numbers(option: str, texts: list[str]) -> float | dict[str, float]:

@@ -15,21 +15,21 @@ import tether
 from tether._core import files, progress, records, validate
 from tether._core.arrays import Booleans, Floats
 from tether._core.words import PromiseWarning, counted, warn_user
-from tether.cli.calibrate import ONE_TARGET
 from tether.cli.tables import open_dataset, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
+    TARGET,
     JsonOption,
     Options,
     Output,
     argument,
-    number,
     print_line,
     print_note,
     report_errors,
     show,
     show_and_save,
+    target,
     with_options,
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
@@ -48,12 +48,10 @@ ClaimsArgument = Annotated[
         "address of Parquet."
     ),
 ]
-THRESHOLD: Options = {
+THRESHOLD: Options = TARGET | {
     "score": (str, ..., "The column of scores: confidence in each claim."),
     "label": (str, ..., "The column of labels: whether each claim is true."),
     "item": (str, ..., "The column that names the item of each claim."),
-    "promise": (str | None, None, "The expected loss to promise."),
-    "alpha": (str | None, None, "The tolerated expected loss, instead of --promise."),
     "group": (str | None, None, "The column of groups, for one threshold per group."),
     "method": (
         str | None,
@@ -64,8 +62,6 @@ THRESHOLD: Options = {
     "loss": (str, "fdr", f"One of {', '.join(LOSSES)}."),
     "most_claims": (int | None, None, f"The most claims of an item (for {FALSE_AMONG_SHOWN})."),
     "thresholds": (str | None, None, "LOWEST:HIGHEST:COUNT, or a list. (default: every score)"),
-    "confidence": (float | None, None, "The probability of the promise, for ltt. (default: 0.9)"),
-    "plot": (Path | None, None, "Draw the risk along the thresholds into this file."),
 }
 
 
@@ -80,11 +76,10 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
     losses are not monotone; with groups, if this is so in all of them. It is 3 too if labels or
     scores look inverted, or all labels are the same.
     """
-    saved, plot = Output(**saving), given["plot"]
-    alpha, promise, confidence = given["alpha"], given["promise"], given["confidence"]
-    problems = saved.problems(claims)
-    problems += [ONE_TARGET] if (alpha is None) == (promise is None) else []
-    chosen = given["method"] or ("gcrc" if promise is None else "chain")
+    saved, plot, confidence = Output(**saving), given["plot"], given["confidence"]
+    problems = saved.problems(claims, plot=plot)
+    asked = target(given, problems)
+    chosen = given["method"] or ("chain" if "promise" in asked else "gcrc")
     validate.choice("--method", chosen, (*METHODS, ALL_METHODS))
     if chosen == ALL_METHODS and saved.out is not None:
         problems.append("--out saves one selection: name one --method, not all")
@@ -94,7 +89,7 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
         problems.append(f"--score and --label both name {given['score']!r}")
     names = {name: given[name] for name in ("score", "label", "item", "group") if given[name]}
     columns = read_columns(claims, names, problems)
-    level = number("--promise", promise) if promise else number("--alpha", str(alpha))
+    (level,) = asked.values()
     options: dict[str, Any] = {"alpha": level}
     options["loss"] = _loss(given["loss"], level, given["most_claims"])
     if given["thresholds"] is not None:
@@ -111,14 +106,11 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
     if chosen == ALL_METHODS and as_json:
         content = {name: each.to_dict() | {"useful": each.useful} for name, each in found.items()}
         print(json.dumps(records.encode({"methods": content}), indent=2))
-    elif chosen == ALL_METHODS:
-        show(tether.compare(found))
     else:
-        show_and_save(found[chosen], saved, as_json=as_json)
-        if not (found[chosen].useful or as_json):
-            print_line("\n".join(_advice(found[chosen])))
-    if plot is not None:
-        (tether.compare(found) if chosen == ALL_METHODS else found[chosen]).plot().savefig(plot)
+        result = tether.compare(found) if chosen == ALL_METHODS else found[chosen]
+        show_and_save(result, saved, as_json=as_json, plot=plot)
+        if chosen != ALL_METHODS and not (result.useful or as_json):
+            print_line("\n".join(_advice(result)))
     warnings = next(iter(found.values())).warnings
     served = any(each.serves for each in found.values())
     if not served or any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings):
