@@ -1,5 +1,6 @@
 """Over time: runs of rounds and releases, in a store."""
 
+from tether.runs.export import import_run
 from tether.runs.history import Estimate, History, UnitRecord
 from tether.runs.release import Release
 from tether.runs.run import Run
@@ -17,5 +18,6 @@ __all__ = [
     "Run",
     "Settings",
     "UnitRecord",
+    "import_run",
     "relative",
 ]

@@ -1,63 +1,86 @@
-"""The share of the next step of a release or ramp: a pure function of the state.
+"""The share of the next step of a release: a pure function of the state.
 
-The release itself, verification and planning call the same function. Data are the units of the last
-step that is ready: over, and with its outcomes known or their deadline passed. An outcome that is
-not known counts as the worst loss for the new system, and as none for the old one.
+The release itself and verification call the same function. Data are the units of the last step: of
+a step by keys the first so many, of one by time those until its end, and of one by hand all. An
+outcome that is not known counts as the worst loss for the new system, and as none for the old one.
+
+A step that has its units waits for their outcomes before the next one begins: until all are known,
+or the outcome deadline has passed, or without one for a tenth of its length. That is harmless
+however delays depend on losses: at any time the share is at most what all outcomes would give.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tether._core.arrays import Floats, Integers
-from tether.runs.settings import Settings
 from tether.runs.shares import (
     GROWTH_STEP,
     LARGEST_RELATIVE,
     Guardrail,
+    confident_share,
     fresh_share,
     grown,
     relative_share,
+    relative_sticky_share,
     sticky_share,
+    upper_bound,
 )
 from tether.runs.state import MICROSECONDS, NEW, OLD, State, Unit
 
+SETTLING = 0.1
+"""Without an outcome deadline, a step waits for so much of its length for outcomes."""
+COLLECTING = "the first step collects rows of the old system"
+
 
 def is_over(state: State, now: int) -> bool:
-    """Whether the present step has ended by itself, or an alarm was cleared since it began."""
-    last, settings = state.last, state.given
-    if last is None or state.standing is not None:
+    """Whether the present step has ended by itself, or a person's act ends it."""
+    last = state.last
+    if last is None or state.standing is not None or state.raises is not None:
         return False
-    if state.cleared > last.cleared:
+    if state.cleared > last.cleared or state.tightened > last.event:
         return True
-    if _collects_old_rows(state, last) and _fewest_old_rows(state, last) == 0:
+    if not _has_ended(state, last, now):
         return False
-    if settings.units_per_step is not None:
-        return state.rows.size - last.before >= settings.units_per_step
-    if settings.step_seconds is not None:
-        return now - last.begun >= settings.step_seconds * MICROSECONDS
-    return False
+    rows = _needed_rows(state, last, now)
+    known = [~np.isnan(state.loss(name)[rows]) for name in state.given.limits]
+    if is_collecting(last) and min(int(each.sum()) for each in known) == 0:
+        return False
+    return all(each.all() for each in known) or _has_settled(state, last, now)
+
+
+def is_collecting(unit: Unit) -> bool:
+    """Whether a step has a share of 0 to collect rows of the old system."""
+    return bool(unit.decision.get("reason") == COLLECTING)
 
 
 def decide_share(state: State, now: int) -> dict[str, Any]:
-    """The header of the next `round` event, but for its number: the share, and what it rests on."""
+    """The header of the next `round` event: the share, and what it rests on."""
     last, number = state.last, len(state.units) + 1
     begins = last is None or last.cleared != state.cleared
     ramp = number if begins or last is None else last.ramp
-    used = _ready_step(state, ramp, now)
+    used = number - 1 if last is not None and number - 1 >= ramp and last.level > 0 else 0
     # once it is shown that the new system is not worse, no old rows are needed any more
-    finished = not begins and (
-        bool(last is not None and last.decision.get("finished")) or state.stop.is_finished(state)
+    finished = (
+        not begins
+        and last is not None
+        and (bool(last.decision.get("finished")) or state.stop.is_finished(state))
     )
-    shares: dict[str, float] = {}
-    for name, limit in state.given.limits.items():
-        shares[name] = _share_of(state, name, limit, used, ramp, finished)
-    share, reason = min(shares.values()), ""
-    absolute = not all(each.is_relative for each in state.given.limits.values())
-    if absolute and not state.given.old and _old_rows(state) is None:
-        share, reason = 0.0, "the first step collects rows of the old system"
+    limits, reason = state.given.limits, ""
+    shares = {
+        name: _share_of(state, name, limit, used, ramp, finished, now)
+        for name, limit in limits.items()
+    }
+    share = min(shares.values())
+    if _first_step(state) is None and not all(
+        each.is_relative or name in state.given.old for name, each in limits.items()
+    ):
+        share, reason = 0.0, COLLECTING
+    elif share == 0:
+        reason = "the old system alone is not shown to be within what is tolerated"
     if not begins and last is not None and last.level > 0:
         limited = grown(share, last.level, state.given.growth, GROWTH_STEP)
         reason = reason or ("growth is limited" if limited < share else "")
@@ -70,7 +93,13 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         "before": state.rows.size,
         "cleared": state.cleared,
         "ramp": ramp,
-        "decision": {"shares": shares, "used": used, "reason": reason, "finished": finished},
+        "decision": {
+            "shares": shares,
+            "used": used,
+            "reason": reason,
+            "finished": finished,
+            "promises": {name: _promised(state, name, limit) for name, limit in limits.items()},
+        },
     }
 
 
@@ -79,34 +108,74 @@ def old_risk(state: State, name: str) -> float | None:
     limit = state.given.limits[name]
     if name in state.given.old:
         return state.given.old[name].risk(limit.bound) / limit.bound
-    rows = _old_rows(state)
-    if rows is None:
+    first = _first_step(state)
+    if first is None:
         return None
-    losses = _scaled(state, name, rows, unknown=1.0)
+    losses = _scaled(state, name, state.kept(state.of_unit(first.number), OLD), unknown=1.0)
     return (float(losses.sum()) + 1) / (len(losses) + 1)
 
 
+# ---- the share of one guardrail -----------------------------------------------------------------
+
+
 def _share_of(
-    state: State, name: str, limit: Guardrail, used: int, ramp: int, finished: bool
+    state: State, name: str, limit: Guardrail, used: int, ramp: int, finished: bool, now: int
 ) -> float:
     """The share that one guardrail allows."""
-    rows = state.of_unit(used) if used else slice(0, 0)
+    settings = state.given
+    rows = used_rows(state, used, now) if used else slice(0, 0)
     new = state.kept(rows, NEW)
+    low = _low(state, used, ramp) if settings.sticky else 0.0
+    inside = state.rows["position"][new] < np.uint64(min(int(low * 2.0**64), 2**64 - 1))
     if limit.is_relative:
-        old = _scaled(state, name, state.kept(rows, OLD), unknown=0.0)
-        mine = _scaled(state, name, new, unknown=1.0)
-        counts = len(mine), float(mine.sum()), len(old), float(old.sum())
-        found = relative_share(*counts, limit.delta / limit.bound, limit.ratio)
-        return 1.0 if finished else min(found, LARGEST_RELATIVE)
+        if finished:
+            return 1.0
+        found = 1.0
+        old = state.kept(rows, OLD)
+        old = old[state.rows["calibration"][old]]
+        for silence in (1.0, 0.0):
+            mine = _scaled(state, name, new, 1.0, silence, now)
+            theirs = _scaled(state, name, old, 0.0, silence, now)
+            rule = limit.delta / limit.bound, limit.ratio
+            if low:
+                even = (state.rows["position"][old] & np.uint64(1)) == 0
+                parts = mine[inside], theirs[even], mine[~inside], theirs[~even]
+                found = min(found, relative_sticky_share(*parts, low, *rule))
+            else:
+                found = min(found, relative_share(mine, theirs, *rule))
+        return min(found, LARGEST_RELATIVE)
     old_loss, tolerated = old_risk(state, name), (limit.tolerated or 0.0) / limit.bound
     if old_loss is None:
         return 0.0
     losses = _scaled(state, name, new, unknown=1.0)
-    if not state.given.sticky:
+    if settings.confidence is not None:
+        error = _error(state, ramp)
+        old_loss = _confident_old_risk(state, name, error)
+        return confident_share(losses[inside], losses[~inside], low, old_loss, tolerated, error)
+    if not settings.sticky:
         return fresh_share(losses, old_loss, tolerated)
-    low = _low(state, used, ramp)
-    inside = state.rows["position"][new] < np.uint64(min(int(low * 2.0**64), 2**64 - 1))
     return sticky_share(losses[inside], losses[~inside], low, old_loss, tolerated)
+
+
+def _error(state: State, ramp: int) -> float:
+    """The error of each bound of a decision; those of all decisions add up to 1 − confidence."""
+    number, bounds = len(state.units) + 1, 3 * len(state.given.limits)
+    return (1 - float(state.given.confidence or 0)) / (bounds * number * (number + 1))
+
+
+def _confident_old_risk(state: State, name: str, error: float) -> float:
+    """The same with confidence: what was declared, or a bound from the rows."""
+    limit, given = state.given.limits[name], state.given.old.get(name)
+    if given is not None and given.declared is not None:
+        return given.declared / limit.bound
+    if given is not None:
+        total = given.total / limit.bound
+        whole = np.repeat([1.0, 0.0], [math.ceil(total), given.rows - math.ceil(total)])
+        return upper_bound(whole, error)
+    first = _first_step(state)
+    assert first is not None
+    rows = state.kept(state.of_unit(first.number), OLD)
+    return upper_bound(_scaled(state, name, rows, unknown=1.0), error)
 
 
 def _low(state: State, used: int, ramp: int) -> float:
@@ -116,52 +185,91 @@ def _low(state: State, used: int, ramp: int) -> float:
     return min(state.units[used - 1].level, state.units[used - 2].level)
 
 
-def _ready_step(state: State, ramp: int, now: int) -> int:
-    """The last step of the ramp whose outcomes are in, or due; 0 if there is none."""
-    settings = state.given
-    for number in range(len(state.units), ramp - 1, -1):
-        unit = state.units[number - 1]
-        if unit.level <= 0:
-            continue
-        if settings.outcome_deadline is None:
-            return number
-        rows = state.kept(state.of_unit(number), NEW)
-        end = state.units[number].begun if number < len(state.units) else now
-        known = all(not np.isnan(state.loss(name)[rows]).any() for name in settings.limits)
-        if known or now - end >= settings.outcome_deadline * MICROSECONDS:
-            return number
-    return 0
+def _promised(state: State, name: str, limit: Guardrail) -> float:
+    """What the expected loss is promised to be; of a relative guardrail, above the old system's."""
+    if not limit.is_relative:
+        return float(limit.tolerated or 0.0)
+    known = state.loss(name)[state.kept(slice(0, state.rows.size), OLD)]
+    known = known[~np.isnan(known)]
+    return limit.delta + limit.ratio * (float(known.mean()) if len(known) else 0.0)
 
 
-def _old_rows(state: State) -> Integers | None:
-    """The rows of the old system in the first step; None if there are none."""
+# ---- which rows ---------------------------------------------------------------------------------
+
+
+def used_rows(state: State, number: int, now: int) -> slice:
+    """The rows of a step that decide: their number does not depend on their losses."""
+    rows, settings = state.of_unit(number), state.given
+    if settings.units_per_step is not None:
+        return slice(rows.start, min(rows.stop, rows.start + settings.units_per_step))
+    if settings.step_seconds is not None:
+        end = state.units[number - 1].since + int(settings.step_seconds * MICROSECONDS)
+        at = state.rows["at"][rows]
+        count = max(int(np.searchsorted(at, end)), min(_least_units(state, number), len(at)))
+        return slice(rows.start, rows.start + count)
+    return rows
+
+
+def _has_ended(state: State, last: Unit, now: int) -> bool:
+    settings, count = state.given, state.rows.size - last.before
+    if settings.units_per_step is not None:
+        return count >= settings.units_per_step
+    if settings.step_seconds is None or count == 0:
+        return False
+    elapsed = now - last.since >= settings.step_seconds * MICROSECONDS
+    return elapsed and count >= _least_units(state, last.number)
+
+
+def _least_units(state: State, number: int) -> int:
+    """A step by time goes on until it has half as many units as the one before it in the ramp."""
+    if number <= state.units[number - 1].ramp:
+        return 0
+    end = state.units[number - 2].since + int((state.given.step_seconds or 0) * MICROSECONDS)
+    return int(np.searchsorted(state.rows["at"][state.of_unit(number - 1)], end)) // 2
+
+
+def _has_settled(state: State, last: Unit, now: int) -> bool:
+    """Whether outcomes that are still missing are not waited for any more."""
+    settings, rows = state.given, used_rows(state, last.number, now)
+    if settings.outcome_deadline is not None:
+        deadline = int(settings.outcome_deadline * MICROSECONDS)
+        return now - int(state.rows["at"][rows.stop - 1]) >= deadline
+    if settings.units_per_step is not None:
+        count = state.rows.size - last.before
+        return count >= math.ceil((1 + SETTLING) * settings.units_per_step)
+    return now - last.since >= (1 + SETTLING) * (settings.step_seconds or 0) * MICROSECONDS
+
+
+def _needed_rows(state: State, last: Unit, now: int) -> Integers:
+    """The rows of the present step whose outcomes the next share rests on."""
+    rows = used_rows(state, last.number, now)
+    if is_collecting(last):
+        return state.kept(rows, OLD)
+    relative = any(each.is_relative for each in state.given.limits.values())
+    return state.kept(rows, None if relative else NEW)
+
+
+def _first_step(state: State) -> Unit | None:
+    """The step that collected rows of the old system, if there was one."""
     for unit in state.units:
-        if unit.level == 0 and unit.decision.get("reason", "").startswith("the first step"):
-            rows = state.kept(state.of_unit(unit.number), OLD)
-            return rows if len(rows) and unit.number < len(state.units) + 1 else None
+        if is_collecting(unit) and len(state.kept(state.of_unit(unit.number), OLD)):
+            return unit
     return None
 
 
-def _collects_old_rows(state: State, unit: Unit) -> bool:
-    return unit.decision.get("reason", "").startswith("the first step")
-
-
-def _fewest_old_rows(state: State, unit: Unit) -> int:
-    """How many outcomes of the old system are known, of the guardrail with the fewest."""
-    rows = state.kept(state.of_unit(unit.number), OLD)
-    counts = [int((~np.isnan(state.loss(name)[rows])).sum()) for name in state.given.limits]
-    return min(counts)
-
-
-def _scaled(state: State, name: str, rows: Integers, unknown: float) -> Floats:
+def _scaled(
+    state: State,
+    name: str,
+    rows: Integers,
+    unknown: float,
+    silence: float | None = None,
+    now: int = 0,
+) -> Floats:
+    """Losses over their bound; what is not known as `unknown`, or as `silence` if it is overdue."""
     losses = state.loss(name)[rows] / state.given.limits[name].bound
-    return np.where(np.isnan(losses), unknown, losses)
-
-
-def describe(settings: Settings) -> str:
-    """How long a step is, in words."""
-    if settings.units_per_step is not None:
-        return f"{settings.units_per_step} keys"
-    if settings.step_seconds is not None:
-        return f"{settings.step_seconds:g} s"
-    return "by hand"
+    filled = np.full(len(rows), unknown)
+    deadline = state.given.outcome_deadline
+    if silence is not None and deadline is not None:
+        overdue = state.rows["at"][rows] <= now - int(deadline * MICROSECONDS)
+        filled[overdue] = silence
+    return np.where(np.isnan(losses), filled, losses)

@@ -2,12 +2,17 @@
 
 Every call hands a job to the writer thread of its process. The thread takes what waits, begins one
 transaction without any other writer, folds what other processes have appended, runs the jobs,
-appends their events and commits: group commit, fairness and deadlines in one place. Each event has
-the hash of everything before it, and a process checks the chain of all that it reads.
+appends their events and commits: group commit, fairness and deadlines in one place.
+
+Each event has the hash of everything before it, and a process checks all that it reads: that the
+last event it knows is still there, that each one follows, and in a signed run that the last one has
+a signature, which vouches for all before it. A log that fails is never obeyed or written again:
+`tampered` says why, and the run serves the safe policy or the old system.
 
 A caller that has waited for its deadline is told that nothing was stored. Its job is not begun
-after that; if it was under way and its commit comes later after all, the writer knows the events by
-their mark and withdraws them.
+after that; if its commit comes later after all, the writer knows the events by their mark and
+withdraws them. What happened meanwhile waits in the outbox and is delivered by the next
+transaction, once: its mark is claimed.
 """
 
 from __future__ import annotations
@@ -19,8 +24,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -30,6 +36,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tether.runs.databases import Database, is_retried
 from tether.runs.errors import StoreError, TamperedError
+from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
 
 logger = logging.getLogger("tether.runs")
 
@@ -80,14 +87,21 @@ EVENTS_PER_CACHE = 10_000
 """How many events, or hundredths of all, are folded again at most when a store is opened."""
 CACHED = "cached"
 """The kind of the events that vouch for the cache: the digest of the state before them."""
-SIGNED = ("settings", "round", "alarm", "act")
-"""The kinds of events that a key signs, and with them all events before."""
-_SINCE = sql.select(events).where(events.c.seq > sql.bindparam("seq")).order_by(events.c.seq)
-_TENTHS = 1000
+PROBE_SECONDS = 1.0
+"""How often an idle writer tries a store that did not answer."""
+NAMES_PER_QUERY = 1000
+_KNOWN = sql.bindparam("seq", type_=Big)
+_BODY = sql.case((events.c.seq == _KNOWN, sql.literal(b"", sql.LargeBinary)), else_=events.c.body)
+_FROM = (
+    sql.select(*(_BODY if each is events.c.body else each for each in events.c))
+    .where(events.c.seq >= _KNOWN)
+    .order_by(events.c.seq)
+)
+"""The last event that is known, without its body, and all after it."""
 
 
 class Event(NamedTuple):
-    """One entry of the log; `at` is in microseconds and never before the last event's."""
+    """One entry of the log; `at` is what the clock of the process said, in microseconds."""
 
     seq: int
     kind: str
@@ -117,8 +131,18 @@ def link(head: bytes, seq: int, kind: str, at: int, mark: bytes, body: bytes) ->
 class Folded(Protocol):
     """What follows from the events so far."""
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether only processes with the key of the run may write."""
+
     def fold(self, event: Event) -> None:
         """Take in one event."""
+
+    def time_at(self, clock: int) -> int:
+        """The time of the run when the clock of a process says this."""
+
+    def pending_alarm(self) -> bytes | None:
+        """The body of an alarm that the events have raised and that is not appended yet."""
 
     def dump(self) -> bytes:
         """Everything as bytes."""
@@ -127,15 +151,29 @@ class Folded(Protocol):
         """Undo `dump`."""
 
 
+class Signer(Protocol):
+    """A key that signs the last event of every transaction."""
+
+    def sign(self, head: bytes) -> str:
+        """The signature of a hash."""
+
+    def check(self, head: bytes, signature: str | None) -> bool:
+        """Whether the signature is this key's."""
+
+
 class Transaction:
     """What a job may do: look at the state, look up claims, append events."""
 
     def __init__(self, log: EventLog, connection: sql.Connection) -> None:
         self.log, self.connection = log, connection
-        self.mark = b""
+        self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
         self.stored_blobs: dict[str, bytes] = {}
+
+    def begin(self, mark: bytes) -> None:
+        """A job begins: its events have this mark, and all the same time."""
+        self.mark, self.clock = mark, time.time_ns() // 1000
 
     @property
     def state(self) -> Any:
@@ -144,29 +182,28 @@ class Transaction:
 
     @property
     def now(self) -> int:
-        """The time of the next event in microseconds; it never runs backwards."""
-        return max(time.time_ns() // 1000, self.log.at)
+        """The time of the run in microseconds; it never runs backwards."""
+        return int(self.log.state.time_at(self.clock))
 
     def find(self, names: list[bytes]) -> dict[bytes, bytes]:
         """The claims among these names, with their values."""
         found: dict[bytes, bytes] = {}
-        for start in range(0, len(names), _TENTHS):
-            query = sql.select(claims).where(claims.c.name.in_(names[start : start + _TENTHS]))
+        for start in range(0, len(names), NAMES_PER_QUERY):
+            part = names[start : start + NAMES_PER_QUERY]
+            query = sql.select(claims).where(claims.c.name.in_(part))
             found |= {bytes(row[0]): bytes(row[1]) for row in self.connection.execute(query)}
         return found | {name: self.claimed[name] for name in names if name in self.claimed}
 
     def append(self, kind: str, body: bytes, claim: dict[bytes, bytes] | None = None) -> Event:
         """Add an event and fold it; what a job must refuse it refuses before."""
         log = self.log
-        seq, at = log.seq + 1, self.now
-        head = link(log.head, seq, kind, at, self.mark, body)
-        signature = None
-        if log.sign is not None and kind in SIGNED:
-            signature = log.sign(head)
-        event = Event(seq, kind, at, self.mark, body, head, signature)
-        log.accept(event)
+        if log.is_read_only:
+            raise StoreError(f"{log.database.name} is signed: pass the private key of the run")
+        head = link(log.head, log.seq + 1, kind, self.clock, self.mark, body)
+        event = Event(log.seq + 1, kind, self.clock, self.mark, body, head)
+        log.accept(event, is_new=True)
         self.appended.append(event)
-        self.claimed |= claim or {}
+        self.claimed |= (claim or {}) | mark_claim(self.mark)
         return event
 
     def blob(self, content: bytes) -> str:
@@ -183,6 +220,9 @@ class Transaction:
             rows = [{"digest": name, "content": each} for name, each in self.stored_blobs.items()]
             self.connection.execute(blobs.insert(), rows)
         if self.appended:
+            if self.log.signer is not None:
+                last = self.appended[-1]
+                self.appended[-1] = last._replace(signature=self.log.signer.sign(last.head))
             self.connection.execute(events.insert(), [each._asdict() for each in self.appended])
         if self.claimed:
             entries = [{"name": name, "value": value} for name, value in self.claimed.items()]
@@ -192,6 +232,15 @@ class Transaction:
 def blob_digest(content: bytes) -> str:
     """The name of stored bytes."""
     return blake2b(content, digest_size=32).hexdigest()
+
+
+def mark_claim(mark: bytes) -> dict[bytes, bytes]:
+    """The entry of the index by which a delivery from an outbox is known to have been made."""
+    return {mark: b""} if mark.startswith(OUTBOX_MARK) else {}
+
+
+_Outcome = tuple[Any, BaseException | None, list[Event]]
+"""What a job returned or raised, and what it appended."""
 
 
 @dataclass
@@ -205,7 +254,8 @@ class _Job:
 class EventLog:
     """The events of one run, the state that follows from them, and the thread that writes.
 
-    `undo(transaction, events)` withdraws what was stored for a caller who had been told otherwise.
+    `undo(transaction, events)` withdraws what was stored for a caller who had been told otherwise;
+    `deliver(transaction, waiting)` appends what waited in the outbox.
     """
 
     def __init__(
@@ -215,12 +265,16 @@ class EventLog:
         *,
         deadline: float = 5.0,
         create: bool = True,
-        sign: Callable[[bytes], str] | None = None,
+        signer: Signer | None = None,
         undo: Callable[[Transaction, list[Event]], None] | None = None,
+        outbox: Outbox | None = None,
+        deliver: Callable[[Transaction, Waiting], None] | None = None,
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
-        self.deadline, self.sign, self._undo, self._new_state = deadline, sign, undo, new_state
+        self.deadline, self.signer, self.outbox = deadline, signer, outbox
+        self._undo, self._deliver, self._new_state = undo, deliver, new_state
         self.tampered: TamperedError | None = None
+        self.is_available = True
         self._connection: sql.Connection | None = None
         self._waiting: deque[_Job] = deque()
         self._turn = threading.Condition()
@@ -231,9 +285,14 @@ class EventLog:
         self._prepare(create)
         self._process = os.getpid()
         self._thread = threading.Thread(
-            target=_write, args=(weakref.ref(self), self._turn), daemon=True, name="tether-writer"
+            target=_write, args=(weakref.ref(self),), daemon=True, name="tether-writer"
         )
         self._thread.start()
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be appended: no key for a signed run, or a broken chain."""
+        return self.tampered is not None or (self.signer is None and self.state.is_signed)
 
     # ---- what callers use ---------------------------------------------------------------------
 
@@ -247,13 +306,17 @@ class EventLog:
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
+            if self.tampered is not None:
+                raise self.tampered
             self._waiting.append(job)
             self._turn.notify()
         try:
             result: Result = job.future.result(limit)
             return result
         except TimeoutError:
-            return self._give_up(job, limit)
+            self._give_up(job, limit)
+            found: Result = job.future.result()
+            return found
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:
         """Read a snapshot; beside the writer where the database allows it."""
@@ -269,66 +332,56 @@ class EventLog:
             self._turn.notify_all()
         if threading.current_thread() is not self._thread and os.getpid() == self._process:
             self._thread.join(self.deadline)
+        if self.outbox is not None:
+            self.outbox.close()
         self.database.engine.dispose()
-
-    def replay(self, check: Callable[[Any, Event], Iterator[str]]) -> Iterator[str]:
-        """Everything that is wrong: with the chain, with what may follow, with the cache."""
-        state, seq, head, found = self._new_state(), 0, NO_HEAD, []
-
-        def walk(connection: sql.Connection) -> None:
-            nonlocal seq, head
-            stream = connection.execution_options(stream_results=True, yield_per=1000)
-            for row in stream.execute(_SINCE, {"seq": 0}):
-                event = Event.from_row(row)
-                if not event.follows(seq, head):
-                    found.append(f"event {event.seq} ({event.kind}) is not as it was written")
-                    return
-                if event.kind == CACHED and event.body != _state_digest(state.dump()):
-                    found.append(f"event {event.seq}: the cached state is not that of the events")
-                try:
-                    found.extend(check(state, event))
-                    state.fold(event)
-                except Exception as error:
-                    found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
-                    return
-                seq, head = event.seq, event.head
-
-        self.read(walk)
-        yield from found
 
     # ---- the state ----------------------------------------------------------------------------
 
-    def accept(self, event: Event) -> None:
+    def accept(self, event: Event, *, is_new: bool = False) -> None:
         """Fold an event that follows."""
+        self._is_ahead |= is_new
         self.state.fold(event)
-        self.seq, self.head, self.at = event.seq, event.head, event.at
+        self.seq, self.head = event.seq, event.head
         if event.kind == CACHED:
             self._cached_at = event.seq
 
     def _forget(self) -> None:
         self.state: Any = self._new_state()
-        self.seq, self.head, self.at, self._cached_at = 0, NO_HEAD, 0, 0
+        self.seq, self.head, self._cached_at = 0, NO_HEAD, 0
+        self._is_ahead: bool = False  # whether the state has events that are not committed
 
     def _catch_up(self, connection: sql.Connection) -> None:
         """Fold what other processes have appended, and check that it follows."""
         if self.seq == 0:
             self._load_cache(connection)
-        for row in connection.execute(_SINCE, {"seq": self.seq}):
+        name, event = self.database.name, None
+        rows = connection.execute(_FROM, {"seq": self.seq})
+        if self.seq:
+            known = rows.fetchone()
+            if known is None or known[0] != self.seq or bytes(known[5]) != self.head:
+                raise TamperedError(f"event {self.seq} of {name} is gone or was changed")
+        for row in rows:
             event = Event.from_row(row)
             if not event.follows(self.seq, self.head):
                 raise TamperedError(
-                    f"event {event.seq} of {self.database.name} is not as it was written: "
-                    f"`tether verify` says more"
+                    f"event {event.seq} of {name} is not as it was written: `tether verify` says "
+                    f"more"
                 )
             try:
                 self.accept(event)
             except Exception as error:
                 raise TamperedError(
-                    f"event {event.seq} ({event.kind}) of {self.database.name} cannot follow on "
-                    f"those before it: {error}"
+                    f"event {event.seq} ({event.kind}) of {name} cannot follow on those before "
+                    f"it: {error}"
                 ) from error
             if event.mark in self._unknown:
                 self._ghosts.append(event)
+        signer = self.signer
+        if event and signer and not signer.check(event.head, event.signature):
+            raise TamperedError(
+                f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
+            )
         self._unknown.clear()
 
     def _load_cache(self, connection: sql.Connection) -> None:
@@ -336,21 +389,23 @@ class EventLog:
         row = connection.execute(sql.select(cache).order_by(cache.c.seq.desc()).limit(1)).first()
         if row is None:
             return
-        vouching = connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
-        if vouching is None:
+        pair = sql.select(events).where(events.c.seq.in_([row[0] - 1, row[0]]))
+        found = [Event.from_row(each) for each in connection.execute(pair.order_by(events.c.seq))]
+        if len(found) < 2 or found[1].kind != CACHED:
             return
-        event = Event.from_row(vouching)
-        if event.kind == CACHED and event.body == _state_digest(bytes(row[1])):
+        if found[1].follows(found[0].seq, found[0].head) and is_cached(found[1], bytes(row[1])):
             self.state.load(bytes(row[1]))
-            self.seq, self.head, self.at = event.seq, event.head, event.at
-            self._cached_at = event.seq
+            self.seq, self.head = found[1].seq, found[1].head
+            self._cached_at = self.seq
 
     def _keep_cache(self, transaction: Transaction) -> None:
         if self.seq - self._cached_at < max(EVENTS_PER_CACHE, self.seq // 100):
             return
+        if self.is_read_only:
+            return
+        transaction.begin(b"")
         content = self.state.dump()
-        transaction.mark = b""
-        event = transaction.append(CACHED, _state_digest(content))
+        event = transaction.append(CACHED, state_digest(content))
         transaction.connection.execute(cache.delete())
         transaction.connection.execute(cache.insert(), {"seq": event.seq, "content": content})
 
@@ -369,16 +424,15 @@ class EventLog:
         """Wait for jobs; empty when there will be no more, or to let a forgotten log go."""
         with self._turn:
             if not self._waiting and not self._closed:
-                self._turn.wait(1.0)
+                self._turn.wait(PROBE_SECONDS)
             batch = [
                 self._waiting.popleft() for _ in range(min(len(self._waiting), JOBS_PER_COMMIT))
             ]
-            started = [job for job in batch if not job.gone]
-            self._busy_since = time.monotonic() if started else 0.0
-            return started
+            return [job for job in batch if not job.gone]
 
     def run(self, batch: list[_Job]) -> None:
         """Commit a batch, and tell every caller what came of it."""
+        self._busy_since = time.monotonic()
         outcomes = self._commit(batch)
         with self._turn:  # so that no caller gives up between the commit and its answer
             self._busy_since = 0.0
@@ -396,59 +450,93 @@ class EventLog:
         with self._turn:
             return self._closed and not self._waiting
 
+    @property
+    def has_chores(self) -> bool:
+        """Whether there is something to do although nobody waits."""
+        if self.tampered is not None:
+            return False
+        waits = self.outbox is not None and bool(self.outbox.first(1))
+        return waits or bool(self._ghosts) or not self.is_available
+
     def leave(self) -> None:
         """Close the writer's own connection."""
         if self._connection is not None:
-            self._connection.close()
+            with suppress(Exception):
+                self._connection.close()
             self._connection = None
 
-    def _commit(self, batch: list[_Job]) -> list[tuple[Any, BaseException | None, list[Event]]]:
+    def _commit(self, batch: list[_Job]) -> list[_Outcome]:
         until = time.monotonic() + self.deadline
         while True:
             try:
                 with self.database.errors("write"):
-                    return self._try(batch)
+                    outcomes = self._try(batch)
+                self.is_available = True
+                return outcomes
             except BaseException as error:
-                self._forget()
+                if self._is_ahead:
+                    self._forget()
                 self.leave()
-                if isinstance(error, TamperedError):
-                    self.tampered = error
                 cause = error.__cause__
                 if cause is not None and is_retried(cause) and time.monotonic() < until:
                     continue
                 self._unknown |= {job.mark for job in batch}
-                told = error if isinstance(error, StoreError) else StoreError(str(error))
-                if not isinstance(error, (StoreError, OSError)):
+                if isinstance(error, TamperedError):
+                    logger.error("%s: only the safe policy or the old system serves", error)
+                    self.tampered = error
+                elif isinstance(error, StoreError):
+                    self.is_available = False
+                else:
                     logger.exception("the writer of %s failed", self.database.name)
-                return [(None, told, [])] * len(batch)
+                    error = StoreError(f"could not write {self.database.name}: {error}")
+                return [(None, error, [])] * len(batch)
 
-    def _try(self, batch: list[_Job]) -> list[tuple[Any, BaseException | None, list[Event]]]:
+    def _try(self, batch: list[_Job]) -> list[_Outcome]:
         if self._connection is None:
             self._connection = self.database.engine.connect()
-        outcomes: list[tuple[Any, BaseException | None, list[Event]]] = []
+        waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []
         with self.database.writing(self._connection):
             self._catch_up(self._connection)
             transaction = Transaction(self, self._connection)
             if self._ghosts and self._undo is not None:
                 self._undo(transaction, self._ghosts)
-            for job in batch:
-                before, transaction.mark = len(transaction.appended), job.mark
-                try:
-                    result, error = job.work(transaction), None
-                except Exception as raised:
-                    if len(transaction.appended) > before:
-                        raise  # what it appended cannot be taken back: nothing of the batch is kept
-                    result, error = None, raised
-                outcomes.append((result, error, transaction.appended[before:]))
+            for each in waited:
+                self._hand_over(transaction, each)
+            outcomes = [self._do(transaction, job.work, job.mark) for job in batch]
             self._keep_cache(transaction)
             transaction.flush()
-        self._ghosts = []
+        self._ghosts, self._is_ahead = [], False
+        if self.outbox is not None:
+            self.outbox.remove(waited)
         return outcomes
 
-    def _give_up(self, job: _Job, limit: float) -> Any:
+    def _do(self, transaction: Transaction, work: Callable[..., Any], mark: bytes) -> _Outcome:
+        """Run one job; one that refuses after it appended something would spoil the batch."""
+        before = len(transaction.appended)
+        transaction.begin(mark)
+        try:
+            result = work(transaction)
+        except Exception as error:
+            if len(transaction.appended) > before:
+                raise
+            return None, error, []
+        if (body := self.state.pending_alarm()) is not None:
+            transaction.append("alarm", body)
+        return result, None, transaction.appended[before:]
+
+    def _hand_over(self, transaction: Transaction, waiting: Waiting) -> None:
+        """Deliver what waited in the outbox, unless it was delivered before."""
+        deliver = self._deliver
+        if deliver is None or transaction.find([waiting.mark]):
+            return
+        _, error, _ = self._do(transaction, lambda t: deliver(t, waiting), waiting.mark)
+        if error is not None:
+            logger.warning("what waited for %s was refused: %s", self.database.name, error)
+
+    def _give_up(self, job: _Job, limit: float) -> None:
         with self._turn:
             if job.future.done():
-                return job.future.result()
+                return
             job.gone = True
             is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
             if is_stuck and self._connection is not None:
@@ -460,19 +548,27 @@ class EventLog:
         )
 
 
-def _state_digest(content: bytes) -> bytes:
+def state_digest(content: bytes) -> bytes:
+    """What the event says that vouches for a cached state."""
     return blake2b(content, digest_size=32).digest()
 
 
-def _write(log_reference: weakref.ref[EventLog], turn: threading.Condition) -> None:
+def is_cached(event: Event, content: bytes) -> bool:
+    """Whether an event vouches for this cached state."""
+    return event.kind == CACHED and event.body == state_digest(content)
+
+
+def _write(reference: weakref.ref[EventLog]) -> None:
     """The writer thread; it ends when the log is closed or forgotten."""
     while True:
-        log = log_reference()
+        log = reference()
         if log is None or log.is_over:
             if log is not None:
+                if log.has_chores:
+                    log.run([])
                 log.leave()
             return
         batch = log.take()
-        if batch or (log._ghosts and log._undo is not None):
+        if batch or log.has_chores:
             log.run(batch)
         del log, batch

@@ -87,8 +87,10 @@ class History(Described):
         for unit in self.units:
             for arm, means in unit.means.items():
                 for name, each in means.items():
-                    values = (unit.number, unit.begun, unit.level, arm, name)
-                    values = (*values, unit.rows[arm], each.count, each.mean)
+                    values = (
+                        *(unit.number, unit.begun, unit.level, arm, name),
+                        *(unit.rows[arm], each.count, each.mean),
+                    )
                     for column, value in zip(rows.values(), values, strict=True):
                         column.append(value)
         return Columns({name: np.array(column) for name, column in rows.items()})
@@ -131,8 +133,10 @@ def estimate(values: Floats, bound: float) -> Estimate:
     return Estimate(count, float(values.mean()), float(lower) * bound, float(upper) * bound)
 
 
-def read_history(state: State, store: str, warnings: tuple[str, ...] = ()) -> History:
-    """The records of a state."""
+def read_history(
+    state: State, store: str, warnings: tuple[str, ...] = (), tampered: str | None = None
+) -> History:
+    """The records of a state; of one whose chain is broken, up to there and with an alarm."""
     settings, units = state.given, []
     for unit in state.units:
         rows = state.of_unit(unit.number)
@@ -161,9 +165,13 @@ def read_history(state: State, store: str, warnings: tuple[str, ...] = ()) -> Hi
                 decision=dict(unit.decision),
             )
         )
+    alarms, standing, share = state.alarms, state.standing, state.share
+    if tampered is not None:
+        alarms = [*alarms, Alarm(len(alarms) + 1, len(units), "tampered", tampered, state.now)]
+        standing, share = len(alarms), 0.0
     return History(
-        *(store, settings, tuple(units), tuple(state.alarms), tuple(state.acts)),
-        state.standing,
-        state.share,
+        *(store, settings, tuple(units), tuple(alarms), tuple(state.acts)),
+        standing,
+        share,
         warnings,
     )

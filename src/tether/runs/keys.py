@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,8 @@ from tether._core.validate import real
 
 POSITION_BITS = 64
 """The number of bits of a position."""
+LONGEST_KEY = 1024
+"""The most bytes of a key."""
 LONGEST_SALT = 64
 """The most bytes that BLAKE2b takes as its key."""
 
@@ -74,7 +77,7 @@ def hashed_positions(
     digests = []
     for key in keys:
         each = prepared.copy()
-        each.update(key.encode() if type(key) is str else _as_bytes(key))
+        each.update(key if type(key) is bytes else as_bytes(key))
         digests.append(each.digest())
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
@@ -139,14 +142,29 @@ def is_new(position: NDArray[np.uint64], share: float) -> Booleans:
     return np.asarray(position <= np.uint64(limit - 1))  # 2⁶⁴ itself is no uint64
 
 
-def _as_bytes(key: str | bytes | int) -> bytes:
-    if isinstance(key, bytes):
-        return key
+def as_bytes(key: str | bytes | int) -> bytes:
+    """A key as it is hashed and stored: text as UTF-8, an integer as its decimal digits."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         return str(int(key)).encode()
     if isinstance(key, str):
-        return key.encode()
-    raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
+        key = key.encode("utf-8", "surrogatepass")
+    if not isinstance(key, bytes):
+        raise TypeError(f"keys must be str, bytes or int, got {key!r}")
+    if not 1 <= len(key) <= LONGEST_KEY:
+        raise ValueError(f"keys must have 1 to {LONGEST_KEY} bytes, got {len(key)}: {key[:20]!r}")
+    return key
+
+
+def pack_keys(keys: list[bytes]) -> dict[str, NDArray[Any]]:
+    """Keys as columns of an event."""
+    ends = np.cumsum([len(key) for key in keys], dtype=np.int64)
+    return {"key_end": ends, "key": np.frombuffer(b"".join(keys), np.uint8)}
+
+
+def unpack_keys(columns: dict[str, NDArray[Any]]) -> list[bytes]:
+    """Undo `pack_keys`."""
+    content, ends = columns["key"].tobytes(), columns["key_end"].tolist()
+    return [content[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 ROUTER = b"router"

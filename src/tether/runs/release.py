@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import secrets
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.arrays import Floats
+from tether._core.arrays import Floats, Integers
 from tether.runs.body import pack, unpack
 from tether.runs.decide_share import decide_share, is_over
-from tether.runs.errors import StoreError
+from tether.runs.errors import FinalLossError, TamperedError
 from tether.runs.event_log import Event, Transaction
-from tether.runs.keys import hashed_positions, is_new, is_routed
+from tether.runs.keys import as_bytes, hashed_positions, is_new, is_routed, pack_keys, unpack_keys
+from tether.runs.outbox import Outbox, Waiting
 from tether.runs.run import ROWS_PER_EVENT, Run
 from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
@@ -28,31 +30,40 @@ if TYPE_CHECKING:
 
 Key = str | bytes | int
 SYSTEMS = ("old", "new")
-NO_ROW = (1 << 63) - 1
+MAX_SILENCE = 10_000
+"""So many rows without one of the losses raise an alarm, where there is no outcome deadline."""
+_CLAIM = struct.Struct("<qq")
+"""An entry of the index: the last row of a key with the old system, and with the new one."""
+_NOBODY = _CLAIM.pack(-1, -1)
 
 
 class Release(Run):
     """Ramps a new system up in steps, so that each expected loss stays within its guardrail.
 
     A row is a key in a step. Promised: the expected loss of what is served in the next step is at
-    most what its guardrail tolerates, on average (`tether.runs.shares` has the proofs). A new
-    system whose own rows are shown to exceed it is stopped, in the transaction that sees the loss.
-    Assumed: losses lie in [0, bound], and the length of a step is decided when it begins.
+    most what its guardrail tolerates, on average over what may happen in a step;
+    `tether.runs.shares` says under which conditions, and proves it. A new system whose own rows are
+    shown to exceed a guardrail is stopped in the transaction that sees the loss; rows of keys that
+    return to it are judged when the step ends. Then the old system answers until `resume`.
 
     Parameters
     ----------
     store : str or pathlib.Path
-        Where the release is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
-        new release is created if there is none; an existing one continues.
+        Where the release is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database.
+        A new release is created if there is none; an existing one continues.
     guardrails : mapping, optional
         What is tolerated of each loss, by name: the expected loss, between 0 and 1; a `Guardrail`;
         or `tether.relative`. May be left out if the release exists.
     old : mapping, optional
         What is known of the old system beforehand, for every absolute guardrail: its losses, one
-        for each key, or one number, a bound on its expected loss. Without it the first step has a
-        share of 0 and its rows are used; relative guardrails need none of it.
+        for each key, or one number, a bound on its expected loss. If that is too small, so much
+        more than tolerated may be served. Without it the first step has a share of 0 and its rows
+        are used; relative guardrails need none of it.
     step : int or datetime.timedelta, optional
         A step ends after so many rows, or so much time; by default by `advance`.
+    confidence : float, optional
+        Keep to the absolute guardrails with this probability in all steps together, instead of on
+        average.
     stop : float or None, default 0.05
         The probability that a new system within its guardrails is ever stopped by mistake; None
         turns the stop off.
@@ -62,14 +73,15 @@ class Release(Run):
         Whether a key stays with its system while the share grows. With False every step draws anew.
     outcome_deadline : datetime.timedelta, optional
         After so much time an outcome that has not arrived counts as the worst loss for the stop
-        too, and the rows of a step are used.
+        too; until then a step that is over waits for its outcomes.
     deadline : float, default 5.0
         How many seconds a call may wait for the store.
-    fallback : {"old"}, optional
-        What answers when the store does not answer within the deadline: with "old" the old system,
-        and nothing is stored of it. By default an error.
+    fallback : {"old"}, or a path, optional
+        What happens when the store does not answer within the deadline: with "old" the old system
+        answers, and what happens meanwhile is kept in memory until the store is back. With a path
+        it is kept in that file, which outlives the process. By default an error.
     key : str, pathlib.Path or Ed25519PrivateKey, optional
-        The private key that signs every step, alarm and act, and with them all rows before.
+        The private key that signs everything; every process that writes needs it.
 
     Raises
     ------
@@ -97,50 +109,49 @@ class Release(Run):
         *,
         old: Mapping[str, ArrayLike] | None = None,
         step: int | timedelta | None = None,
+        confidence: float | None = None,
         stop: float | None = 0.05,
         growth: float = GROWTH_FACTOR,
         sticky: bool = True,
         outcome_deadline: timedelta | None = None,
         deadline: float = 5.0,
-        fallback: str | None = None,
+        fallback: str | Path | None = None,
         key: PrivateKey | None = None,
     ) -> None:
-        self._fallback = (
-            None if fallback is None else validate.choice("fallback", fallback, ("old",))
-        )
         given = None
         if guardrails is not None:
             units, seconds = step_length(step)
             limits = _limits(guardrails)
+            if confidence is not None:
+                validate.number("confidence", confidence, above=0, below=1)
+                if any(each.is_relative for each in limits.values()):
+                    raise ValueError("confidence is for absolute guardrails, got relative ones too")
             given = Settings(
                 RELEASE,
                 datetime.now(UTC).isoformat(timespec="seconds"),
                 limits,
+                confidence=confidence,
                 stop=None if stop is None else validate.number("stop", stop, above=0, below=1),
                 growth=validate.number("growth", growth, above=1, below=1e6),
                 units_per_step=units,
                 step_seconds=seconds,
-                outcome_deadline=None
-                if outcome_deadline is None
-                else outcome_deadline.total_seconds(),
+                outcome_deadline=_seconds("outcome_deadline", outcome_deadline),
                 sticky=bool(sticky),
                 salt=secrets.token_bytes(16).hex(),
                 old=_old_systems(old, limits),
+                max_silence=MAX_SILENCE if outcome_deadline is None else None,
             )
-        sign = None
-        if key is not None:
-            from tether._core.signing import read_private_key
-            from tether._core.signing import sign as sign_bytes
-
-            private = read_private_key(key)
-
-            def sign(head: bytes) -> str:
-                return sign_bytes(head, private, purpose="tether release")
-
+        outbox = None
+        if fallback is not None:
+            outbox = Outbox(None if fallback == "old" else fallback)
         free = ("salt",) if old is not None else ("salt", "old")
-        super().__init__(store, given, deadline=deadline, sign=sign, free=free)
+        super().__init__(store, given, deadline=deadline, key=key, outbox=outbox, free=free)
+        if self.settings.kind != RELEASE:
+            self.close()
+            raise ValueError(f"{store} holds a {self.settings.kind}, not a release")
         self._salt = bytes.fromhex(self.settings.salt)
-        self._submit(self._begin_if_due, 60.0)
+        if not self._log.is_read_only:
+            self._submit(self._begin_if_due, 60.0)
 
     # ---- calls --------------------------------------------------------------------------------
 
@@ -163,14 +174,15 @@ class Release(Run):
         str or list of str
             "old" or "new" for each key.
         """
-        single = isinstance(keys, (str, bytes, int, np.integer))
-        listed = [_as_bytes(key) for key in ([keys] if single else keys)]
+        single, listed = _listed(keys)
         names = list(dict.fromkeys(listed))
         try:
-            found = self._submit(lambda t: self._assign(t, names))
-        except StoreError:
-            if self._fallback is None:
-                raise
+            found = self._submit_or_keep(
+                lambda t: self._assign(t, names), "assign", lambda: pack({}, **pack_keys(names))
+            )
+        except TamperedError:  # a store that is not as it was written is not obeyed
+            found = None
+        if found is None:
             found = dict.fromkeys(names, OLD)
         answers = [SYSTEMS[found[key]] for key in listed]
         return answers[0] if single else answers
@@ -190,9 +202,9 @@ class Release(Run):
         bool or list of bool
             True where the new system of the pair answers.
         """
-        single = isinstance(keys, (str, bytes, int, np.integer))
-        found = is_routed([keys] if single else list(keys), probabilities, self._salt)
-        return bool(found[0]) if single else found.tolist()
+        single, listed = _listed(keys)
+        found = is_routed(listed, probabilities, self._salt).tolist()
+        return bool(found[0]) if single else found
 
     def observe(
         self,
@@ -200,6 +212,7 @@ class Release(Run):
         losses: Mapping[str, ArrayLike],
         *,
         system: str | Iterable[str] | None = None,
+        step: int | None = None,
         keep_first: bool = False,
     ) -> int:
         """Store the losses of keys, once they are known.
@@ -211,7 +224,9 @@ class Release(Run):
         losses : mapping of str to array-like
             By guardrail, one for each key, from 0 to the bound; NaN where one is not known yet.
         system : str or iterable of str, optional
-            The system that answered; needed where both have answered a key, or with a fallback.
+            The system that answered; by default the one that answered the key last.
+        step : int, optional
+            The number of the step in which the keys were assigned; by default the last for each.
         keep_first : bool, default False
             Whether another value for a loss that is known already is passed over instead of
             refused.
@@ -219,21 +234,35 @@ class Release(Run):
         Returns
         -------
         int
-            How many losses were new.
+            How many losses were new, or are kept for the store.
+
+        Raises
+        ------
+        ValueError
+            If a key was never assigned, or a loss is outside [0, bound].
+        FinalLossError
+            If a loss is known already with another value.
+        StoreError
+            If they could not be stored.
         """
-        single = isinstance(keys, (str, bytes, int, np.integer))
-        listed = [_as_bytes(key) for key in ([keys] if single else keys)]
-        given = None
-        if system is not None:
-            given = [system] * len(listed) if isinstance(system, str) else list(system)
-            for each in given:
-                validate.choice("system", each, SYSTEMS)
-            validate.same_length("system", given, "keys", len(listed))
+        _, listed = _listed(keys)
+        arms = _arms(system, len(listed))
+        step = None if step is None else validate.integer("step", step, 1)
         limits = self.settings.limits
         columns = {name: _losses(name, losses[name], len(listed), limits) for name in losses}
         if not columns:
             raise ValueError(f"losses must have at least one of {list(limits)}, got none")
-        return self._submit(lambda t: self._observe(t, listed, columns, given, keep_first))
+        call = arms, columns, step, keep_first
+
+        def body() -> bytes:
+            header = {"losses": list(columns), "step": step, "keep_first": keep_first}
+            named = {f"loss/{name}": values for name, values in columns.items()}
+            return pack(header, arm=arms, **pack_keys(listed), **named)
+
+        found = self._submit_or_keep(lambda t: self._observe(t, listed, *call), "observe", body)
+        if found is None:
+            return int(sum((~np.isnan(values)).sum() for values in columns.values()))
+        return found
 
     def advance(self) -> Unit:
         """Begin the next step, where steps do not end by themselves.
@@ -258,13 +287,13 @@ class Release(Run):
 
     @property
     def share(self) -> float:
-        """The new system's share of the keys at this moment."""
+        """The new system's share of the keys at this moment; 0 while an alarm stands."""
 
         def job(t: Transaction) -> float:
             self._begin_if_due(t)
             return float(t.state.share)
 
-        return self._submit(job)
+        return 0.0 if self._log.tampered is not None else self._submit(job)
 
     @property
     def step(self) -> Unit:
@@ -280,103 +309,78 @@ class Release(Run):
     # ---- jobs ---------------------------------------------------------------------------------
 
     def _begin(self, t: Transaction) -> None:
-        header = decide_share(t.state, t.now)
-        t.append("round", pack({**header, "decision": header["decision"]}))
+        t.append("round", pack(decide_share(t.state, t.now)))
 
     def _begin_if_due(self, t: Transaction) -> None:
         if not t.state.units or is_over(t.state, t.now):
             self._begin(t)
 
-    def _assign(self, t: Transaction, keys: list[bytes]) -> dict[bytes, int]:
-        answers: dict[bytes, int] = {}
-        waiting = keys
-        while waiting:
-            self._begin_if_due(t)
-            state: State = t.state
-            places = positions_in(state, waiting)
-            arms = is_new(places, state.share).astype(np.int32)
-            names = [_claim(arm, key) for arm, key in zip(arms.tolist(), waiting, strict=True)]
-            known = t.find(names)
-            begin = state.units[-1].before
-            fresh = [k for k, name in enumerate(names) if _latest(known.get(name)) < begin]
-            left = len(fresh)
-            limit = state.given.units_per_step
-            if limit is not None and state.standing is None:
-                left = min(left, limit - (state.rows.size - begin))
-            now = len(waiting) if left == len(fresh) else fresh[left]
-            for start in range(0, left, ROWS_PER_EVENT):
-                chosen = fresh[start : min(start + ROWS_PER_EVENT, left)]
-                self._append_rows(t, waiting, names, known, places, arms, chosen)
-            answers |= dict(zip(waiting[:now], arms[:now].tolist(), strict=True))
-            waiting = waiting[now:]
-        self._finish(t)
-        return answers
-
-    @staticmethod
-    def _append_rows(
-        t: Transaction,
-        keys: list[bytes],
-        names: list[bytes],
-        known: dict[bytes, bytes],
-        places: Any,
-        arms: Any,
-        chosen: list[int],
-    ) -> None:
-        first = t.state.rows.size
-        claim = {
-            names[k]: (first + n).to_bytes(8, "little")
-            + _latest(known.get(names[k])).to_bytes(8, "little", signed=True)
-            for n, k in enumerate(chosen)
-        }
-        header = {"unit": len(t.state.units), "first": first}
-        texts = np.array([keys[k].decode("utf-8", "surrogateescape") for k in chosen], dtype=object)
-        columns = {"key": texts, "arm": arms[chosen], "position": places[chosen]}
-        t.append("rows", pack(header, **columns), claim)
+    def _assign(self, t: Transaction, keys: list[bytes], outage: bool = False) -> dict[bytes, int]:
+        """One row for each key that has none in this step; a call is answered in one step."""
+        self._begin_if_due(t)
+        state: State = t.state
+        places = positions_in(state, keys)
+        arms = is_new(places, 0.0 if outage else state.share).astype(np.int32)
+        names = [b"k" + key for key in keys]
+        found = t.find(names)
+        last = _last_rows(found, names)
+        before = _standing(state, last[np.arange(len(keys)), arms])
+        fresh = np.flatnonzero(before < state.units[-1].before)
+        known = ((last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)).astype(np.uint8)
+        counts = not outage and not state.is_stopped
+        for start in range(0, len(fresh), ROWS_PER_EVENT):
+            chosen = fresh[start : start + ROWS_PER_EVENT]
+            first, claim = state.rows.size, {}
+            for number, k in enumerate(chosen.tolist(), first):
+                last[k, arms[k]] = number
+                claim[names[k]] = _CLAIM.pack(int(last[k, OLD]), int(last[k, NEW]))
+            header = {"unit": len(state.units), "first": first, "outage": outage}
+            t.append(
+                "rows",
+                pack(
+                    header,
+                    arm=arms[chosen],
+                    position=places[chosen],
+                    before=before[chosen],
+                    known=known[chosen],
+                    calibration=np.full(len(chosen), counts),
+                    **pack_keys([keys[k] for k in chosen.tolist()]),
+                ),
+                claim,
+            )
+        return dict(zip(keys, arms.tolist(), strict=True))
 
     def _observe(
         self,
         t: Transaction,
         keys: list[bytes],
+        arms: Integers,
         losses: Mapping[str, Floats],
-        system: list[str] | None,
+        step: int | None,
         keep_first: bool,
     ) -> int:
-        rows = self._rows_of(t, keys, system, losses)
-        stored = self._store_losses(t, rows, losses, keep_first)
-        self._finish(t)
-        return stored
+        rows = _rows_of(t, keys, arms, step)
+        kept, first, back = np.unique(rows, return_index=True, return_inverse=True)
+        if len(kept) < len(rows):  # a key twice in one call
+            for name, values in losses.items():
+                same = (values == values[first][back]) | np.isnan(values)
+                if not same.all() and not keep_first:
+                    raise FinalLossError(f"losses[{name!r}] has two values for one key")
+            losses = {name: values[first] for name, values in losses.items()}
+            rows = kept
+        return self._store_losses(t, rows, losses, keep_first)
 
-    @staticmethod
-    def _rows_of(
-        t: Transaction, keys: list[bytes], system: list[str] | None, losses: Mapping[str, Floats]
-    ) -> Any:
-        """The row of each outcome: the key's last, or the one before if that still waits."""
-        arms = [
-            None if system is None else SYSTEMS.index(each) for each in system or [""] * len(keys)
-        ]
-        if system is None:
-            arms = [None] * len(keys)
-        names = [_claim(arm, key) for key in keys for arm in (OLD, NEW)]
-        known, rows = t.find(names), []
-        for key, arm in zip(keys, arms, strict=True):
-            claims = [known.get(_claim(each, key)) for each in (OLD, NEW)]
-            mine = (
-                [claims[arm]] if arm is not None else [each for each in claims if each is not None]
-            )
-            if not mine or mine[0] is None:
-                raise ValueError(
-                    f"key {key!r} was never assigned"
-                    + ("" if arm is None else f" to the {SYSTEMS[arm]} system")
-                )
-            if len(mine) > 1 and t.state.share < 1 and arm is None:
-                mine = [max(mine, key=_latest)]
-            last, before = _latest(mine[0]), int.from_bytes(mine[0][8:], "little", signed=True)
-            waits = before >= 0 and all(np.isnan(t.state.loss(name)[before]) for name in losses)
-            rows.append(before if waits and not t.state.rows["withdrawn"][before] else last)
-        return np.array(rows, dtype=np.int64)
+    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
+        header, columns = unpack(waiting.body)
+        keys = unpack_keys(columns)
+        if waiting.kind == "assign":
+            self._assign(t, keys, outage=True)
+            return
+        losses = {name: columns[f"loss/{name}"] for name in header["losses"]}
+        self._observe(t, keys, columns["arm"], losses, header["step"], header["keep_first"])
 
 
-def positions_in(state: State, keys: list[bytes]) -> Any:
+def positions_in(state: State, keys: list[bytes]) -> NDArray[np.uint64]:
     """The positions of keys in the present step."""
     salt = bytes.fromhex(state.given.salt)
     if state.given.sticky:
@@ -384,30 +388,15 @@ def positions_in(state: State, keys: list[bytes]) -> Any:
     return hashed_positions(keys, salt + b"%d" % len(state.units))
 
 
-def check(state: State, event: Event) -> Iterator[str]:
-    """Whether an event may follow: the rules of the calls themselves, for verification."""
+# ---- verification -------------------------------------------------------------------------------
+
+
+def check(state: State, event: Event, index: Mapping[bytes, bytes]) -> Iterator[str]:
+    """Whether an event may follow: the rules of the calls themselves."""
     if event.kind == "round":
-        header, _ = unpack(event.body)
-        due = not state.units or is_over(state, event.at)
-        by_hand = state.given.units_per_step is None and state.given.step_seconds is None
-        if not due and not by_hand:
-            yield f"event {event.seq}: step {header['number']} began before the last one was over"
-        expected, _ = unpack(pack(decide_share(state, event.at)))
-        if header["level"] != expected["level"]:
-            yield (
-                f"event {event.seq}: share {header['number']} is {header['level']:.6g}, but "
-                f"the rows give {expected['level']:.6g}"
-            )
-        elif header != expected:
-            yield f"event {event.seq}: step {header['number']} says something else than its rows"
+        yield from _check_step(state, event)
     elif event.kind == "rows":
-        _, columns = unpack(event.body)
-        keys = [str(key).encode("utf-8", "surrogateescape") for key in columns["key"]]
-        places = positions_in(state, keys)
-        if (places != columns["position"]).any():
-            yield f"event {event.seq}: a position is not the hash of its key"
-        elif (is_new(places, state.share) != (columns["arm"] == NEW)).any():
-            yield f"event {event.seq}: a key was answered by another system than its hash says"
+        yield from _check_rows(state, event, index)
     elif event.kind == "losses":
         header, columns = unpack(event.body)
         for name in header["losses"]:
@@ -416,36 +405,122 @@ def check(state: State, event: Event) -> Iterator[str]:
                 yield f"event {event.seq}: a loss {name!r} is outside [0, {bound:g}]"
 
 
-def claims_of(event: Event, known: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+def _check_step(state: State, event: Event) -> Iterator[str]:
+    header, _ = unpack(event.body)
+    now = state.time_at(event.at)
+    by_hand = state.given.units_per_step is None and state.given.step_seconds is None
+    if state.units and not by_hand and not is_over(state, now):
+        yield f"event {event.seq}: step {header['number']} began before the last one was over"
+    expected, _ = unpack(pack(decide_share(state, now)))
+    if header.get("level") != expected["level"]:
+        yield (
+            f"event {event.seq}: step {header['number']} has the share {header['level']:.6g}, but "
+            f"the rows give {expected['level']:.6g}"
+        )
+    elif header != expected:
+        yield f"event {event.seq}: step {header['number']} does not say what its rows say"
+
+
+def _check_rows(state: State, event: Event, index: Mapping[bytes, bytes]) -> Iterator[str]:
+    header, columns = unpack(event.body)
+    keys = unpack_keys(columns)
+    places, arms = positions_in(state, keys), columns["arm"]
+    if (places != columns["position"]).any():
+        yield f"event {event.seq}: a position is not the hash of its key"
+    share = 0.0 if header["outage"] else state.share
+    if (is_new(places, share) != (arms == NEW)).any():
+        yield f"event {event.seq}: a key was answered by another system than its hash says"
+    counts = not header["outage"] and not state.is_stopped
+    last = _last_rows(index, [b"k" + key for key in keys])
+    before = _standing(state, last[np.arange(len(keys)), arms])
+    known = (last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)
+    wrong = (columns["before"] != before) | (columns["known"] != known)
+    wrong |= columns["calibration"] != counts
+    if wrong.any() or header["first"] != state.rows.size:
+        yield f"event {event.seq}: what was known of a key is not what its earlier rows say"
+    if (before >= state.units[-1].before).any() or len(set(keys)) < len(keys):
+        yield f"event {event.seq}: a key has two rows in one step"
+
+
+def claims_of(event: Event, index: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """The entries of the index that an event makes, given those before it."""
     if event.kind != "rows":
         return {}
     header, columns = unpack(event.body)
-    found = {}
-    for place, (key, arm) in enumerate(zip(columns["key"], columns["arm"].tolist(), strict=True)):
-        name = _claim(arm, str(key).encode("utf-8", "surrogateescape"))
-        before = _latest(known.get(name))
-        row = header["first"] + place
-        found[name] = row.to_bytes(8, "little") + before.to_bytes(8, "little", signed=True)
+    found: dict[bytes, bytes] = {}
+    rows = enumerate(columns["arm"].tolist(), header["first"])
+    for key, (row, arm) in zip(unpack_keys(columns), rows, strict=True):
+        last = list(_CLAIM.unpack(index.get(b"k" + key, _NOBODY)))
+        last[arm] = row
+        found[b"k" + key] = _CLAIM.pack(*last)
     return found
 
 
-def _claim(arm: int, key: bytes) -> bytes:
-    return b"k%d" % arm + key
+def _last_rows(found: Mapping[bytes, bytes], names: list[bytes]) -> Integers:
+    """For each key its last row with each system, -1 where it has none."""
+    content = b"".join([found.get(name, _NOBODY) for name in names])
+    return np.frombuffer(content, "<i8").reshape(-1, 2).astype(np.int64)
 
 
-def _latest(claim: bytes | None) -> int:
-    return -1 if claim is None else int.from_bytes(claim[:8], "little", signed=True)
+def _standing(state: State, rows: Integers) -> Integers:
+    """The same rows, or the ones before them that were not withdrawn."""
+    rows = rows.copy()
+    while True:
+        stored = np.flatnonzero(rows >= 0)
+        gone = stored[state.rows["withdrawn"][rows[stored]]]
+        if not len(gone):
+            return rows
+        rows[gone] = state.rows["before"][rows[gone]]
 
 
-def _as_bytes(key: Key) -> bytes:
-    if isinstance(key, bytes):
-        return key
-    if isinstance(key, str):
-        return key.encode("utf-8", "surrogateescape")
-    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-        return str(int(key)).encode()
-    raise TypeError(f"a key must be a str, bytes or int, got {key!r}")
+def _rows_of(t: Transaction, keys: list[bytes], arms: Integers, step: int | None) -> Integers:
+    """The row of each key: the last of the system that answered, or that of a step."""
+    state: State = t.state
+    names = [b"k" + key for key in keys]
+    last = _last_rows(t.find(names), names)
+    by_system = np.stack([_standing(state, last[:, OLD]), _standing(state, last[:, NEW])], axis=1)
+    rows: Integers = by_system.max(axis=1)
+    given = arms >= 0
+    rows[given] = by_system[given, arms[given]]
+    if step is not None:
+        if step > len(state.units):
+            raise ValueError(f"step {step} has not begun: the present one is {len(state.units)}")
+        while len(later := np.flatnonzero(rows >= state.end_of(step))):
+            rows[later] = _standing(state, state.rows["before"][rows[later]])
+        rows[rows < state.units[step - 1].before] = -1
+    missing = np.flatnonzero(rows < 0)
+    if len(missing):
+        k = int(missing[0])
+        where = "" if arms[k] < 0 else f" to the {SYSTEMS[arms[k]]} system"
+        where += "" if step is None else f" in step {step}"
+        raise ValueError(f"key {keys[k]!r} was not assigned{where}; nothing was stored")
+    return rows
+
+
+# ---- arguments ----------------------------------------------------------------------------------
+
+
+def _listed(keys: Key | Iterable[Key]) -> tuple[bool, list[bytes]]:
+    if isinstance(keys, (str, bytes, int, np.integer)):
+        return True, [as_bytes(keys)]
+    return False, [as_bytes(key) for key in keys]
+
+
+def _arms(system: str | Iterable[str] | None, count: int) -> Integers:
+    """The system of each key as a number; -1 where it is not said."""
+    if system is None:
+        return np.full(count, -1)
+    given = [system] * count if isinstance(system, str) else list(system)
+    validate.same_length("system", given, "keys", count)
+    return np.array([SYSTEMS.index(validate.choice("system", each, SYSTEMS)) for each in given])
+
+
+def _seconds(name: str, given: timedelta | None) -> float | None:
+    if given is None:
+        return None
+    if not isinstance(given, timedelta):
+        raise TypeError(f"{name} must be a datetime.timedelta, got {given!r}")
+    return validate.number(name, given.total_seconds(), above=0, below=1e9)
 
 
 def _limits(guardrails: Mapping[str, float | Guardrail]) -> dict[str, Guardrail]:
@@ -489,8 +564,8 @@ def _losses(name: str, given: ArrayLike, count: int, limits: Mapping[str, Guardr
     values = np.atleast_1d(np.asarray(given, dtype=np.float64))
     if values.shape != (count,):
         raise ValueError(
-            f"losses[{name!r}] must have one number for each of the {count} keys, got "
-            f"shape {values.shape}"
+            f"losses[{name!r}] must have one number for each of the {count} keys, got shape "
+            f"{values.shape}"
         )
     outside = (values < 0) | (values > limits[name].bound)
     if outside.any():

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tether._core import validate
+from tether._core import signing, validate
 from tether._core.arrays import Floats, Integers
 from tether.runs.body import pack, unpack
-from tether.runs.errors import FinalLossError, StoreError
+from tether.runs.errors import FinalLossError, StoreError, TamperedError
 from tether.runs.event_log import Event, EventLog, Transaction
 from tether.runs.history import History, read_history
+from tether.runs.outbox import Outbox, Waiting
 from tether.runs.settings import Settings
 from tether.runs.state import State
+
+if TYPE_CHECKING:
+    from tether._core.signing import PrivateKey, PublicKey
 
 Result = TypeVar("Result")
 
 ROWS_PER_EVENT = 50_000
 """A call with more rows is stored as several events."""
+PURPOSE = "tether run"
+"""What a signature of an event is for."""
 PATIENCE = 600.0
 """How many seconds opening, history and verification may take."""
 
@@ -35,21 +42,38 @@ class Run:
         given: Settings | None,
         *,
         deadline: float = 5.0,
-        sign: Callable[[bytes], str] | None = None,
+        key: PrivateKey | None = None,
+        outbox: Outbox | None = None,
         free: tuple[str, ...] = (),
     ) -> None:
-        deadline = validate.number("deadline", deadline, above=0.01, below=86_400)
+        signer = None if key is None else _Signer(key)
+        if given is not None and signer is not None:
+            given = replace(given, signer=signer.name)
         self._log = EventLog(
-            store, State, deadline=deadline, create=given is not None, sign=sign, undo=_withdraw
+            store,
+            State,
+            deadline=validate.number("deadline", deadline, above=0.01, below=86_400),
+            create=given is not None,
+            signer=signer,
+            undo=_withdraw,
+            outbox=outbox,
+            deliver=self._deliver,
         )
         try:
             self._settings = self._submit(lambda t: self._create(t, given, free), PATIENCE)
+        except TamperedError:
+            if self._log.state.settings is None:
+                self._log.close()
+                raise
+            self._settings = self._log.state.settings  # the safe policy or old system serves
         except BaseException:
             self._log.close()
             raise
 
     @classmethod
-    def open(cls, store: str | Path, *, deadline: float = 5.0) -> Run:
+    def open(
+        cls, store: str | Path, *, deadline: float = 5.0, key: PrivateKey | None = None
+    ) -> Run:
         """Open any run that exists, without its policies: to look, verify, halt or resume.
 
         Parameters
@@ -58,13 +82,20 @@ class Run:
             A path (SQLite) or the URL of an SQLite or PostgreSQL database.
         deadline : float, default 5.0
             How many seconds a call may wait for the store.
+        key : str, pathlib.Path or Ed25519PrivateKey, optional
+            The private key of a signed run; without it the run can only be looked at.
 
         Returns
         -------
         Run
             The run.
+
+        Raises
+        ------
+        StoreError
+            If there is no run.
         """
-        return Run(store, None, deadline=deadline)
+        return Run(store, None, deadline=deadline, key=key)
 
     def _create(self, t: Transaction, given: Settings | None, free: tuple[str, ...]) -> Settings:
         if t.state.settings is None:
@@ -72,7 +103,7 @@ class Run:
                 raise StoreError(f"{self._log.database.name} holds no run of tether")
             t.append("settings", pack(given.to_dict()))
         elif given is not None:
-            t.state.settings.check_same(given, self._log.database.name, free)
+            t.state.original.check_same(given, self._log.database.name, free)
         found: Settings = t.state.given
         return found
 
@@ -92,6 +123,8 @@ class Run:
             Units, alarms and acts.
         """
         name = self._log.database.name
+        if self._log.tampered is not None:
+            return read_history(self._log.state, name, tampered=str(self._log.tampered))
         return self._submit(lambda t: read_history(t.state, name), PATIENCE)
 
     def halt(self, reason: str, *, actor: str | None = None) -> None:
@@ -104,7 +137,7 @@ class Run:
         actor : str, optional
             Who does it; the user of the process by default.
         """
-        header = _act("halt", reason, actor)
+        header = act_header("halt", reason, actor)
 
         def job(t: Transaction) -> None:
             t.append("act", pack(header))
@@ -120,7 +153,7 @@ class Run:
         reason, actor : str
             As for `halt`.
         """
-        header = _act("resume", reason, actor)
+        header = act_header("resume", reason, actor)
 
         def job(t: Transaction) -> None:
             if t.state.standing is None:
@@ -139,7 +172,7 @@ class Run:
         **changes : float
             Guardrails by name, `growth` or `outcome_deadline`. Loosening is refused.
         """
-        header = {**_act("tighten", reason, actor), "changes": changes}
+        header = {**act_header("tighten", reason, actor), "changes": changes}
 
         def job(t: Transaction) -> None:
             t.state.given.tightened(**changes)
@@ -147,8 +180,13 @@ class Run:
 
         self._submit(job)
 
-    def verify(self) -> list[str]:
+    def verify(self, key: PublicKey | None = None) -> list[str]:
         """Replay everything and compare; what is wrong, in words.
+
+        Parameters
+        ----------
+        key : str or pathlib.Path, optional
+            The public key with which the run must be signed.
 
         Returns
         -------
@@ -157,7 +195,31 @@ class Run:
         """
         from tether.runs.verify import verify_log
 
-        return verify_log(self._log)
+        return verify_log(self._log, key)
+
+    def export(self, folder: str | Path) -> None:
+        """Write all events to a new folder, for `import_run` and for auditors.
+
+        Parameters
+        ----------
+        folder : str or pathlib.Path
+            A folder that does not exist yet, or is empty.
+        """
+        from tether.runs.export import export_log
+
+        export_log(self._log, folder)
+
+    def backup(self, file: str | Path) -> None:
+        """Copy the run into a new SQLite file, while it goes on.
+
+        Parameters
+        ----------
+        file : str or pathlib.Path
+            A file that does not exist yet.
+        """
+        from tether.runs.export import backup_log
+
+        backup_log(self._log, file)
 
     def close(self) -> None:
         """Close the store; later calls are refused."""
@@ -174,16 +236,34 @@ class Run:
     def _submit(self, job: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         return self._log.submit(job, seconds)
 
-    @staticmethod
-    def _finish(t: Transaction) -> None:
-        """Append the alarm that what was appended has raised."""
-        if t.state.raises is not None:
-            monitor, message = t.state.raises
-            t.append("alarm", pack({"monitor": monitor, "message": message}))
+    def _submit_or_keep(
+        self, job: Callable[[Transaction], Result], kind: str, body: Callable[[], bytes]
+    ) -> Result | None:
+        """Run a job; if the store does not answer, keep the call in the outbox: then None."""
+        log = self._log
+        if log.outbox is None:
+            return log.submit(job)
+        if log.is_available:
+            try:
+                return log.submit(job)
+            except TamperedError:
+                raise
+            except StoreError:
+                log.is_available = False  # until the writer has reached the store again
+        log.outbox.add(kind, body())
+        return None
+
+    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
+        """Append what waited in the outbox."""
+        raise NotImplementedError
 
     @staticmethod
     def _store_losses(
-        t: Transaction, rows: Integers, losses: Mapping[str, Floats], keep_first: bool = False
+        t: Transaction,
+        rows: Integers,
+        losses: Mapping[str, Floats],
+        keep_first: bool = False,
+        reward: Floats | None = None,
     ) -> int:
         """Append losses of rows, which are final; how many are new."""
         new: dict[str, Floats] = {}
@@ -198,16 +278,23 @@ class Run:
                     f"got {values[place]:g}"
                 )
             new[name] = np.where(known, np.nan, values)
-        any_new = np.any([~np.isnan(values) for values in new.values()], axis=0)
-        chosen = np.flatnonzero(any_new)
+        any_new = [~np.isnan(values) for values in new.values()]
+        if reward is not None:
+            stored = t.state.rows["reward"][rows]
+            reward = np.where(np.isnan(stored), reward, np.nan)
+            any_new.append(~np.isnan(reward))
+        chosen = np.flatnonzero(np.any(any_new, axis=0))
         for start in range(0, len(chosen), ROWS_PER_EVENT):
             part = chosen[start : start + ROWS_PER_EVENT]
             columns = {f"loss/{name}": values[part] for name, values in new.items()}
+            if reward is not None:
+                columns["reward"] = reward[part]
             t.append("losses", pack({"losses": list(new)}, row=rows[part], **columns))
         return int(sum((~np.isnan(values)).sum() for values in new.values()))
 
 
-def _act(act: str, reason: str, actor: str | None) -> dict[str, Any]:
+def act_header(act: str, reason: str, actor: str | None) -> dict[str, Any]:
+    """What a person did, why, and who it was."""
     if not isinstance(reason, str) or not reason.strip():
         raise ValueError(f"reason must say why, got {reason!r}")
     who = getpass.getuser() if actor is None else actor
@@ -218,7 +305,7 @@ def _act(act: str, reason: str, actor: str | None) -> dict[str, Any]:
 
 def _withdraw(t: Transaction, events: list[Event]) -> None:
     """Withdraw rows whose caller was told that nothing was stored."""
-    t.mark = b""
+    t.begin(b"")
     for event in events:
         if event.kind != "rows":
             continue
@@ -227,6 +314,18 @@ def _withdraw(t: Transaction, events: list[Event]) -> None:
         t.append("withdrawn", pack({"reason": "the call had been answered otherwise"}, row=rows))
 
 
-def findings(checks: Iterator[str]) -> list[str]:
-    """Everything that is wrong, at most a thousand of it."""
-    return [each for each, _ in zip(checks, range(1000), strict=False)]
+class _Signer:
+    """Signs hashes of events with a private key."""
+
+    def __init__(self, key: PrivateKey) -> None:
+        self._private = signing.read_private_key(key)
+        self._public = self._private.public_key()
+        self.name = signing.key_id(self._public)
+
+    def sign(self, head: bytes) -> str:
+        return signing.sign(head, self._private, purpose=PURPOSE)
+
+    def check(self, head: bytes, signature: str | None) -> bool:
+        return signature is not None and signing.verify(
+            head, signature, self._public, purpose=PURPOSE
+        )

@@ -58,6 +58,7 @@ class Settings:
     watches_contexts: bool = False
     max_silence: int | None = None
     max_silent_seconds: float | None = None
+    signer: str | None = None
 
     @property
     def decides_shares(self) -> bool:
@@ -86,7 +87,7 @@ class Settings:
 
     def tightened(self, **changes: Any) -> Settings:
         """The same settings with smaller tolerances; anything looser is refused."""
-        limits, rest = dict(self.limits), {}
+        limits, rest = dict(self.limits), dict[str, Any]()
         for name, value in changes.items():
             if name in limits:
                 limits[name] = _tighter_limit(name, limits[name], value)

@@ -45,6 +45,17 @@ losses has that expectation, and is smallest for a given sum where all losses bu
 The rows of the two systems are independent, so E[s] ≤ Σ_k (δ·R0^k + γ·R0^(k+1))·R1^−(k+1) = m/(R1 −
 R0). Nothing is asked of the old system's risk, and it starts at δ without any rows.
 
+Where keys return, let x be this share from the inside rows and g that from the added ones, each
+against one half of the old system's rows, cut by chance; the next share is x if x ≤ low, else
+low + (x − low)·g. If the old system's risk is the same for keys inside and outside, D_in and D_out
+are the differences of the risks, and E[x]·D_in ≤ m, E[g]·D_out ≤ m. What is served exceeds R0 by
+min(x, low)·D_in + (x − low)₊·g·D_out, at most min(x, low)·D_in + (x − low)₊·m given x. That is at
+most x·D_in if D_in ≥ m, with an expectation of at most m, and at most m otherwise. ∎
+
+**With confidence.** Upper bounds on the mean losses of inside, added and old rows each fail with a
+small probability, which is divided over all steps; the share is the largest whose expected loss is
+tolerated if they hold.
+
 A share that is never larger than one of these, and does not fall where it rises, keeps its promise:
 the limit on growth, the smallest of several guardrails, 0 after a stop.
 """
@@ -65,6 +76,7 @@ LARGEST_RELATIVE = 0.8
 """The largest share of a relative guardrail before the finish: the old system keeps rows, without
 which windows that look too good would stay in use for good."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_BOUND_STAKES = np.concatenate([0.5 ** np.arange(1, 9), 1 - 0.5 ** np.arange(2, 9)])
 
 
 @dataclass(frozen=True)
@@ -186,19 +198,34 @@ def sticky_share(inside: Floats, added: Floats, low: float, old: float, tolerate
     return min(1.0, low + slack * inverse_gap(added, old))
 
 
-def relative_share(
-    new_rows: int, new_total: float, old_rows: int, old_total: float, delta: float, ratio: float
-) -> float:
-    """The relative share; totals count unknown losses as 1 for the new system and as 0 for the old.
+def relative_share(new: Floats, old: Floats, delta: float, ratio: float) -> float:
+    """The relative share; an unknown loss is 1 in `new` and 0 in `old`.
 
-    >>> relative_share(0, 0, 0, 0, 0.01, 0), round(relative_share(0, 0, 99, 10, 0.01, 0), 5)
+    >>> nothing, old = np.array([]), np.repeat([0.0, 1.0], [89, 10])
+    >>> relative_share(nothing, nothing, 0.01, 0), round(relative_share(nothing, old, 0.01, 0), 5)
     (0.01, 0.01111)
     """
-    whole = min(math.floor(old_total), max(old_rows - 1, 0))
-    counts = new_rows, new_total, old_rows
-    low, high = (_series(*counts, total, delta, ratio) for total in (whole, whole + 1))
-    found = low + (old_total - whole) * (high - low) if old_rows else low
-    return min(1.0, found)
+    total, rows = float(old.sum()), len(old)
+    whole = min(math.floor(total), max(rows - 1, 0))
+    counts = len(new), float(new.sum()), rows
+    low, high = (_series(*counts, each, delta, ratio) for each in (whole, whole + 1))
+    return min(1.0, low + (total - whole) * (high - low) if rows else low)
+
+
+def relative_sticky_share(
+    inside: Floats,
+    old_for_inside: Floats,
+    added: Floats,
+    old_for_added: Floats,
+    low: float,
+    delta: float,
+    ratio: float,
+) -> float:
+    """The relative share where keys return; the old system's rows are cut into two parts."""
+    within = relative_share(inside, old_for_inside, delta, ratio)
+    if within <= low:
+        return within
+    return low + (within - low) * relative_share(added, old_for_added, delta, ratio)
 
 
 def _series(n1: int, l1: float, n0: int, l0: int, delta: float, ratio: float) -> float:
@@ -217,17 +244,37 @@ def grown(share: float, last: float, factor: float, step: float) -> float:
     return min(share, factor * last + step)
 
 
-def turn_back(number: int, low: float, old: float, tolerated: float) -> float:
-    """What the expected loss may exceed the tolerated one by, with so many inside units."""
-    from scipy.stats import binom
+def upper_bound(losses: Floats, error: float) -> float:
+    """The mean of independent losses is at most this, but for the probability `error`.
 
-    totals = np.arange(number + 1)
-    slack = tolerated - low * (totals + 1) / (number + 1) - (1 - low) * old
-    share = np.full(number + 1, low)
-    for k in np.flatnonzero(slack < 0):
-        gap = inverse_gap(np.repeat([0.0, 1.0], [number - k, k]), old)
-        share[k] = min(low, (tolerated - old) * gap)
-    risks = np.geomspace(tolerated / 4, 1, 200)[:, None]
-    spent = np.clip(slack, 0, (1 - low) * (1 - old))
-    means = binom.pmf(totals, number, risks) * (old + share * (risks - old) + spent)
-    return max(0.0, float(means.sum(axis=1).max()) - tolerated)
+    For every mean μ bets against "at least μ" multiply 1 − y·(l − μ)/(1 − μ); the mean over stakes
+    y has an expectation of at most 1, also where the losses have different means that average μ.
+
+    >>> round(upper_bound(np.zeros(1000), 0.05), 4), upper_bound(np.array([]), 0.05)
+    (0.0039, 1.0)
+    """
+    kinds, counts = np.unique(losses, return_counts=True)
+    limit = math.log(len(_BOUND_STAKES) / error)
+
+    def is_refuted(mean: float) -> bool:
+        logs = np.log1p(-np.outer(_BOUND_STAKES, (kinds - mean) / (1 - mean))) @ counts
+        return bool(np.logaddexp.reduce(logs) >= limit)
+
+    refuted, kept = 1.0, float(np.mean(losses)) if len(losses) else 1.0
+    while refuted - kept > 1e-9:
+        middle = (refuted + kept) / 2
+        refuted, kept = (middle, kept) if is_refuted(middle) else (refuted, middle)
+    return refuted
+
+
+def confident_share(
+    inside: Floats, added: Floats, low: float, old: float, tolerated: float, error: float
+) -> float:
+    """The largest share whose expected loss is tolerated if all bounds hold."""
+    if old >= tolerated:
+        return 0.0
+    within, beyond = upper_bound(inside, error), upper_bound(added, error)
+    slack = tolerated - low * within - (1 - low) * old
+    if slack < 0:
+        return min(low, (tolerated - old) / (within - old))
+    return 1.0 if beyond <= old else min(1.0, low + slack / (beyond - old))

@@ -26,6 +26,8 @@ from tether.runs.watch import Stop
 OLD, NEW = 0, 1
 """The arms: the safe policy or old system, and the optimized policy or new system."""
 MICROSECONDS = 1_000_000
+CLOCK_TOLERANCE = 60 * MICROSECONDS
+"""Clocks of different machines may differ by so much."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Unit:
     `level` is its share, or its log beta. `begun` says when it began, `event` with which event, and
     `seen` up to which one its decision rests on; `before` how many rows there were. `cleared`
     counts the alarms that had been cleared, and `ramp` is the number of the unit with which the
-    present ramp began. `reference` is the round whose policy the level is measured against.
+    present ramp began. `since` is the time of the run when it began. `reference` is the round whose
+    policy the level is measured against.
     """
 
     number: int
@@ -48,6 +51,7 @@ class Unit:
     policy: str | None = None
     reference: int = 0
     event: int = 0
+    since: int = 0
     decision: dict[str, Any] = field(default_factory=dict)
 
 
@@ -82,16 +86,26 @@ class State:
 
     def __init__(self) -> None:
         self.settings: Settings | None = None
+        self.original: Settings | None = None  # before anything was tightened
+        self.tightened = 0  # the event that tightened it last
         self.units: list[Unit] = []
         self.policies: dict[str, dict[str, Any]] = {}
         self.alarms: list[Alarm] = []
         self.acts: list[Act] = []
         self.standing: int | None = None
         self.cleared = 0
-        self.now = 0
+        self.now, self.offset = 0, 0  # the time of the run, and what it adds to the clocks
         self.raises: tuple[str, str] | None = None
         self.rows = Columns(
-            unit="i4", arm="i4", position="u8", at="i8", calibration="?", withdrawn="?", reward="f8"
+            unit="i4",
+            arm="i4",
+            position="u8",
+            at="i8",
+            calibration="?",
+            withdrawn="?",
+            reward="f8",
+            before="i8",
+            known="u1",
         )
         self.losses: dict[str, Columns] = {}
         self.stop = Stop()
@@ -110,6 +124,11 @@ class State:
         return self.settings
 
     @property
+    def is_signed(self) -> bool:
+        """Whether only processes with the key of the run may write."""
+        return self.settings is not None and self.settings.signer is not None
+
+    @property
     def last(self) -> Unit | None:
         """The present unit."""
         return self.units[-1] if self.units else None
@@ -118,7 +137,9 @@ class State:
     def is_stopped(self) -> bool:
         """Whether only the safe policy or old system serves, until the next unit or `resume`."""
         last = self.last
-        if last is None or self.standing is not None or last.number in self.retired:
+        if last is None or last.number in self.retired:
+            return True
+        if self.standing is not None or self.raises is not None:
             return True
         return self.given.decides_shares and self.cleared != last.cleared
 
@@ -138,22 +159,24 @@ class State:
 
     def of_unit(self, number: int) -> slice:
         """The rows that were taken in a unit."""
-        begin = self.units[number - 1].before
-        end = self.units[number].before if number < len(self.units) else self.rows.size
-        return slice(begin, end)
+        return slice(self.units[number - 1].before, self.end_of(number))
+
+    def end_of(self, number: int) -> int:
+        """How many rows there were when a unit ended."""
+        return self.units[number].before if number < len(self.units) else self.rows.size
 
     def kept(self, rows: slice, arm: int | None = None) -> Integers:
         """The rows of a slice that were not withdrawn, of one arm."""
         mine: Booleans = ~self.rows["withdrawn"][rows]
         if arm is not None:
             mine = mine & (self.rows["arm"][rows] == arm)
-        return np.flatnonzero(mine) + rows.start
+        return np.asarray(np.flatnonzero(mine) + rows.start)
 
     # ---- the fold -----------------------------------------------------------------------------
 
     def fold(self, event: Event) -> None:
         """Take in one event."""
-        self.now = event.at
+        self._tick(event)
         if event.kind == CACHED:
             return
         header, columns = unpack(event.body)
@@ -175,19 +198,47 @@ class State:
             raise ValueError("the first event has to be the settings")
         folds[event.kind](event, header, columns)
 
+    def time_at(self, clock: int) -> int:
+        """The time of the run when the clock of a process says this; it never runs backwards."""
+        return max(clock + self.offset, self.now)
+
+    def _tick(self, event: Event) -> None:
+        """Take in the time of an event.
+
+        A clock that is far behind the last event's means that one of the two was wrong. Time goes
+        on from where it was, so that no step stands still, and an alarm says so.
+        """
+        behind = self.now - (event.at + self.offset)
+        if behind > CLOCK_TOLERANCE:
+            self.offset += behind
+            if self.standing is None and self.raises is None and event.kind != "alarm":
+                self.raises = (
+                    "clock",
+                    f"the clock was set back by {behind / MICROSECONDS:.0f} s, or those of two "
+                    f"machines differ: steps may have begun too early",
+                )
+        self.now = self.time_at(event.at)
+
+    def pending_alarm(self) -> bytes | None:
+        """The body of the alarm that the events have raised, until it is appended."""
+        if self.raises is None:
+            return None
+        return pack({"monitor": self.raises[0], "message": self.raises[1]})
+
     def _fold_settings(self, event: Event, header: dict[str, Any], _: Any) -> None:
         if self.settings is not None:
             raise ValueError("the settings are fixed by the first event")
-        self.settings = Settings.from_dict(header)
+        self.settings = self.original = Settings.from_dict(header)
         self.losses = {name: Columns(loss="f8") for name in self.settings.limits}
-        self.quiet = {name: [0, event.at] for name in self.settings.limits}
+        self.quiet = {name: [0, self.now] for name in self.settings.limits}
         self.stop.begin(self.settings)
 
     def _fold_policy(self, event: Event, header: dict[str, Any], _: Any) -> None:
-        self.policies[header["name"]] = header
+        self.policies[header["name"]] = header | {"event": event.seq}
 
     def _fold_round(self, event: Event, header: dict[str, Any], _: Any) -> None:
-        unit = Unit(**{"seen": event.seq - 1} | header, begun=event.at, event=event.seq)
+        times = {"begun": event.at, "since": self.now, "event": event.seq}
+        unit = Unit(**{"seen": event.seq - 1} | header | times)
         if unit.number != len(self.units) + 1 or unit.before != self.rows.size:
             raise ValueError(f"unit {unit.number} does not follow on {len(self.units)} units")
         if unit.cleared != self.cleared:
@@ -197,15 +248,18 @@ class State:
         if "looked" in unit.decision:
             self.looks.append((unit.decision["looked"], unit.decision["rows"]))
         self.stop.begin_unit(self, unit)
+        self._look(event)
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         if header["unit"] != len(self.units):
             raise ValueError(f"rows of unit {header['unit']} in unit {len(self.units)}")
         count = len(columns["arm"])
         known = {
-            name: columns[name] for name in ("arm", "position", "calibration") if name in columns
+            name: columns[name]
+            for name in ("arm", "position", "calibration", "before", "known")
+            if name in columns
         }
-        new = self.rows.extend(count, unit=header["unit"], at=event.at, reward=math.nan, **known)
+        new = self.rows.extend(count, unit=header["unit"], at=self.now, reward=math.nan, **known)
         for each in self.losses.values():
             each.extend(count, loss=math.nan)
         self.formats = header.get("formats")
@@ -221,7 +275,8 @@ class State:
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.rows.size):
             raise ValueError("losses of rows that do not exist")
         if "reward" in columns:
-            self.rows["reward"][rows] = columns["reward"]
+            rewarded = ~np.isnan(columns["reward"])
+            self.rows["reward"][rows[rewarded]] = columns["reward"][rewarded]
         for name in header["losses"]:
             values, stored = columns[f"loss/{name}"], self.loss(name)
             known = ~np.isnan(values)
@@ -231,7 +286,7 @@ class State:
             self.stop.add_losses(self, name, mine, values[known])
             stored[mine] = values[known]
             if len(mine):
-                self.quiet[name] = [self.rows.size, event.at]
+                self.quiet[name] = [self.rows.size, self.now]
         self._look(event)
 
     def _fold_withdrawn(
@@ -272,19 +327,20 @@ class State:
             self.looks.append((header["looked"], header["rows"]))
         elif act.act == "tighten":
             self.settings = self.given.tightened(**header["changes"])
+            self.tightened = event.seq
             self.stop.tighten(self)
 
     def _look(self, event: Event) -> None:
         """Raise the alarm that the rows and losses show, unless one stands already."""
         if self.standing is None and self.raises is None:
             self.raises = (
-                self.stop.shown(self, event.at)
+                self.stop.shown(self, self.now)
                 or self.shift.shown(self.given)
-                or self._silence(event.at)
+                or self._silence(self.now)
             )
 
     def _end_silence(self, event: Event) -> None:
-        self.quiet = {name: [self.rows.size, event.at] for name in self.given.limits}
+        self.quiet = {name: [self.rows.size, self.now] for name in self.given.limits}
 
     def _silence(self, now: int) -> tuple[str, str] | None:
         """Whether the new policy or system has served for too long without one of the losses."""
@@ -308,7 +364,8 @@ class State:
             "policies": self.policies,
             "alarms": encode(self.alarms),
             "acts": encode(self.acts),
-            "numbers": [self.standing, self.cleared, self.now],
+            "original": None if self.original is None else self.original.to_dict(),
+            "numbers": [self.standing, self.cleared, self.now, self.offset, self.tightened],
             "quiet": self.quiet,
             "formats": self.formats,
             "looks": self.looks,
@@ -328,12 +385,13 @@ class State:
         header, columns = unpack(content)
         if header["settings"] is not None:
             self.settings = Settings.from_dict(header["settings"])
+            self.original = Settings.from_dict(header["original"])
             self.stop.begin(self.settings)
         self.units = decode(list[Unit], header["units"])
         self.policies = header["policies"]
         self.alarms = decode(list[Alarm], header["alarms"])
         self.acts = decode(list[Act], header["acts"])
-        self.standing, self.cleared, self.now = header["numbers"]
+        self.standing, self.cleared, self.now, self.offset, self.tightened = header["numbers"]
         self.quiet, self.formats = header["quiet"], header["formats"]
         self.looks = [(name, rows) for name, rows in header["looks"]]
         self.waited = dict(header["waited"])

@@ -3,46 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from tether.runs.event_log import CACHED, Event, EventLog, claims
+from tether._core import signing
+from tether.runs.body import read_header
+from tether.runs.event_log import (
+    CACHED,
+    NO_HEAD,
+    Event,
+    EventLog,
+    cache,
+    claims,
+    events,
+    is_cached,
+    mark_claim,
+    state_digest,
+)
+from tether.runs.run import PURPOSE
 from tether.runs.settings import RELEASE
 from tether.runs.state import State
 
+if TYPE_CHECKING:
+    from tether._core.signing import PublicKey
 
-def verify_log(log: EventLog) -> list[str]:
-    """Everything that is wrong with a log: its chain, its rules, its decisions, its index."""
-    expected: dict[bytes, bytes] = {}
+MOST_FINDINGS = 1000
+"""A store with more is not looked at further."""
 
-    def check(state: State, event: Event) -> Iterator[str]:
-        if state.raises is not None and event.kind not in ("alarm", "losses", "rows", CACHED):
+
+def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
+    """Everything that is wrong with a log: its chain, rules, decisions, index and cache."""
+    return log.read(lambda connection: _Replay(connection).findings(key))
+
+
+class _Replay:
+    """The events folded anew, with what follows from each of them."""
+
+    def __init__(self, connection: sql.Connection) -> None:
+        self._connection, self._found = connection, list[str]()
+        self._state, self._index = State(), dict[bytes, bytes]()
+        self._cached: Event | None = None
+
+    def findings(self, key: PublicKey | None) -> list[str]:
+        """What is wrong, in the order of events; a broken chain ends it."""
+        last = self._walk()
+        if last is None and not self._found:
+            return ["there is no event"]
+        if last is not None and not self._found:
+            self._check_signature(last, key)
+            self._compare_index()
+            self._compare_cache()
+        return self._found
+
+    def _walk(self) -> Event | None:
+        seq, head, event = 0, NO_HEAD, None
+        query = sql.select(events).order_by(events.c.seq)
+        rows = self._connection.execution_options(stream_results=True, yield_per=1000)
+        for row in rows.execute(query):
+            event = Event.from_row(row)
+            if not event.follows(seq, head):
+                self._found.append(f"event {event.seq} ({event.kind}) is not as it was written")
+                return event
+            try:
+                self._found += self._check(event)
+                self._state.fold(event)
+            except Exception as error:
+                self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
+                return event
+            if len(self._found) >= MOST_FINDINGS:
+                return event
+            seq, head = event.seq, event.head
+        if self._state.raises is not None:
+            self._found.append(f"event {seq}: the alarm that it raises is missing")
+        return event
+
+    def _check(self, event: Event) -> Iterator[str]:
+        state = self._state
+        if event.kind == CACHED:
+            self._cached = event
+            if event.body != state_digest(state.dump()):
+                yield f"event {event.seq}: the cached state is not that of the events"
+            return
+        if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
             yield f"event {event.seq}: the alarm that the losses raise is missing"
         if event.kind == "alarm":
             yield from _check_alarm(state, event)
         if state.settings is not None:
-            yield from _rules(state)(state, event)
-            expected.update(_claims(state, event, expected))
+            rules = rules_of(state)
+            yield from rules.check(state, event, self._index)
+            self._index |= mark_claim(event.mark) | rules.claims_of(event, self._index)
 
-    found = list(log.replay(check))
+    def _check_signature(self, last: Event, key: PublicKey | None) -> None:
+        if key is None:
+            if self._state.is_signed and last.signature is None:
+                self._found.append("the run is signed, but its last event is not")
+            return
+        good = last.signature is not None and signing.verify(
+            last.head, last.signature, signing.read_public_key(key), purpose=PURPOSE
+        )
+        if not good:
+            self._found.append(f"event {last.seq}, the last one, is not signed with this key")
 
-    def compare(connection: sql.Connection) -> list[str]:
-        stored = {bytes(row[0]): bytes(row[1]) for row in connection.execute(sql.select(claims))}
-        wrong = [
-            name
-            for name in stored.keys() | expected.keys()
-            if stored.get(name) != expected.get(name)
-        ]
-        return [f"the index of {len(wrong)} keys is not that of the events"] if wrong else []
+    def _compare_index(self) -> None:
+        query = sql.select(claims)
+        stored = {bytes(row[0]): bytes(row[1]) for row in self._connection.execute(query)}
+        if stored != self._index:
+            names = stored.keys() | self._index.keys()
+            wrong = sum(stored.get(name) != self._index.get(name) for name in names)
+            self._found.append(f"{wrong} entries of the index are not those of the events")
 
-    return found if found else log.read(compare)
+    def _compare_cache(self) -> None:
+        row = self._connection.execute(sql.select(cache)).first()
+        if row is None:
+            return
+        event = self._cached
+        if event is None or event.seq != row[0] or not is_cached(event, bytes(row[1])):
+            self._found.append("the cache is not the state that its event vouches for")
 
 
 def _check_alarm(state: State, event: Event) -> Iterator[str]:
-    from tether.runs.body import unpack
-
-    header, _ = unpack(event.body)
+    header = read_header(event.body)
     if header["monitor"] == "halt":
         if not state.acts or state.acts[-1].act != "halt":
             yield f"event {event.seq}: a halt that nobody asked for"
@@ -50,17 +131,12 @@ def _check_alarm(state: State, event: Event) -> Iterator[str]:
         yield f"event {event.seq}: an alarm that the losses do not raise"
 
 
-def _rules(state: State) -> Any:
+def rules_of(state: State) -> Any:
+    """The module with the rules of a kind of run: `check` and `claims_of`."""
     if state.given.kind == RELEASE:
-        from tether.runs.release import check
-    else:
-        from tether.runs.controller import check
-    return check
+        from tether.runs import release
 
+        return release
+    from tether.runs import controller
 
-def _claims(state: State, event: Event, known: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    if state.given.kind == RELEASE:
-        from tether.runs.release import claims_of
-
-        return claims_of(event, known)
-    return {}
+    return controller

@@ -1,0 +1,167 @@
+"""Runs as folders of plain files, and as copies in other databases.
+
+A folder has the file `events`, one record after the other: eight bytes with the length of the
+record, little-endian, and a body of `tether.runs.body` with the event's fields in its header and
+its own body as the column `body`. Stored bytes, such as policies, lie in `blobs`, each under its
+digest. Whoever reads it can check everything: each event has the BLAKE2b hash of the one before,
+its own number, time, kind and mark, and its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from tether._core import files
+from tether.runs.body import pack, unpack
+from tether.runs.databases import Database
+from tether.runs.errors import StoreError, TamperedError
+from tether.runs.event_log import (
+    NO_HEAD,
+    Event,
+    EventLog,
+    blob_digest,
+    blobs,
+    claims,
+    events,
+    mark_claim,
+    tables,
+)
+from tether.runs.state import State
+
+EVENTS_AT_ONCE = 1000
+
+
+def export_log(log: EventLog, folder: str | Path) -> None:
+    """Write every event, and the bytes that they name."""
+    with files.replacing_folder(folder) as target:
+        (target / "blobs").mkdir()
+        with (target / "events").open("wb") as file:
+
+            def write(connection: sql.Connection) -> None:
+                for event in read_events(connection):
+                    record = _record(event)
+                    file.write(len(record).to_bytes(8, "little") + record)
+                for digest, content in connection.execute(sql.select(blobs)):
+                    (target / "blobs" / digest).write_bytes(bytes(content))
+
+            log.read(write)
+
+
+def backup_log(log: EventLog, file: str | Path) -> None:
+    """Copy all events and blobs into a new SQLite file."""
+    files.require_target(file)
+    log.read(
+        lambda connection: _write_copy(
+            str(Path(file)),
+            read_events(connection),
+            ((each[0], bytes(each[1])) for each in connection.execute(sql.select(blobs))),
+        )
+    )
+
+
+def import_run(folder: str | Path, store: str | Path) -> None:
+    """Read a run that `Run.export` wrote into an empty store.
+
+    Parameters
+    ----------
+    folder : str or pathlib.Path
+        What `Run.export` wrote.
+    store : str or pathlib.Path
+        A path (SQLite) or the URL of a database that holds no run yet.
+
+    Raises
+    ------
+    TamperedError
+        If an event is not as it was written.
+    StoreError
+        If the store holds a run already, or cannot be written.
+    """
+    source = files.as_path("folder", folder)
+    try:
+        content = (source / "events").read_bytes()
+        named = [(each.name, each.read_bytes()) for each in sorted((source / "blobs").iterdir())]
+    except OSError as error:
+        raise StoreError(f"{source} is not an exported run: {error}") from error
+    _write_copy(store, _parse(content, str(source)), named)
+
+
+def read_events(connection: sql.Connection) -> Iterator[Event]:
+    """All events in their order."""
+    stream = connection.execution_options(stream_results=True, yield_per=EVENTS_AT_ONCE)
+    for row in stream.execute(sql.select(events).order_by(events.c.seq)):
+        yield Event.from_row(row)
+
+
+def _record(event: Event) -> bytes:
+    header = {name: getattr(event, name) for name in ("seq", "kind", "at", "signature")}
+    header |= {"mark": event.mark.hex(), "head": event.head.hex()}
+    return pack(header, body=np.frombuffer(event.body, np.uint8))
+
+
+def _parse(content: bytes, name: str) -> Iterator[Event]:
+    at = 0
+    while at < len(content):
+        size = int.from_bytes(content[at : at + 8], "little")
+        try:
+            header, columns = unpack(content[at + 8 : at + 8 + size])
+            marks = bytes.fromhex(header["mark"]), columns["body"].tobytes()
+            plain = header["seq"], header["kind"], header["at"]
+            yield Event(*plain, *marks, bytes.fromhex(header["head"]), header["signature"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise TamperedError(f"byte {at} of {name} is not an event: {error}") from error
+        at += 8 + size
+
+
+def _write_copy(
+    store: str | Path, given: Iterable[Event], stored: Iterable[tuple[str, bytes]]
+) -> None:
+    """Write events into an empty store, and their index; the chain is checked on the way."""
+    database = Database(store, create=True, deadline=60.0)
+    with (
+        database.errors("write"),
+        database.engine.connect() as connection,
+        database.writing(connection),
+    ):
+        tables.create_all(connection)
+        if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
+            raise StoreError(f"{database.name} holds a run already")
+        index: dict[bytes, bytes] = {}
+        seq, head, part, rules = 0, NO_HEAD, list[Event](), None
+        for event in given:
+            if not event.follows(seq, head):
+                raise TamperedError(f"event {event.seq} is not as it was written")
+            rules = rules or _rules_of(event)
+            index |= mark_claim(event.mark) | rules(event, index)
+            seq, head = event.seq, event.head
+            part.append(event)
+            if len(part) == EVENTS_AT_ONCE:
+                _insert(connection, events, [each._asdict() for each in part])
+                part = []
+        _insert(connection, events, [each._asdict() for each in part])
+        entries = [{"name": name, "value": value} for name, value in index.items()]
+        for start in range(0, len(entries), EVENTS_AT_ONCE):
+            _insert(connection, claims, entries[start : start + EVENTS_AT_ONCE])
+        for digest, content in stored:
+            if digest != blob_digest(content):
+                raise TamperedError(f"the bytes of {digest} are not as they were written")
+            _insert(connection, blobs, [{"digest": digest, "content": content}])
+    database.engine.dispose()
+
+
+def _insert(connection: sql.Connection, table: sql.Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(table.insert(), rows)
+
+
+def _rules_of(first: Event) -> Callable[[Event, dict[bytes, bytes]], dict[bytes, bytes]]:
+    from tether.runs.verify import rules_of
+
+    state = State()
+    state.fold(first)
+    found: Callable[[Event, dict[bytes, bytes]], dict[bytes, bytes]] = rules_of(state).claims_of
+    return found

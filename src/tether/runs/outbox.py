@@ -1,0 +1,97 @@
+"""What happens while the store does not answer: calls that wait, in a local file or in memory.
+
+Each has a mark, under which it is delivered once, however often the process or the store fails in
+between.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tether.runs.errors import StoreError
+
+OUTBOX_MARK = b"outbox"
+"""How the marks of events begin that were delivered from an outbox."""
+_CREATE = """
+CREATE TABLE IF NOT EXISTS waiting (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, mark BLOB NOT NULL, kind TEXT NOT NULL,
+    body BLOB NOT NULL
+)"""
+
+
+class Waiting(NamedTuple):
+    """A call that waits: what it was, and its body."""
+
+    number: int
+    mark: bytes
+    kind: str
+    body: bytes
+
+
+class Outbox:
+    """Calls in their order; on the disk when `add` returns, if there is a path.
+
+    The file belongs to one process at a time.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.name = "memory" if path is None else str(path)
+        self._lock = threading.Lock()
+        try:
+            self._connection = sqlite3.connect(
+                ":memory:" if path is None else str(path),
+                timeout=1.0,
+                check_same_thread=False,
+                isolation_level=None,
+            )
+            self._connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+            self._connection.execute("PRAGMA synchronous=FULL")
+            self._connection.execute("BEGIN EXCLUSIVE")
+            self._connection.execute(_CREATE)
+            self._connection.execute("COMMIT")
+            query = "SELECT number, mark, kind, body FROM waiting ORDER BY number"
+            self._waiting = [Waiting(*row) for row in self._connection.execute(query)]
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"could not open the outbox {self.name}: {error}. Every process needs its own"
+            ) from error
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, kind: str, body: bytes) -> Waiting:
+        """Let a call wait for the store."""
+        mark = OUTBOX_MARK + secrets.token_bytes(8)
+        statement = "INSERT INTO waiting (mark, kind, body) VALUES (?, ?, ?)"
+        with self._lock:
+            try:
+                number = self._connection.execute(statement, (mark, kind, body)).lastrowid
+            except sqlite3.Error as error:
+                raise StoreError(f"could not write the outbox {self.name}: {error}") from error
+            made = Waiting(int(number or 0), mark, kind, body)
+            self._waiting.append(made)
+        return made
+
+    def first(self, count: int) -> list[Waiting]:
+        """The calls that have waited longest."""
+        with self._lock:
+            return self._waiting[:count]
+
+    def remove(self, delivered: list[Waiting]) -> None:
+        """Forget what was delivered; what stays in the file is known by its mark the next time."""
+        if not delivered:
+            return
+        with self._lock, suppress(sqlite3.Error):
+            self._waiting = self._waiting[len(delivered) :]
+            last = delivered[-1].number
+            self._connection.execute("DELETE FROM waiting WHERE number <= ?", (last,))
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._lock:
+            self._connection.close()
