@@ -73,7 +73,6 @@ if TYPE_CHECKING:
         serve,
     )
     from tether.policies.decision import Decision, decide, load
-    from tether.report.comparison import compare
     from tether.rounds import Controller, Release
     from tether.saving import load_policy, save_policy
     from tether.thresholds import (
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
         ltt,
         monotonized_crc,
     )
+    from tether.view.comparison import compare
 
 __all__ = [
     "AssumptionWarning",
@@ -174,7 +174,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("Decision", "decide", "load"), "policies.decision"),
     **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
     "plan": "control.plan",
-    "compare": "report.comparison",
+    "compare": "view.comparison",
     "FalseAmongShown": "thresholds",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "thresholds"),
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "thresholds"),

@@ -211,7 +211,7 @@ class Described:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from tether.report.summary_card import summary_card
+        from tether.view.text import summary_card
 
         return summary_card(self._describe())
 

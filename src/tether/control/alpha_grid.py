@@ -169,7 +169,7 @@ class AlphaGrid(Described):
         matplotlib.figure.Figure
             The figure.
         """
-        from tether.report.figures import plot_alpha_grid
+        from tether.view.figures import plot_alpha_grid
 
         return plot_alpha_grid(self, ax)
 

@@ -168,21 +168,23 @@ class Calibration(records.Saved):
         return write_statement(self)
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the calibrated risk along beta, with alpha and beta.
+        """Draw what is gained against what it costs, and the calibrated risk along beta.
 
-        Pyplot is not used. Needs the extra `plot`.
+        The first panel has the expected reward and loss of the safe, tethered and optimized policy
+        with their intervals, and what was asked for as a line. Pyplot is not used. Needs the extra
+        `plot`.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Where to draw the risk along beta alone; a new figure with both panels by default.
 
         Returns
         -------
         matplotlib.figure.Figure
             The figure.
         """
-        from tether.report.figures import plot_calibration
+        from tether.view.figures import plot_calibration
 
         return plot_calibration(self, ax)
 
@@ -220,7 +222,7 @@ class Calibration(records.Saved):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from tether.report.summary_card import summary_card
+        from tether.view.text import summary_card
 
         return summary_card(describe(self))
 

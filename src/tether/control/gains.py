@@ -177,7 +177,7 @@ class Gain(Described):
         matplotlib.figure.Figure
             The figure.
         """
-        from tether.report.figures import plot_gain
+        from tether.view.figures import plot_gain
 
         return plot_gain(self, ax)
 

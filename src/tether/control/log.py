@@ -468,7 +468,7 @@ class Log(Described):
         matplotlib.figure.Figure
             The figure.
         """
-        from tether.report.log_plot import plot_log
+        from tether.view.figures import plot_log
 
         return plot_log(self, ax)
 

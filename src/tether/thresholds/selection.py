@@ -258,7 +258,7 @@ class Selection(records.Saved, Described):
 
         Several losses or groups are drawn as one line each. Needs the extra `plot`.
         """
-        from tether.report.figures import plot_selection
+        from tether.view.figures import plot_selection
 
         return plot_selection(self, ax)
 

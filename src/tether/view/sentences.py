@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tether.view.numbers import (
@@ -15,7 +16,7 @@ from tether.view.numbers import (
 )
 
 if TYPE_CHECKING:
-    from tether.runs.history import History, UnitRecord
+    from tether.runs.history import History
     from tether.runs.shares import Guardrail
 
 
@@ -34,18 +35,15 @@ class Words(NamedTuple):
 
 RELEASE = Words(
     *("step", "key", "keys", "old system", "new system", "share"),
-    "Share of the new system",
-    "of the keys now",
+    *("Share of the new system", "of the keys now"),
 )
 RAMP = Words(
     *("step", "action", "actions", "safe policy", "optimized policy", "share"),
-    "Share of the optimized policy",
-    "of the actions now",
+    *("Share of the optimized policy", "of the actions now"),
 )
 ROUNDS = Words(
     *("round", "action", "actions", "safe policy", "tethered policy", "beta"),
-    "Beta",
-    "0 is the safe policy, ∞ the optimized one",
+    *("Beta", "0 is the safe policy, ∞ the optimized one"),
 )
 
 
@@ -65,68 +63,62 @@ def tolerance(limit: Guardrail, words: Words) -> str:
     return f"the {words.old}'s plus {' and '.join(parts)}"
 
 
+def pooled(history: History, arm: str, loss: str) -> tuple[int, float | None]:
+    """How many losses of an arm are known in all units, and their mean."""
+    known = [each.means[arm][loss] for each in history.units if each.means[arm][loss].count]
+    count = sum(each.count for each in known)
+    return count, sum(each.count * each.mean for each in known) / count if count else None
+
+
+def is_served(history: History) -> bool:
+    """Whether the new system or policy serves anything now."""
+    if history.alarm is not None or not history.units:
+        return False
+    if history.settings.decides_shares:
+        return history.share > 0
+    return history.units[-1].level > -math.inf
+
+
 # ---- how it is now ------------------------------------------------------------------------------
 
 
 def state(history: History) -> dict[str, str]:
     """How it is: `kind` (running, safe, alarm or empty), `heading`, `sentence` and `details`."""
     words, alarm = words_of(history), history.alarm
+    kind, heading = "safe", f"{words.old.capitalize()} only"
+    last = history.units[-1] if history.units else None
     if alarm is not None:
         halted = alarm.monitor == "halt"
+        kind, heading = "alarm", "Halted" if halted else "Stopped by an alarm"
         since = f"since {format_time(alarm.raised)}, in {words.unit} {alarm.unit}"
-        said = "A person halted the run" if halted else f"The {alarm.monitor} monitor found"
-        return _state(
-            "alarm",
-            "Halted" if halted else "Stopped by an alarm",
-            f"The {words.old} serves alone {since}.",
-            f"{said}: “{alarm.message}”. It stays so until a person resumes and gives a reason.",
-        )
-    if not history.units:
-        return _state(
-            "empty",
-            "Not started",
-            f"No {words.unit} has begun yet.",
-            f"The {words.old} serves alone.",
-        )
-    last = history.units[-1]
-    note = as_sentence(last.note)
-    if not history.settings.decides_shares:
-        return _state_of_round(last, note)
-    if history.share > 0:
-        useless = last.decision.get("useful") is False
-        return _state(
-            "running",
-            "Running without a useful promise" if useless else "Running",
-            f"The {words.new} gets {format_share(history.share)} of the {words.rows} in "
-            f"{words.unit} {last.number}.",
-            note,
-        )
-    if last.level > 0:
-        note = f"The alarm was cleared: with the next {words.row} a new ramp begins."
-    return _state(
-        "safe",
-        f"{words.old.capitalize()} only",
-        f"The {words.old} serves alone in {words.unit} {last.number}.",
-        note,
-    )
-
-
-def _state_of_round(last: UnitRecord, note: str) -> dict[str, str]:
-    name = last.policy or "the optimized policy"
-    if last.level == -math.inf:
-        sentence = f"Round {last.number} uses the safe policy only."
-        return _state("safe", "Safe policy only", sentence, note)
-    if last.level == math.inf:
-        sentence = f"Round {last.number} uses {name} without restriction."
+        sentence = f"The {words.old} serves alone {since}."
+        found = "A person halted it" if halted else f"The monitor “{alarm.monitor}” found"
+        details = f"{found}: “{alarm.message}”. It stays so until a person resumes with a reason."
+    elif last is None:
+        kind, heading = "empty", "Not started"
+        sentence = f"No {words.unit} has begun yet."
+        details = f"The {words.old} serves alone."
+    elif not is_served(history):
+        sentence = f"The {words.old} serves alone in {words.unit} {last.number}."
+        details = as_sentence(last.note)
+        if history.settings.decides_shares and last.level > 0:
+            details = f"The alarm was cleared: with the next {words.row} a new ramp begins."
     else:
-        sentence = f"Round {last.number} follows {name} up to beta = {format_beta(last.level)}."
-    useless = last.decision.get("useful") is False
-    heading = "Running without a useful promise" if useless else "Running"
-    return _state("running", heading, sentence, note)
-
-
-def _state(kind: str, heading: str, sentence: str, details: str) -> dict[str, str]:
+        useless = last.decision.get("useful") is False
+        kind, heading = "running", f"Running{' without a useful promise' if useless else ''}"
+        sentence, details = _what_serves(history, words), as_sentence(last.note)
     return {"kind": kind, "heading": heading, "sentence": sentence, "details": details}
+
+
+def _what_serves(history: History, words: Words) -> str:
+    last = history.units[-1]
+    where = f"{words.unit.capitalize()} {last.number}"
+    name = f"“{last.policy}”" if last.policy else f"the {words.new}"
+    if history.settings.decides_shares:
+        return f"{where} gives {name} {format_share(history.share)} of the {words.rows}."
+    if last.level == math.inf:
+        return f"{where} follows {name} without restriction."
+    return f"{where} follows {name} up to beta = {format_beta(last.level)}."
 
 
 # ---- what is promised ---------------------------------------------------------------------------
@@ -135,180 +127,102 @@ def _state(kind: str, heading: str, sentence: str, details: str) -> dict[str, st
 def promise(history: History) -> dict[str, str]:
     """What is promised now, always with its condition, and what it is about."""
     words, settings = words_of(history), history.settings
-    last = history.units[-1] if history.units else None
-    serves = last is not None and history.alarm is None
-    if serves and last is not None:
-        serves = history.share > 0 if settings.decides_shares else last.level > -math.inf
-    if not serves or last is None:
-        return {
-            "sentence": f"No promise applies: the {words.old} serves alone, with its own risk.",
-            "details": "",
-        }
-    parts = []
+    if not is_served(history):
+        alone = f"No promise applies: the {words.old} serves alone, with its own risk."
+        return {"sentence": alone, "details": ""}
+    last, parts = history.units[-1], []
     for name, limit in settings.limits.items():
         stated = last.promises.get(name, limit.tolerated)
         bound = tolerance(limit, words) if stated is None else format_number(stated)
         parts.append(f"the expected {name} is at most {bound}")
-    listed = ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
-    about = f"of {words.unit} {last.number}"
+    condition = "On average over runs like this one"
+    details = "In a single run what is served may exceed it; in others it stays below."
     if settings.confidence is not None:
         condition = f"With probability at least {settings.confidence:g}"
-        details = (
-            f"The probability is over runs like this one: in a share of at most "
-            f"{format_number(1 - settings.confidence)} of them what is served exceeds it."
-        )
-    else:
-        condition = "On average over runs like this one"
-        details = (
-            "It is an average: in a single run what is served may exceed it, and in others it "
-            "stays below."
-        )
+        details = "The probability is over runs like this one."
+    listed = ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
+    about = f"It is about all {words.rows} of {words.unit} {last.number}, whoever serves them."
     return {
         "sentence": f"{condition}, {listed}.",
-        "details": f"It is about all {words.rows} {about}, whoever serves them. {details} It holds "
-        "under the assumptions below.",
+        "details": f"{about} {details} It holds under the assumptions below.",
     }
 
 
 # ---- what that assumes --------------------------------------------------------------------------
 
 STATUSES = ("doubtful", "checked", "proven", "partly checked", "assumed")
-"""In which order assumptions are listed. Checked: code compared it with something in this run."""
+"""The order in which assumptions are listed. Checked: compared with something in this run."""
 
 
 def assumptions(history: History) -> list[dict[str, str]]:
     """What the promise assumes, and how far the library or the data bear it out."""
-    settings = history.settings
-    listed = [*_about_losses(history)]
-    listed += _about_shares(history) if settings.decides_shares else _about_betas(history)
-    listed += [
-        (
-            "assumed",
-            "What was decided was carried out, and losses were measured correctly",
-            "This cannot be checked from the store.",
-        )
-    ]
-    order = sorted(listed, key=lambda each: STATUSES.index(each[0]))
-    return [{"status": a, "title": b, "explanation": c} for a, b, c in order]
+    about = _about_shares if history.settings.decides_shares else _about_betas
+    listed = [*_about_losses(history), *about(history)]
+    listed.sort(key=lambda each: STATUSES.index(each[0]))
+    return [dict(zip(("status", "title", "explanation"), each, strict=True)) for each in listed]
 
 
-def _about_losses(history: History) -> list[tuple[str, str, str]]:
-    words, limits = words_of(history), history.settings.limits
+def _about_losses(history: History) -> Iterator[tuple[str, str, str]]:
+    words = words_of(history)
     pending = sum(each.pending for each in history.units)
-    found = [
-        (
-            "checked",
-            "Losses lie between 0 and their bounds",
-            "Others are refused when they are observed.",
-        ),
-        (
-            "partly checked" if pending else "checked",
-            "Every loss arrives",
-            f"{format_count(pending, 'loss is', 'losses are').capitalize()} pending.",
-        ),
-    ]
-    for name, limit in limits.items():
-        means = [each.means["old"][name] for each in history.units]
-        known = [each for each in means if each.count]
+    bounds = "Losses lie between 0 and their bounds"
+    yield "checked", bounds, "Others are refused when they are observed."
+    arrival = f"{format_count(pending, 'loss is', 'losses are').capitalize()} pending."
+    yield "partly checked" if pending else "checked", "Every loss arrives", arrival
+    for name, limit in history.settings.limits.items():
         if limit.tolerated is None:
             continue
         title = f"The {words.old}'s expected {name} is at most {format_number(limit.tolerated)}"
-        if not known:
-            found.append(("assumed", title, "None of its losses has been observed in this run."))
-            continue
-        count = sum(each.count for each in known)
-        mean = sum(each.count * each.mean for each in known) / count
-        doubtful = any(each.lower > limit.tolerated for each in known)
-        explanation = f"Its mean is {format_number(mean)} over {count:,} losses."
-        found.append(("doubtful" if doubtful else "partly checked", title, explanation))
-    return found
+        count, mean = pooled(history, "old", name)
+        status = "partly checked" if count else "assumed"
+        if any(each.means["old"][name].lower > limit.tolerated for each in history.units):
+            status = "doubtful"
+        yield status, title, f"Its mean is {format_number(mean)} over {count:,} losses of this run."
+    measured = "What was decided was carried out, and losses were measured correctly"
+    yield "assumed", measured, "This cannot be checked from the store."
 
 
-def _about_shares(history: History) -> list[tuple[str, str, str]]:
+def _about_shares(history: History) -> Iterator[tuple[str, str, str]]:
     words, settings = words_of(history), history.settings
-    by_itself = settings.units_per_step is not None or settings.step_seconds is not None
-    relative = all(each.is_relative for each in settings.limits.values())
-    found = [
-        (
-            "proven",
-            f"Which of them serves does not depend on the losses of the {words.row}",
-            "It is decided by a hash of the key with a salt, which verification computes again."
-            if history.kind == "release"
-            else "It is decided by a random number that is drawn before.",
-        ),
-        (
-            "proven" if by_itself else "assumed",
-            "The length of a step does not depend on its losses",
-            "A step ends by itself."
-            if by_itself
-            else "A person or a program ends each step, at times that were fixed before.",
-        ),
-        (
-            "assumed",
-            f"The {words.rows} of a step are independent, and like those of the step that decides",
-            "If the new one becomes worse, its share follows a step later; until then the stop "
-            "protects.",
-        ),
-    ]
-    if not relative:
-        found.append(
-            (
-                "assumed",
-                f"The {words.old} keeps its expected losses",
-                "Its bound comes from the first step, or from what was known before.",
-            )
-        )
-    return found
+    chance = "It is decided by a random number that is drawn before."
+    if history.kind == "release":
+        chance = "It is decided by a hash of the key with a salt, which verification repeats."
+    yield "proven", f"Which of them serves does not depend on the losses of the {words.row}", chance
+    length = "The length of a step does not depend on its losses"
+    if settings.units_per_step is not None or settings.step_seconds is not None:
+        yield "proven", length, "A step ends by itself."
+    else:
+        yield "assumed", length, "Somebody ends each step, at times that were fixed before."
+    alike = f"The {words.rows} of a step are independent, and like those of the step that decides"
+    later = "If the new one becomes worse, its share follows a step later; until then only the stop"
+    yield "assumed", alike, f"{later} protects."
+    if not all(each.is_relative for each in settings.limits.values()):
+        keeps = f"The {words.old} keeps its expected losses"
+        yield "assumed", keeps, "Its bound comes from the first step, or was known before."
 
 
-def _about_betas(history: History) -> list[tuple[str, str, str]]:
+def _about_betas(history: History) -> Iterator[tuple[str, str, str]]:
     settings = history.settings
     warned = [text for each in history.units[-1:] for text in each.decision.get("warnings", ())]
     doubtful = any("ratio" in text or "log-prob" in text for text in warned)
-    found = [
-        (
-            "doubtful" if doubtful else "partly checked",
-            "Log-probabilities match how the policies sample",
-            "The last calibration warns; see its round."
-            if doubtful
-            else "Each calibration compares mean weights with 1. Another prompt, temperature or "
-            "truncation may still go unnoticed.",
-        ),
-        (
-            "partly checked",
-            "The safe policy has not changed",
-            "Its scores of stored actions are compared with those stored before each calibration.",
-        ),
-        (
-            "assumed",
-            "Calibration rows are not used for training",
-            "Each row is assigned once, at random, to training or to calibration, and only "
-            "training rows are handed out. The probabilities of actions still tell something of "
-            "beta.",
-        ),
-        (
-            "assumed",
-            "New contexts follow the same distribution as past ones",
-            "A shift monitor, if there is one, detects only changes that its score shows."
-            if settings.watches_contexts
-            else "No monitor watches the contexts.",
-        ),
-    ]
+    weights = "Each calibration compares mean weights with 1. Another prompt, temperature or "
+    weights += "truncation may still go unnoticed."
+    matching = "Log-probabilities match how the policies sample"
+    if doubtful:
+        yield "doubtful", matching, "The last calibration warns: see its round."
+    else:
+        yield "partly checked", matching, weights
+    scores = "Its scores of stored actions are compared with those stored before each calibration."
+    yield "partly checked", "The safe policy has not changed", scores
+    split = "Each row is assigned once, at random, and only training rows are handed out. Their "
+    split += "log-probabilities still tell a few bits about beta."
+    yield "assumed", "Calibration rows are not used for training", split
+    watched = "A monitor watches them, and detects only changes that its score shows."
+    watched = watched if settings.watches_contexts else "No monitor watches them."
+    yield "assumed", "New contexts follow the same distribution as past ones", watched
     if len({each.policy for each in history.units}) > 1:
-        found.append(
-            (
-                "assumed",
-                "Past policies may be treated as one mixture",
-                "The mixture replaces a sum over all orders in which the rows could have come.",
-            )
-        )
+        orders = "The mixture replaces a sum over all orders in which the rows could have come."
+        yield "assumed", "Past policies may be treated as one mixture", orders
     if settings.missing == "exclude":
-        found.append(
-            (
-                "assumed",
-                "Losses are missing at random",
-                "Rows without a loss are left out; if large losses go missing, the risk is "
-                "underestimated.",
-            )
-        )
-    return found
+        large = "If large losses are the ones that go missing, the risk is underestimated."
+        yield "assumed", "Losses are missing at random", large

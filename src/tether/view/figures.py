@@ -1,0 +1,402 @@
+"""Results as matplotlib figures, in the user's own style and without pyplot.
+
+Names of curves and points stand in legends above the axes, where they cover nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._core.arrays import Floats
+from tether._core.words import visible
+from tether.view.numbers import beta_ticks, format_beta, format_number, format_share
+
+try:
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError("plots need matplotlib: pip install 'tether[plot]'") from error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tether.control.alpha_grid import AlphaGrid
+    from tether.control.calibration import Calibration
+    from tether.control.gains import Gain
+    from tether.control.log import Log
+    from tether.thresholds.selection import Selection
+
+GREEN, RED = "#0b8a76", "#c8372d"
+COLORS = (GREEN, "#b7791f", "#3f6fb5", "#9254a8", "#6b7280", "#a8553a")
+"""The colors of several results in one plot; each is readable on white and on black."""
+POLICIES = {
+    "safe": ("#3f6fb5", "s", 10),
+    "tethered": (GREEN, "o", 7),
+    "optimized": (RED, "^", 8),
+}
+"""The color, the marker and its size of each policy; one that equals another stays visible."""
+RATIO_BARS, RATIO_GROUPS = 40, 10
+SMALL_CHANGE = 1e-3
+"""Where a risk changes by less than this share of its range, its curve is not shown."""
+
+
+# ---- calibrations -------------------------------------------------------------------------------
+
+
+def plot_calibration(found: Calibration, axes: Axes | None = None) -> Figure:
+    """Plot what is gained against what it costs, and the risk along beta.
+
+    In `axes` of the user, and where the gain is not known, only the risk along beta is drawn.
+    """
+    if axes is None and found.gain is not None:
+        left, axes = _new_figure(10.4, 4.4).subplots(1, 2)
+        _draw_tradeoff(found, found.gain, left)
+    axes = _new_figure(6.4, 4.2).add_subplot() if axes is None else axes
+    _draw_risk(found, axes)
+    return _figure_of(axes)
+
+
+def _draw_tradeoff(found: Calibration, gain: Gain, axes: Axes) -> None:
+    """The expected reward of the three policies against their expected loss, with the promise.
+
+    Without rewards, the share of the decisions that change.
+    """
+    binding = found.binding
+    changed = {"safe": 0.0, "tethered": gain.changed}
+    for policy, (color, marker, size) in POLICIES.items():
+        style: dict[str, Any] = {"color": color, "linewidth": 1.6}
+        loss = getattr(gain.losses[binding.name], policy)
+        reward = None if gain.reward is None else getattr(gain.reward, policy)
+        height = changed.get(policy) if reward is None else reward.mean
+        is_known = loss.known and height is not None
+        at = ([loss.mean], [height]) if is_known else ([], [])
+        label = policy if is_known else f"{policy}: unknown"
+        axes.plot(*at, marker, label=label, markersize=size, **style)
+        if is_known:
+            axes.plot([loss.lower, loss.upper], [height] * 2, **style)
+        if is_known and reward is not None:
+            axes.plot([loss.mean] * 2, [reward.lower, reward.upper], **style)
+    axes.axvline(binding.alpha, label=_asked(found.rule, binding.alpha), **_asked_style())
+    axes.set_xlim(0, 1.08 * max(axes.dataLim.x1, binding.alpha))
+    reward_label = "share of decisions that change" if gain.reward is None else "expected reward"
+    _finish(axes, _loss_label(binding.name), reward_label)
+    _legend_above(axes)
+
+
+def _draw_risk(found: Calibration, axes: Axes) -> None:
+    """The calibrated risk along beta; several losses share one scale: risk over what was asked."""
+    several, binding = len(found.losses) > 1, found.binding
+    ends = [found.log_beta] if math.isfinite(found.log_beta) else []
+    for (name, loss), color in zip(found.losses.items(), COLORS * 9, strict=False):
+        risks = loss.risks / (loss.alpha if several else 1.0)
+        ends += _changing_range(loss.log_betas, risks)
+        limits = ", limits beta" if loss is binding else ""
+        label = f"{_one_line(name)}, {_asked(found.rule, loss.alpha)}{limits}"
+        axes.plot(loss.log_betas, risks, ":", color=color, linewidth=1.8)
+        served = np.where(loss.log_betas <= found.log_beta, risks, np.nan)
+        label = label if several else "calibrated risk"
+        axes.plot(loss.log_betas, served, color=color, linewidth=2.2, label=label)
+    _set_ratio_axis(axes, min(ends) - 0.4, max(ends) + 0.4)
+    unit = binding.alpha if several else 1.0
+    label = "asked for" if several else _asked(found.rule, binding.alpha)
+    axes.axhline(binding.alpha / unit, label=label, **_asked_style())
+    if not several:
+        label = f"safe policy {format_number(binding.safe_mean)}"
+        axes.axhline(binding.safe_mean, color=POLICIES["safe"][0], linewidth=1.2, label=label)
+    _start_at_zero(axes, binding.alpha / unit)
+    if math.isfinite(found.log_beta):
+        axes.plot([found.log_beta] * 2, [0, binding.risk / unit], color=GREEN, linewidth=1.2)
+        label = f"beta {format_beta(found.log_beta)}"
+        axes.plot(found.log_beta, binding.risk / unit, "o", color=GREEN, markersize=8, label=label)
+    where = "beta (left: safe policy, right: optimized policy)"
+    _finish(axes, where, "calibrated risk / asked for" if several else "calibrated risk")
+    _legend_above(axes, "" if found.exists else "no beta passes: use the safe policy")
+
+
+def _changing_range(log_betas: Floats, risks: Floats) -> tuple[float, float]:
+    """The ends of the part of a curve in which the risk changes."""
+    finite = np.isfinite(log_betas)
+    x, y = log_betas[finite], risks[finite]
+    if not len(y) or not np.ptp(y):
+        return -1.0, 1.0
+    inside = np.flatnonzero(np.abs(np.diff(y)) > SMALL_CHANGE * np.ptp(y))
+    return (float(x[inside[0]]), float(x[inside[-1] + 1])) if len(inside) else (-1.0, 1.0)
+
+
+def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
+    """Plot what each result promises beside what was asked for, and how many decisions change."""
+    results, places = list(found.values()), np.arange(len(found))
+    left, right = _new_figure(10.0, 1.8 + 0.34 * len(found)).subplots(1, 2, sharey=True)
+    useful = np.array([each.useful for each in results])
+    promises = np.array([each.promise for each in results])
+    asked = np.array([each.binding.alpha for each in results])
+    left.hlines(places, np.minimum(asked, promises), promises, color=GREEN, alpha=0.4)
+    left.plot(asked, places, "|", color=_ink(), markersize=14, label="asked for")
+    for where, face, label in ((useful, GREEN, ""), (~useful, "none", ", not useful")):
+        if where.any():
+            style = {"color": GREEN, "markerfacecolor": face, "label": f"promise{label}"}
+            left.plot(promises[where], places[where], "o", **style)
+    left.set_xlim(0, 1.08 * max(asked.max(), promises.max()))
+    _finish(left, "expected loss", "")
+    _legend_above(left)
+    right.barh(places, [each.measured.changed for each in results], 0.5, color=GREEN, alpha=0.6)
+    right.set_xlim(0, 1)
+    _finish(right, "share of decisions that change", "")
+    left.set_yticks(places.tolist(), [_one_line(name) for name in found])
+    left.set_ylim(len(found) - 0.4, -0.6)  # the first at the top
+    return _figure_of(left)
+
+
+def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
+    """Plot each policy's mean with its interval, one panel per quantity.
+
+    In `axes` of the user, only the rewards are drawn, or the first loss if there are none.
+    """
+    panels = {} if gain.reward is None else {"expected reward": gain.reward}
+    panels |= {_loss_label(name): means for name, means in gain.losses.items()}
+    drawn = [axes]
+    if axes is None:
+        drawn = _new_figure(4.2 * len(panels), 3.8).subplots(1, len(panels), squeeze=False)[0]
+    for panel, (label, means) in zip(drawn, panels.items(), strict=False):
+        names = []
+        for place, (policy, (color, marker, size)) in enumerate(POLICIES.items()):
+            estimate = getattr(means, policy)
+            names.append(policy if estimate.known else f"{policy}:\nunknown")
+            if estimate.known:
+                panel.plot([place] * 2, [estimate.lower, estimate.upper], color=color)
+                panel.plot(place, estimate.mean, marker, color=color, markersize=size)
+        panel.set_xlim(-0.5, len(POLICIES) - 0.5)
+        panel.set_xticks(range(len(POLICIES)), names)
+        _finish(panel, "", label)
+    drawn[0].set_title(f"{format_share(gain.changed)} of the decisions change", loc="left")
+    return _figure_of(drawn[0])
+
+
+def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
+    """Plot the expected reward of the tethered policy along alpha or promise, with intervals.
+
+    Without rewards, the share of decisions that change. What was asked of several losses is
+    numbered.
+    """
+    axes = _new_figure(6.4, 4.2).add_subplot() if axes is None else axes
+    columns, found = grid.to_frame(), grid.calibrations
+    numbered = len(found[0].losses) > 1
+    asked = np.array([k + 1.0 if numbered else each.binding.alpha for k, each in enumerate(found)])
+    order = np.argsort(asked, kind="stable")
+    named = "reward" if "reward" in columns else "changed"
+    if named == "reward":
+        low, high = (columns[f"reward_{end}"][order] for end in ("lower", "upper"))
+        seen = np.isfinite(high - low)
+        axes.vlines(asked[order][seen], low[seen], high[seen], color=GREEN, linewidth=1.6)
+        first = found[0].gain
+        if first is not None and first.reward is not None and first.reward.safe.mean is not None:
+            axes.axhline(first.reward.safe.mean, color=POLICIES["safe"][0], label="safe")
+    axes.plot(asked[order], columns[named][order], "o-", color=GREEN, label="tethered")
+    label = "expected reward" if named == "reward" else "share of decisions that change"
+    _finish(axes, f"number of the {grid.asked}s" if numbered else grid.asked, label)
+    _legend_above(axes)
+    return _figure_of(axes)
+
+
+# ---- logs ---------------------------------------------------------------------------------------
+
+
+def plot_log(log: Log, axes: Axes | None = None) -> Figure:
+    """Plot the distribution of the ratios, and below it the mean loss of rows with similar ratios.
+
+    In `axes` of the user, only the mean loss is drawn. Rows that the optimized policy never takes
+    have no ratio to be drawn at; the title counts them. Several losses are relative to their means.
+    """
+    ratio = log.log_ratio
+    never = int(np.isneginf(ratio).sum())
+    title = f"{len(ratio):,} rows, worth {log.overlap:,.0f} for the optimized policy"
+    title += f"\n{format_share(never / len(ratio))} of them it never takes" if never else ""
+    if axes is not None:
+        _draw_losses(log, axes)
+        axes.set_title(title, loc="left")
+        return _figure_of(axes)
+    figure = _new_figure(6.4, 5.4)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
+    _draw_losses(log, below)
+    if never < len(ratio):
+        above.hist(ratio[np.isfinite(ratio)], bins=RATIO_BARS, color=GREEN, alpha=0.6)
+    _finish(above, "", "rows")
+    above.set_title(title, loc="left")
+    return figure
+
+
+def _draw_losses(log: Log, axes: Axes) -> None:
+    ratio, several = log.log_ratio, len(log.loss) > 1
+    rows = np.flatnonzero(ratio > -np.inf)
+    order = rows[np.argsort(ratio[rows], kind="stable")]
+    starts = (
+        ratio[order[np.arange(1, RATIO_GROUPS) * len(order) // RATIO_GROUPS]] if len(rows) else ()
+    )
+    cuts = np.unique(np.searchsorted(ratio[order], starts, side="left"))  # equal ratios together
+    groups = [part for part in np.split(order, cuts) if len(part)]
+    low, high = (np.array([ratio[part[end]] for part in groups]) for end in (0, -1))
+    for (name, losses), color in zip(log.loss.items(), COLORS * 9, strict=False):
+        unit = (float(losses.mean()) or 1.0) if several else 1.0
+        means = np.array([losses[part].mean() for part in groups]) / unit
+        errors = np.array([losses[part].std() / max(len(part) - 1, 1) ** 0.5 for part in groups])
+        middle, errors = (low + high) / 2, 2 * errors / unit
+        axes.hlines(means, low, high, color=color, linewidth=1.6)
+        axes.vlines(middle, np.maximum(means - errors, 0), means + errors, color=color)
+        axes.plot(middle, means, "o", color=color, label=_one_line(name))
+    _start_at_zero(axes)
+    if len(rows):
+        space = 0.04 * float(high[-1] - low[0]) or 0.5
+        _set_ratio_axis(axes, float(low[0]) - space, float(high[-1]) + space)
+    label = "mean loss / overall mean" if several else "mean loss ± 2 standard errors"
+    _finish(axes, "optimized over safe probability of the logged action", label)
+    if several:
+        _legend_above(axes)
+
+
+# ---- thresholds ---------------------------------------------------------------------------------
+
+
+def plot_selection(selection: Selection, axes: Axes | None = None) -> Figure:
+    """Plot the risk along the thresholds with the chosen one, and the share kept below.
+
+    In `axes` of the user, only the risk is drawn. Several losses or groups are one line each.
+    """
+    lines = selection.groups or {part.loss: part for part in selection.by_loss or (selection,)}
+    title = f"{selection.method}: threshold {format_number(selection.threshold)}"
+    if selection.groups or not selection.exists:
+        one_each = "one threshold per group" if selection.groups else "no threshold passes"
+        title = f"{selection.method}: {one_each}"
+    elif selection.kept is not None and selection.kept.total:
+        title += f", {format_share(selection.kept.share)} kept"
+    if axes is None:
+        return plot_selections(lines, title)
+    _draw_risks(lines, axes, title)
+    return _figure_of(axes)
+
+
+def plot_selections(lines: Mapping[str, Selection], title: str) -> Figure:
+    """Plot the risk of several selections along the thresholds, and the share that is kept."""
+    kept = [part.kept for part in lines.values() if part.kept is not None and len(part.curve_kept)]
+    heights = [3, 2] if kept else [3]
+    layout: dict[str, Any] = {"sharex": True, "squeeze": False, "height_ratios": heights}
+    figure = _new_figure(6.4, 5.6 if kept else 4.2)
+    every = figure.subplots(len(heights), 1, **layout)[:, 0]
+    _draw_risks(lines, every[0], title)
+    if kept:
+        for part, color in zip(lines.values(), COLORS * 9, strict=False):
+            if part.kept is not None and len(part.curve_kept):
+                _draw_threshold(every[1], part, part.curve_kept, part.kept.share, color, "")
+        every[0].set_xlabel("")
+        every[1].set_ylim(0, 1.05)
+        _finish(every[1], "threshold", f"share of {kept[0].unit} kept")
+    return figure
+
+
+def _draw_risks(lines: Mapping[str, Selection], axes: Axes, title: str) -> None:
+    """One line each; where what was asked differs, they share one scale: risk over that."""
+    alphas = {part.alpha for part in lines.values()}
+    several, level = len(alphas) > 1, 1.0 if len(alphas) > 1 else min(alphas)
+    for (name, part), color in zip(lines.items(), COLORS * 9, strict=False):
+        unit = part.alpha if several else 1.0
+        _draw_threshold(axes, part, part.curve_risks / unit, part.risk / unit, color, name)
+    rules = {part.rule for part in lines.values()}
+    label = "asked for" if several else _asked(min(rules) if len(rules) == 1 else "alpha", level)
+    axes.axhline(level, label=label, **_asked_style())
+    _start_at_zero(axes, level)
+    _finish(axes, "threshold", "risk / asked for" if several else "risk")
+    _legend_above(axes, title)
+
+
+def _draw_threshold(
+    axes: Axes, part: Selection, curve: Floats, height: float, color: str, name: str
+) -> None:
+    """Draw a curve along the thresholds, and where the chosen one is."""
+    finite = np.isfinite(part.curve_thresholds)  # +inf, which keeps nothing, has no place
+    axes.plot(part.curve_thresholds[finite], curve[finite], color=color, label=_one_line(name))
+    if part.exists and math.isfinite(part.threshold):
+        axes.plot([part.threshold] * 2, [0, height], color=color, linewidth=1.2)
+        axes.plot(part.threshold, height, "o", color=color, markersize=8)
+
+
+# ---- what all figures share ---------------------------------------------------------------------
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows by itself, although nothing here imports pyplot."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """The picture, twice as fine as it is shown, and how large it is to be shown."""
+        picture = BytesIO()
+        self.savefig(picture, format="png", dpi=2 * self.dpi)
+        width, height = (round(side * self.dpi) for side in self.get_size_inches())
+        return picture.getvalue(), {"width": width, "height": height}
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    """A figure whose margins fit its labels."""
+    return NotebookFigure(figsize=(width, height), layout="constrained")
+
+
+def _figure_of(axes: Axes) -> Figure:
+    """The whole figure, if the axes are in a subfigure."""
+    parent: Any = axes.figure
+    figure: Figure = parent.figure
+    return figure
+
+
+def _ink() -> str:
+    """The color of text in the user's style."""
+    return str(rcParams["text.color"])
+
+
+def _asked(rule: str, value: float) -> str:
+    """What was asked for, in words."""
+    return f"{'promise' if rule == 'promise' else 'alpha'} {format_number(value)}"
+
+
+def _asked_style() -> dict[str, Any]:
+    return {"color": _ink(), "linewidth": 1.2, "linestyle": "--"}
+
+
+def _loss_label(name: str) -> str:
+    return "expected loss" if name == "loss" else f"expected loss: {_one_line(name)}"
+
+
+def _set_ratio_axis(axes: Axes, low: float, high: float) -> None:
+    """An x axis of logs, from low to high, with ticks at round values of beta or ratios."""
+    ticks = beta_ticks(low, high)
+    axes.set_xlim(low, high)
+    inside = {place: text for place, text in ticks.items() if low <= place <= high}
+    axes.set_xticks(list(inside), list(inside.values()))
+
+
+def _finish(axes: Axes, x_label: str, y_label: str) -> None:
+    """Label the axes, without a frame at the top and at the right."""
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _legend_above(axes: Axes, title: str = "") -> None:
+    """Put the legend above the axes, with a title, where they cover nothing."""
+    anchored: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderpad": 0}
+    legend = axes.legend(title=title, frameon=False, ncols=2, alignment="left", **anchored)
+    legend.get_title().set_fontsize("large")
+
+
+def _start_at_zero(axes: Axes, *heights: float) -> None:
+    """Let the y axis begin at 0 and end above everything drawn and above these heights."""
+    known = [each for each in (*axes.dataLim.intervaly, *heights) if np.isfinite(each)]
+    axes.set_ylim(0, 1.08 * max(known, default=1.0) or 1.0)
+
+
+def _one_line(text: str, length: int = 40) -> str:
+    """A name that fits into a legend or beside an axis; `$` and `_` stand for themselves."""
+    text = visible(" ".join(text.split()))
+    text = f" {text}" if text.startswith("_") else text  # else a legend leaves it out
+    return (text if len(text) <= length else f"{text[: length - 1]}…").replace("$", r"\$")

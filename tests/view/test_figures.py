@@ -1,0 +1,223 @@
+"""Figures of results draw the numbers of the results, and no label covers another one."""
+
+import base64
+import pickle
+import re
+import struct
+import subprocess
+import sys
+from html import unescape
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import tether
+from tests.view import figure_texts
+from tether._core.words import Columns, Description
+from tether.view.text import TONE_COLORS, summary_card
+
+RNG = np.random.default_rng(4)
+ACTIONS = RNG.normal(size=600)
+SCORES = RNG.random(900)
+CLAIMS = tether.Claims(SCORES, RNG.random(900) < SCORES, np.arange(0, 901, 3))
+DRAWS = tether.Proposals(-(ACTIONS**2) / 2, -((ACTIONS - 1) ** 2) / 2)
+HOSTILE = "<script>alert(1)</script> $x_1"
+
+
+def make_log(losses=1, reward=True):
+    made = {f"loss {k}": 1.5 - 0.3 * k < ACTIONS for k in range(losses)}
+    optimized = np.where(RNG.random(600) < 0.02, -np.inf, -((ACTIONS - 1) ** 2) / 2)
+    given = made if losses > 1 else made["loss 0"]
+    return tether.Log(given, -(ACTIONS**2) / 2, optimized, reward=ACTIONS if reward else None)
+
+
+def require_clear(figure):
+    assert figure_texts.overlaps(figure) == []
+    assert figure_texts.cut_off(figure) == []
+
+
+def points(axes, marker="o"):
+    lines = [line for line in axes.lines if line.get_marker() == marker and len(line.get_xdata())]
+    return [line.get_xydata()[0] for line in lines]
+
+
+def test_two_texts_at_the_same_place_are_found():
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.set_title("the title", loc="left")
+    axes.text(0.0, 1.01, "a label", transform=axes.transAxes)
+    axes.text(0.9, 0.5, "a label that is far too long", transform=axes.transAxes)
+    assert figure_texts.overlaps(figure) == [("a label", "the title")]
+    assert figure_texts.cut_off(figure) == ["a label that is far too long"]
+
+
+@pytest.mark.parametrize(
+    "rule", [{"alpha": 0.15}, {"promise": 0.2}, {"alpha": 0.9}, {"alpha": 0.01}]
+)
+def test_a_calibration_shows_gain_against_loss_and_beta_at_its_risk(rule):
+    found = tether.calibrate(make_log(), DRAWS, **rule)
+    figure = found.plot()
+    require_clear(figure)
+    tradeoff, curve = figure.axes
+    gain = found.gain
+    for policy, marker in (("safe", "s"), ("tethered", "o"), ("optimized", "^")):
+        loss, reward = getattr(gain.losses["loss"], policy), getattr(gain.reward, policy)
+        assert points(tradeoff, marker) == [pytest.approx([loss.mean, reward.mean])]
+        lines = [line.get_xydata().tolist() for line in tradeoff.lines]
+        assert [[loss.lower, reward.mean], [loss.upper, reward.mean]] in lines
+        assert [[loss.mean, reward.lower], [loss.mean, reward.upper]] in lines
+    promised = [line for line in tradeoff.lines if line.get_linestyle() == "--"]
+    assert [line.get_xdata()[0] for line in promised] == [found.binding.alpha]
+    marked = points(curve)
+    assert bool(marked) == bool(np.isfinite(found.log_beta))
+    if marked:
+        assert marked[0] == pytest.approx([found.log_beta, found.binding.risk])
+
+
+def test_several_losses_share_a_scale_and_no_reward_shows_what_changes():
+    found = tether.calibrate(make_log(2), alpha={"loss 0": 0.15, "loss 1": 0.3})
+    figure = found.plot()
+    require_clear(figure)
+    texts = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert sum("limits beta" in text for text in texts) == 1
+    axes = Figure().add_subplot()
+    assert found.plot(axes) is axes.figure
+    without = tether.calibrate(make_log(reward=False), alpha=0.15)
+    require_clear(without.plot())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"groups": np.arange(300) % 3}, {"loss": ["fdr", "any_false"]}]
+)
+def test_a_selection_shows_its_threshold_at_its_risk_and_what_it_keeps(options):
+    found = tether.gcrc(CLAIMS, alpha=0.3, **options)
+    figure = found.plot()
+    require_clear(figure)
+    above, below = figure.axes
+    parts = list(found.groups.values()) or list(found.by_loss) or [found]
+    for part, point, kept in zip(parts, points(above), points(below), strict=True):
+        assert point == pytest.approx([part.threshold, part.risk])
+        assert kept == pytest.approx([part.threshold, part.kept.share])
+    axes = Figure().add_subplot()
+    assert found.plot(axes) is axes.figure
+    assert tether.gcrc(np.zeros((50, 3)), alpha=0.2).plot().axes[0].get_ylabel() == "risk"
+
+
+def test_gains_and_alphas():
+    log = make_log()
+    require_clear(tether.calibrate(log, alpha=0.15).gain.plot())
+    for alphas in ([0.1, 0.15, 0.2], [0.1, 0.101, 0.102]):
+        figure = tether.gain_over_alphas(log, alphas=alphas).plot()
+        require_clear(figure)
+        line = next(line for line in figure.axes[0].lines if line.get_label() == "tethered")
+        assert line.get_xdata().tolist() == alphas
+
+
+def test_a_log_shows_the_mean_loss_of_rows_with_similar_ratios():
+    optimized = np.arange(100.0) - 50
+    log = tether.Log(np.arange(100) >= 90, np.zeros(100), optimized)
+    above, below = log.plot().axes
+    assert below.lines[0].get_xdata().tolist() == [10 * k - 45.5 for k in range(10)]
+    assert below.lines[0].get_ydata().tolist() == [0.0] * 9 + [1.0]
+    assert sum(bar.get_height() for bar in above.patches) == 100
+    require_clear(make_log(2).plot())
+    never = tether.Log([0, 1], [-1, -1], [-np.inf, -np.inf]).plot()
+    assert "of them it never takes" in never.axes[0].get_title(loc="left")
+
+
+def test_comparisons_of_calibrations():
+    log, rules = make_log(), ({"alpha": 0.15}, {"promise": 0.15})
+    found = tether.compare([tether.calibrate(log, DRAWS, **rule) for rule in rules])
+    assert found.names == ("alpha 0.15", "promise 0.15")
+    assert {"beta", "asked", "promise", "useful", "changed", "reward"} <= set(found.to_frame())
+    assert "calibrate afterwards" in str(found)
+    require_clear(found.plot())
+
+
+def test_comparisons_of_selections_put_the_chain_beside_the_paper():
+    every = [
+        tether.gcrc(CLAIMS, alpha=0.2),
+        tether.gcrc(CLAIMS, promise=0.2),
+        tether.ltt(CLAIMS, alpha=0.2),
+    ]
+    found = tether.compare(every)
+    frame = found.to_frame()
+    assert frame["threshold"].tolist() == [each.threshold for each in every]
+    assert frame["rule"].tolist() == ["alpha", "promise", "confidence"]
+    assert "soft chain" in found.names[1]
+    require_clear(found.plot())
+    assert tether.compare({HOSTILE: every[0]}).names == (HOSTILE,)
+    require_clear(tether.compare({HOSTILE: every[0], "_b": every[1]}).plot())
+    for wrong, error in (([every[0], 3], TypeError), ([], ValueError), (every[0], TypeError)):
+        with pytest.raises(error, match="results"):
+            tether.compare(wrong)
+
+
+def test_figures_need_no_pyplot_no_runs_and_say_what_to_install():
+    code = (
+        "import sys, numpy as np, tether; found = tether.gcrc(np.zeros((50, 3)), alpha=0.2); "
+        "found.plot(); names = ('matplotlib.pyplot', 'tether.runs', 'sqlalchemy'); "
+        "assert not any(name in sys.modules for name in names), names\n"
+        "del sys.modules['tether.view.figures']; sys.modules['matplotlib.figure'] = None\n"
+        "try: found.plot()\nexcept ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "plots need matplotlib: pip install 'tether[plot]'", done.stderr
+
+
+# ---- notebooks ----------------------------------------------------------------------------------
+
+
+def size(picture):
+    """The width and height that a PNG states in its header."""
+    assert picture.startswith(b"\x89PNG\r\n")
+    return struct.unpack(">II", picture[16:24])
+
+
+def test_a_notebook_gets_a_fine_picture_and_figures_can_be_pickled():
+    figure = tether.gcrc([[0.0, 0.0]] * 50, alpha=0.1).plot()
+    picture, shown = figure._repr_png_()
+    assert size(picture) == (2 * shown["width"], 2 * shown["height"])
+    again = pickle.loads(pickle.dumps(figure))
+    assert size(again._repr_png_()[0]) == size(picture)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
+@pytest.mark.parametrize("first", ["", "import matplotlib.pyplot\n"], ids=["alone", "with pyplot"])
+def test_a_notebook_shows_one_picture(first, tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    found = "import numpy, tether\nfound = tether.gcrc(numpy.zeros((50, 3)), alpha=0.1)"
+    cells = [nbformat.v4.new_code_cell(code) for code in (first + found, "found.plot()")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
+    (output,) = notebook.cells[1].outputs
+    width, height = size(base64.b64decode(output["data"]["image/png"]))
+    assert width > height > 300
+
+
+def test_cards_say_what_printing_says_and_load_nothing():
+    log = tether.Log({HOSTILE: ACTIONS > 1.5}, -(ACTIONS**2) / 2, -((ACTIONS - 1) ** 2) / 2)
+    found = tether.calibrate(log, alpha={HOSTILE: 0.2})
+    every = [log, found, found.gain, tether.compare({HOSTILE: found, "b": found})]
+    every += [tether.gcrc(CLAIMS, alpha=0.2), tether.plan(alpha=0.1, safe_risk=0.05)]
+    for result in filter(None, every):
+        shown = result._repr_html_()
+        assert "<script" not in shown
+        assert not re.search(r"(?:src|href|url\(|http-equiv|@import|on\w+=)", shown)
+        visible = unescape(re.sub(r"<[^>]+>", " ", shown)).split()
+        assert set(str(result).splitlines()[0].split()) <= set(visible)
+
+
+def test_every_part_of_a_card_is_escaped_and_colors_come_from_the_notebook():
+    table = Columns({HOSTILE: np.array([HOSTILE])})
+    for tone, color in TONE_COLORS.items():
+        facts = ((HOSTILE, HOSTILE),)
+        made = Description(HOSTILE, tone, facts, HOSTILE, table, (HOSTILE,), (HOSTILE,))
+        shown = summary_card(made)
+        assert "<script" not in shown
+        assert shown.count("&lt;script&gt;") == 8
+        assert re.findall(r"#[0-9a-f]{6}", shown) == [color]
