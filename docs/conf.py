@@ -8,7 +8,7 @@ import tether
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
-import reference_pages  # noqa: E402
+import generated_pages  # noqa: E402
 
 project = "tether"
 author = "The tether authors"
@@ -36,15 +36,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "command_line_page",
-    "encrypted_kernels",
-    "experiment_pages",
-    "page_checks",
-    "page_descriptions",
-    "page_pictures",
-    "percent_signs",
-    "published_files",
-    "reference_pages",
+    "generated_pages",
     "repository_links",
 ]
 exclude_patterns = ["_build", "**.ipynb_checkpoints", "gallery/*.md5", "gallery/**.ipynb"]
@@ -66,7 +58,7 @@ default_role = "py:obj"  # single backticks in docstrings link where the name ha
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = True
-numpydoc_xref_aliases = reference_pages.addresses_of_classes()
+numpydoc_xref_aliases = generated_pages.addresses_of_classes()
 numpydoc_xref_ignore = "all"  # words that are no names of tether stay words
 templates_path = ["_templates"]
 
