@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from tether._core.files import redact_text
 from tether._core.words import visible
 from tether._version import __version__
-from tether.cli import calibrate, doctor, preflight, release, runs, service, thresholds
+from tether.cli import calibrate, decide, doctor, preflight, release, runs, service, thresholds
 
 
 class PlainErrors(TyperGroup):
@@ -78,7 +78,7 @@ def global_options(
         logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
-for command in (calibrate.calibrate, calibrate.plan, thresholds.threshold):
+for command in (decide.decide, calibrate.calibrate, calibrate.plan, thresholds.threshold):
     app.command()(command)
 app.command("filter")(thresholds.filter_)
 for command in (preflight.preflight, runs.status, runs.report, runs.halt, runs.resume):

@@ -1,0 +1,77 @@
+"""`tether decide`: from a table to a decision, in one command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tether
+from tether._core.files import import_path
+from tether.cli.tables import open_dataset
+from tether.cli.terminal import (
+    NOTHING_PASSES,
+    TARGET,
+    JsonOption,
+    Options,
+    argument,
+    numbers,
+    report_errors,
+    show,
+    target,
+    with_options,
+)
+
+DECIDE: Options = TARGET | {
+    "action": (str, "action", "The column of actions."),
+    "loss": (list[str], ["loss"], "The column of losses; repeat for several."),
+    "context": (list[str] | None, None, "A column that either policy looks at; repeat."),
+    "propensity": (str | None, None, "The column of probabilities of the actions taken."),
+    "new": (str, "", "The new policy: module:name of a function, model or policy."),
+    "old": (str | None, None, "The old policy in the same form; else from --propensity."),
+    "reward": (str | None, None, "The column of what each action brought."),
+    "cost": (str | None, None, "The column of what each action cost beside the losses."),
+    "bound": (list[str], ["1.0"], "The largest possible loss; NAME=VALUE for several."),
+    "min_propensity": (float | None, None, "What no probability of the old policy is below."),
+    "out": (Path | None, None, "Save the decision to this folder; tether.load reads it."),
+    "force": (bool, False, "Replace a decision that is there."),
+    "details": (bool, False, "Print everything that is known."),
+}
+
+
+@report_errors
+@with_options(DECIDE)
+def decide(
+    table: Annotated[str, argument("The table: a CSV, Parquet, Arrow or JSON lines file.")],
+    given: Any,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide from a table how far a new policy may be followed.
+
+    --new names a function of the context columns that returns an action, or probabilities, for each
+    row, or a fitted classifier or policy, in a module that can be imported from here. The exit code
+    is 3 where the answer is to keep the old policy; then it says what would help.
+    """
+    problems: list[str] = []
+    given |= target(given, problems)
+    if not given["new"]:
+        problems.append("--new module:name is needed: the new policy")
+    if problems:
+        raise ValueError("; ".join(problems))
+    sys.path.insert(0, "")  # modules beside the user's work
+    for name in ("new", "old"):
+        given[name] = import_path(given[name]) if given[name] else None
+    given["bound"] = numbers("--bound", given["bound"])
+    given["loss"] = given["loss"][0] if len(given["loss"]) == 1 else given["loss"]
+    plot, out, force, details = (given.pop(name) for name in ("plot", "out", "force", "details"))
+    found = tether.decide(open_dataset(table).to_table().to_pandas(), **given)
+    text = found.details() if details else None
+    show(found.calibration if as_json else found, as_json=as_json, text=text)
+    if plot is not None:
+        found.plot().savefig(plot)
+    if out is not None:
+        found.save(out, overwrite=force)
+    if not found.calibration.useful:
+        raise typer.Exit(NOTHING_PASSES)
