@@ -1,4 +1,4 @@
-"""Writes the pages that are made from something else, anew at every build:
+"""Writes the pages that are made from something else, anew at every build.
 
 - the API reference, one page for each room from the names that it exports. A name that two rooms
   export is described where it is first met, in the order of `ROOMS`;
