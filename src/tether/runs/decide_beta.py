@@ -65,9 +65,11 @@ class Snapshot:
     calibration: Booleans
     withdrawn: Booleans
     losses: dict[str, Floats]
+    reward: Floats
+    seen: int
 
     @classmethod
-    def of(cls, state: State) -> Snapshot:
+    def of(cls, state: State, seen: int) -> Snapshot:
         """Copy what the fold goes on changing."""
         rows = state.rows
         unit, arm = rows["unit"].astype(np.int64), rows["arm"].astype(np.int64)
@@ -77,6 +79,8 @@ class Snapshot:
             rows["calibration"].copy(),
             rows["withdrawn"].copy(),
             {name: state.loss(name).copy() for name in state.given.limits},
+            rows["reward"].copy(),
+            seen,
         )
 
     @property
@@ -180,19 +184,24 @@ def find_confidence(settings: Settings, looks: int) -> float | None:
 
 
 def decide_beta(
-    known: Snapshot, contents: Contents, number: int, subject: str, given: Mapping[str, Any]
+    known: Snapshot,
+    contents: Contents,
+    number: int,
+    subject: str,
+    given: Mapping[str, Any],
+    log: Log | None = None,
 ) -> Decision:
     """Find beta for round `number` from the rows, scores and draws that are stored.
 
     `subject` names the policy, and `given` says what it states of itself (`approximate`,
-    `ratio_error`).
+    `ratio_error`). The `log` may be passed where it was made already.
     """
     in_use = rows_in_use(known)
     rows = int(in_use.used.sum())
     if not rows:
         return Decision(note="no losses to calibrate on yet: the safe policy serves")
-    log = make_log(known, contents, number, in_use, given)
-    proposals = make_proposals(contents, number, log)
+    log = make_log(known, contents, number, in_use, given) if log is None else log
+    proposals = make_proposals(contents, log)
     looks = looks_at(known, rows, subject)
     settings = known.settings
     asked = {name: limit.tolerated for name, limit in settings.limits.items()}
@@ -290,9 +299,9 @@ def make_log(
     )
 
 
-def make_proposals(contents: Contents, number: int, log: Log) -> Proposals | None:
+def make_proposals(contents: Contents, log: Log) -> Proposals | None:
     """The draws that were stored for a round; None where tables make them needless."""
-    columns = contents.draws(number)
+    columns = contents.draws
     if columns is None:
         return None
     path = None

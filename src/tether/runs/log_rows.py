@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tether._core.arrays import Floats, Integers, plain_array
 from tether._core.contexts import labels
 from tether.policies.picker import ShortlistRows
-from tether.runs.body import unpack
+from tether.runs.body import read_header, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import NO_HEAD, Event, events
 
@@ -27,6 +27,8 @@ Format = dict[str, Any]
 NOTHING, NUMBERS, TEXT, LISTS, FRAME = "nothing", "numbers", "text", "lists", "frame"
 MAX_PADDED_BYTES = 1 << 26
 """Larger arrays of text are arrays of objects: otherwise all rows have the longest one's size."""
+BYTES_PER_EVENT = 1 << 22
+"""Larger columns of scores and draws are stored as several events."""
 WIDE = {"f": "<f8", "i": "<i8", "u": "<u8"}
 """Actions are stored with 64 bits: safe and optimized policies may differ in precision."""
 
@@ -237,7 +239,8 @@ class Contents:
         self.formats: Format | None = None
         self._pieces: dict[str, list[NDArray[Any]]] = {}
         self._scores: dict[tuple[str, int], list[NDArray[Any]]] = {}
-        self._draws: dict[int, dict[str, list[NDArray[Any]]]] = {}
+        self._draws: dict[str, list[NDArray[Any]]] = {}
+        self._pending: list[tuple[dict[str, Any], dict[str, NDArray[Any]]]] = []
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
@@ -263,13 +266,32 @@ class Contents:
             for name, column in columns.items():
                 self._pieces.setdefault(name, []).append(column)
             self.size += count
-        elif event.kind == "scores":
-            header, columns = unpack(event.body)
-            key = header["name"], header["policy"]
-            self.add_scores(*key, header["first"], columns["values"])
-        elif event.kind == "draws":
-            header, columns = unpack(event.body)
-            self.add_draws(header["unit"], columns)
+        elif event.kind in ("scores", "draws"):
+            self._pending.append(unpack(event.body))
+        elif event.kind == "round":
+            self._take_round(read_header(event.body))
+
+    def _take_round(self, header: dict[str, Any]) -> None:
+        """Use the scores and draws of the attempt that began the round; others were in vain."""
+        attempt, self._draws = header["decision"].get("attempt"), {}
+        for held, columns in self._pending:
+            if held["attempt"] == attempt:
+                self._add(held, columns)
+        self._pending = [each for each in self._pending if each[0]["unit"] > header["number"]]
+
+    def attempted(self, attempt: str) -> Contents:
+        """The same with the scores and draws of an attempt to begin a round."""
+        other = self.copy()
+        for held, columns in self._pending:
+            if held["attempt"] == attempt:
+                other._add(held, columns)
+        return other
+
+    def _add(self, header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
+        if "name" in header:
+            self.add_scores(header["name"], header["policy"], header["first"], columns["values"])
+        else:
+            self.add_draws(columns)
 
     def rows(self, index: Integers) -> tuple[Any, NDArray[Any]]:
         """The contexts and actions of some rows."""
@@ -300,11 +322,10 @@ class Contents:
             raise ValueError(f"scores {name!r} of policy {policy} begin at row {first}")
         self._scores.setdefault((name, policy), []).append(values)
 
-    def add_draws(self, unit: int, columns: dict[str, NDArray[Any]]) -> None:
-        """Add draws for a round."""
-        drawn = self._draws.setdefault(unit, {})
+    def add_draws(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Add draws for the round that begins."""
         for name, column in columns.items():
-            drawn.setdefault(name, []).append(column)
+            self._draws.setdefault(name, []).append(column)
 
     def copy(self) -> Contents:
         """The same, to which scores and draws can be added before they are stored."""
@@ -314,10 +335,11 @@ class Contents:
         other._draws = {}
         return other
 
-    def draws(self, unit: int) -> dict[str, NDArray[Any]] | None:
-        """The draws that a round was decided on."""
-        held = self._draws.get(unit)
-        return None if held is None else {name: self._whole(held, name) for name in held}
+    @property
+    def draws(self) -> dict[str, NDArray[Any]] | None:
+        """The draws for the last round; None if there are none."""
+        held = self._draws
+        return {name: self._whole(held, name) for name in held} if held else None
 
     def _content_names(self) -> list[str]:
         return [
@@ -334,10 +356,12 @@ class Contents:
         return held[0]
 
 
-def cut(columns: dict[str, NDArray[Any]], size: int) -> list[tuple[int, dict[str, NDArray[Any]]]]:
-    """Columns in pieces of at most `size` rows, each with where it begins."""
+def cut(columns: dict[str, NDArray[Any]]) -> list[tuple[int, dict[str, NDArray[Any]]]]:
+    """Columns in pieces that fit in an event, each with the row where it begins."""
     count = len(next(iter(columns.values())))
+    width = sum(column.nbytes for column in columns.values()) // max(count, 1)
+    size = max(1, min(count, BYTES_PER_EVENT // max(width, 1)))
     return [
         (start, {name: column[start : start + size] for name, column in columns.items()})
-        for start in range(0, max(count, 1), size)
+        for start in range(0, count, size)
     ]

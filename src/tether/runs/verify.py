@@ -44,6 +44,7 @@ class _Replay:
         self._connection, self._found = connection, list[str]()
         self._state, self._index = State(), dict[bytes, bytes]()
         self._cached: Event | None = None
+        self._rules: Any = None
 
     def findings(self, key: PublicKey | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
@@ -90,7 +91,7 @@ class _Replay:
         if event.kind == "alarm":
             yield from _check_alarm(state, event)
         if state.settings is not None:
-            rules = rules_of(state)
+            rules = self._rules = self._rules or rules_of(state, self._connection)
             yield from rules.check(state, event, self._index)
             self._index |= mark_claim(event.mark) | rules.claims_of(event, self._index)
 
@@ -131,12 +132,12 @@ def _check_alarm(state: State, event: Event) -> Iterator[str]:
         yield f"event {event.seq}: an alarm that the losses do not raise"
 
 
-def rules_of(state: State) -> Any:
-    """The module with the rules of a kind of run: `check` and `claims_of`."""
+def rules_of(state: State, connection: sql.Connection | None = None) -> Any:
+    """What has the rules of a kind of run: `check` and `claims_of`."""
     if state.given.kind == RELEASE:
         from tether.runs import release
 
         return release
-    from tether.runs import controller
+    from tether.runs.check_controller import ControllerCheck
 
-    return controller
+    return ControllerCheck(connection)

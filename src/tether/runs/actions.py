@@ -1,0 +1,179 @@
+"""Rows that a run hands out: actions that were taken, and what an optimizer may learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from tether._core import validate
+from tether._core.arrays import Contexts, Floats, Integers, few, plain_array, shown
+from tether.policies.picker import ShortlistRows
+from tether.runs.shares import Guardrail
+from tether.runs.state import State
+
+WAITED = 1 << 62
+"""Ids from here on were handed out while the store was unavailable."""
+CALL_BITS = 21
+"""How many bits of such an id count the rows of its call."""
+
+Losses = ArrayLike | Mapping[str, ArrayLike]
+"""Losses as they are observed: those of the only loss of a run, or some of its losses by name."""
+
+
+@dataclass(frozen=True, repr=False)
+class Actions:
+    """Stored actions, with the ids under which their losses are observed.
+
+    It can be used in place of an array of the actions.
+
+    Parameters
+    ----------
+    ids : numpy.ndarray of int
+        One id per action.
+    actions : numpy.ndarray
+        One action per row.
+    contexts : array-like or int
+        The contexts of the actions, or their number where there are no contexts.
+    served : numpy.ndarray of int
+        The round whose policy took each action; 0 is the safe policy.
+    candidates : numpy.ndarray, optional
+        In a run on shortlists, the candidates of each row, of which the action is one.
+    failure : str, optional
+        The error message, if the safe policy took the actions because the round's policy failed.
+    stored : bool, default True
+        Whether they are in the store; otherwise they wait in the outbox.
+    """
+
+    ids: Integers
+    actions: NDArray[Any]
+    contexts: Contexts
+    served: Integers
+    candidates: NDArray[Any] | None = None
+    failure: str = ""
+    stored: bool = True
+
+    @classmethod
+    def of(cls, ids: Integers, contexts: Any, actions: Any, served: Any, **more: Any) -> Actions:
+        """Rows as they are stored; positions among candidates become the candidates."""
+        if isinstance(contexts, ShortlistRows):
+            more["candidates"] = contexts.candidates
+            actions, contexts = contexts.picked(actions), contexts.contexts
+        return cls(ids, actions, contexts, np.broadcast_to(served, ids.shape), **more)
+
+    def __repr__(self) -> str:
+        failure = f", failure={self.failure!r}" if self.failure else ""
+        return f"Actions({len(self)} actions {few(np.asarray(self.actions))}{failure})"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.actions)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.actions[key]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.actions, dtype=dtype, copy=bool(copy) or None)
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingRows:
+    """Rows that an optimizer may learn from, oldest first, as columns.
+
+    Parameters
+    ----------
+    ids : numpy.ndarray of int
+        The ids of the actions.
+    round : numpy.ndarray of int
+        The round of each action.
+    contexts : array-like or int
+        The contexts as they were passed to `act`, or their number where there are none.
+    actions : numpy.ndarray
+        One action per row.
+    losses : mapping of str to numpy.ndarray of float
+        The losses of each action, by name.
+    reward : numpy.ndarray of float
+        The reward of each action; NaN where none was passed to `observe`.
+    log_prob : numpy.ndarray of float
+        The log-probability under the policy that took the action; NaN where it is not known
+        exactly. In a run on shortlists, of picking the action among its candidates.
+    candidates : numpy.ndarray, optional
+        In a run on shortlists, the candidates of each row, of which the action is one.
+    """
+
+    ids: Integers
+    round: Integers
+    contexts: Any
+    actions: NDArray[Any]
+    losses: Mapping[str, Floats]
+    reward: Floats
+    log_prob: Floats
+    candidates: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"TrainingRows({len(self)} rows, losses {list(self.losses)})"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def loss(self) -> Floats:
+        """The loss of each action, where the run has one loss; otherwise an error."""
+        if len(self.losses) > 1:
+            raise ValueError(f"the run has the losses {list(self.losses)}: use `losses` by name")
+        return next(iter(self.losses.values()))
+
+
+def checked_ids(ids: ArrayLike | Actions) -> Integers:
+    """Ids as an array, each once; what `act` returned stands for its ids."""
+    if isinstance(ids, (Actions, TrainingRows)):
+        ids = ids.ids
+    array = np.atleast_1d(plain_array(ids))
+    if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
+        raise TypeError(f"ids must be integers returned by `act`, got {shown(ids)}")
+    if len(np.unique(array)) < len(array):
+        raise ValueError("ids must be different: some occur more than once")
+    return array.astype(np.int64)
+
+
+def rows_of(state: State, ids: Integers) -> Integers:
+    """The rows with these ids; an error names ids that the store has not assigned."""
+    rows = ids.copy()
+    for place in np.flatnonzero(ids >= WAITED).tolist():
+        first = int(ids[place]) >> CALL_BITS << CALL_BITS
+        rows[place] = state.waited.get(first, -1 << 40) + int(ids[place]) - first
+    unknown = ids[(rows < 0) | (rows >= state.rows.size)]
+    if len(unknown):
+        raise ValueError(
+            f"ids {unknown[:5].tolist()} are unknown ({len(unknown)} of {len(ids)}): the store has "
+            f"not assigned them, and nothing of this call was stored"
+        )
+    return rows
+
+
+def named_losses(losses: Losses, limits: Mapping[str, Guardrail], count: int) -> dict[str, Floats]:
+    """Losses by name, each in [0, bound]; NaN where one is not known yet."""
+    if not isinstance(losses, Mapping):
+        if len(limits) > 1:
+            raise TypeError(
+                f"losses must be a mapping with some of the names {list(limits)}, since the run "
+                f"has several losses; got {type(losses).__name__}"
+            )
+        losses = {next(iter(limits)): losses}
+    if not losses or not set(losses) <= set(limits):
+        raise ValueError(f"losses must have names among {list(limits)}, got {list(losses)}")
+    found = {}
+    for name, given in losses.items():
+        values = validate.floats(f"losses[{name!r}]", np.atleast_1d(plain_array(given)))
+        validate.same_length(f"losses[{name!r}]", values, "ids", count)
+        outside = (values < 0) | (values > limits[name].bound)
+        if outside.any():
+            accepted = f"a loss from 0 to {limits[name].bound:g}"
+            validate.reject(f"losses[{name!r}]", values, outside, accepted)
+        found[name] = values
+    return found

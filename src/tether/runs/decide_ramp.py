@@ -1,0 +1,134 @@
+"""The share of the next step of a ramp of policies: a pure function of the state.
+
+Every action is answered by the reference policy or by the new one, by a coin; so all rows are fresh
+and the simple theorem of `tether.runs.shares` holds. The new policy's rows are those of a window of
+steps, training rows too, since the policy was fixed before. A window is used until the steps after
+it have a quarter of its rows; until then the share it allows stays as it is, so that the number of
+rows of the next window does not depend on their losses.
+
+The reference's rows are calibration rows alone, since the new policy may have learned from training
+rows: of the safe policy those of the last rounds without a policy; of a policy that reached a share
+of 1, those of its first step at this share, which other rows had decided.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tether._core.arrays import Floats, Integers
+from tether.runs.settings import Settings
+from tether.runs.shares import GROWTH_STEP, fresh_share, grown
+from tether.runs.state import NEW, State, Unit
+
+SAFE = 0
+LEAST_PART_OF_WINDOW = 0.25
+"""A window is replaced once the steps after it have this part of its rows."""
+
+
+def is_ramp_over(state: State) -> bool:
+    """Whether the next step of the present policy is due."""
+    last, length = state.last, state.given.units_per_step
+    if last is None or last.policy is None or state.standing is not None:
+        return False
+    if state.cleared > last.cleared:
+        return True
+    return length is not None and state.rows.size - last.before >= length
+
+
+def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, Any]:
+    """The header of the next round: the first step of a policy, its next one, or the safe one."""
+    last, number = state.last, len(state.units) + 1
+    header: dict[str, Any] = {
+        **{"number": number, "level": 0.0, "before": state.rows.size, "cleared": state.cleared},
+        **{"ramp": number, "policy": policy, "reference": SAFE},
+    }
+    if policy is None:
+        return header | {"decision": {"reason": "no policy was given"}}
+    window, target = (0, -1), 1.0
+    if begins or last is None or last.cleared != state.cleared:
+        header["reference"] = _find_reference(state)
+        begins = True
+    else:
+        header |= {"ramp": last.ramp, "reference": last.reference}
+        window = tuple(last.decision["window"])
+    fresh = max(header["ramp"], window[1] + 1), number - 1
+    replaces = len(_new_rows(state, *fresh)) >= LEAST_PART_OF_WINDOW * len(
+        _new_rows(state, *window)
+    )
+    window = fresh if replaces and not begins else window
+    old = _old_rows(state, header["reference"], header["ramp"])
+    shares = _shares(state, old, _new_rows(state, *window))
+    target, reason = min(shares.values()), ""
+    if not target:
+        reason = "the reference policy alone is not shown to be within what is tolerated"
+        reason = reason if len(old) else "there are no rows of the reference policy yet"
+        reason += ": the safe policy serves"
+    share = target
+    if not begins and last is not None and last.level > 0:
+        share = grown(target, last.level, state.given.growth, GROWTH_STEP)
+        reason = "growth is limited" if share < target else reason
+    if state.standing is not None:
+        share, reason = 0.0, f"alarm {state.standing} stood when the step began"
+    promises = {name: limit.tolerated for name, limit in state.given.limits.items()}
+    decision = {"shares": shares, "window": list(window), "reason": reason, "promises": promises}
+    return header | {"level": float(share), "decision": decision}
+
+
+def _shares(state: State, old: Integers, new: Integers) -> dict[str, float]:
+    """The share that each loss allows."""
+    shares = {}
+    for name, limit in state.given.limits.items():
+        known = _scaled(state, name, old, state.given)
+        risk = (float(known.sum()) + 1) / (len(known) + 1)
+        tolerated = (limit.tolerated or 0.0) / limit.bound
+        losses = _scaled(state, name, new, state.given)
+        shares[name] = float(fresh_share(losses, risk, tolerated)) if len(known) else 0.0
+    return shares
+
+
+def _scaled(state: State, name: str, rows: Integers, settings: Settings) -> Floats:
+    """Losses over their bound; one that is not known counts as the worst."""
+    losses = state.loss(name)[rows] / settings.limits[name].bound
+    return np.where(np.isnan(losses), 1.0, losses)
+
+
+def _new_rows(state: State, first: int, last: int) -> Integers:
+    if last < first:
+        return np.zeros(0, np.int64)
+    rows = slice(state.of_unit(first).start, state.of_unit(last).stop)
+    return state.kept(rows, NEW)
+
+
+def _old_rows(state: State, reference: int, ramp: int) -> Integers:
+    """Calibration rows of the reference, whose number did not depend on their losses."""
+    if reference != SAFE:
+        rows = state.kept(state.of_unit(reference), NEW)
+        return rows[state.rows["calibration"][rows]]
+    found: list[Integers] = []
+    for unit in reversed(state.units[: ramp - 1]):
+        if unit.policy is None:
+            found.append(state.kept(state.of_unit(unit.number), 0))
+        elif found:
+            break
+    rows = np.concatenate(found) if found else np.zeros(0, np.int64)
+    return rows[state.rows["calibration"][rows]]
+
+
+def _find_reference(state: State) -> int:
+    """The last policy that reached a share of 1 and passes, with "last"; otherwise the safe one."""
+    if state.given.against == "safe":
+        return SAFE
+    reached: dict[int, Unit] = {}
+    for unit in reversed(state.units):
+        if unit.policy is None or unit.cleared != state.cleared:
+            break
+        if unit.level == 1.0:
+            reached[unit.ramp] = unit
+    nothing = np.zeros(0, np.int64)
+    for unit in reached.values():
+        rows = _old_rows(state, unit.number, unit.number)
+        if min(_shares(state, rows, nothing).values()) > 0:
+            return unit.number
+    return SAFE

@@ -1,0 +1,304 @@
+"""One round: acting under what was decided, and storing it before it is returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether._core import policy_calls, validate
+from tether._core.arrays import Contexts, Floats, Integers
+from tether._core.contexts import as_contexts, length, take
+from tether.control.calibration import Calibration
+from tether.control.families import blend_scores
+from tether.policies.picker import scoring_once
+from tether.policies.served import call_with_fallback, draw_asking_every_policy
+from tether.policies.tethered import Tethered
+from tether.runs.actions import Actions
+from tether.runs.decide_beta import SAFE
+from tether.runs.errors import ChangedPolicyError, StoreError, TamperedError
+from tether.runs.policies import Coin, Deployed, PathOptimized
+from tether.runs.state import Unit
+
+if TYPE_CHECKING:
+    from tether.runs.controller import Controller
+
+MAX_KEY_LENGTH = 200
+"""How long an idempotency key may be."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Actions of one call before they are stored: who took each, and their scores.
+
+    `arm` is 1 for the round's policy, 0 for the safe one, and −k for that of round k.
+    """
+
+    contexts: Any
+    actions: NDArray[Any]
+    arm: Integers
+    scores: dict[str, Floats]
+    failure: str = ""
+
+
+class Round:
+    """A round that has begun: its policy acts until the next round begins or an alarm is raised.
+
+    Returned by `Controller.begin`, `Controller.advance` and `Controller.round`. In a ramp it stays
+    in use while later steps of the same policy begin.
+
+    Attributes
+    ----------
+    number : int
+        The round's number, from 1.
+    note : str
+        Why the safe policy serves, or what else has to be known; often empty.
+    """
+
+    def __init__(self, run: Controller, unit: Unit, deployed: Deployed | None) -> None:
+        self._run, self._unit, self._deployed = run, unit, deployed
+        self.number, self.note = unit.number, str(unit.decision.get("reason", ""))
+
+    def __repr__(self) -> str:
+        level = f"share={self.share:.6g}" if self._is_ramp else f"beta={self.beta:.6g}"
+        return f"Round({self.number}, {level}{f', note={self.note!r}' if self.note else ''})"
+
+    @property
+    def _is_ramp(self) -> bool:
+        return self._run.settings.decides_shares
+
+    @property
+    def beta(self) -> float:
+        """How far the optimized policy may go; 0 if the safe policy serves."""
+        if self._is_ramp:
+            raise AttributeError("a round of a ramp has a share, not a beta")
+        with np.errstate(over="ignore"):
+            return float(np.exp(self._unit.level))
+
+    @property
+    def share(self) -> float:
+        """In a ramp, the probability with which the round's policy answers an action."""
+        if not self._is_ramp:
+            raise AttributeError("only a round of a ramp has a share; this one has a beta")
+        return self._unit.level
+
+    @property
+    def reference(self) -> int:
+        """The round whose policy the level is measured against; 0 is the safe policy."""
+        return self._unit.reference
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """What the round was decided on, as plain values."""
+        return dict(self._unit.decision)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration; None if there was nothing to calibrate, and `note` says why."""
+        return self._run._calibration_of(self._unit)
+
+    @property
+    def policy(self) -> Any:
+        """The policy that acts while no alarm stands: the tethered policy, or the safe one."""
+        if self._is_ramp and self._deployed is not None and self.share > 0:
+            return self._coin(self._unit)
+        return self._run._policies.served(None if self._is_ramp else self._deployed)
+
+    def act(
+        self,
+        contexts: Contexts,
+        rng: np.random.Generator,
+        *,
+        keys: str | Sequence[str] | None = None,
+    ) -> Actions:
+        """Take one action per context, and store it before it is returned.
+
+        While an alarm stands the safe policy acts. It also acts in a call in which another policy
+        is unavailable (a RuntimeError, a lost connection, no memory); those rows count as the safe
+        policy's, which is valid as long as failures do not depend on contexts or actions. A policy
+        that rejects its input, returns NaN or has changed is an error. Each row is assigned at
+        random, once, to training or to calibration.
+
+        Parameters
+        ----------
+        contexts : array-like, data frame or int
+            One row per action to take, or the number of actions where there are no contexts.
+        rng : numpy.random.Generator
+            The source of randomness.
+        keys : str or sequence of str, optional
+            A name for each action. One that was stored under its name already is returned again
+            instead of a new one: a call whose answer was lost can be repeated.
+
+        Returns
+        -------
+        Actions
+            The actions and their ids.
+
+        Raises
+        ------
+        RoundOverError
+            If a later round has begun.
+        ValueError
+            If a key was used for another context, or a policy rejects its input, returns invalid
+            scores, or has changed since it was calibrated.
+        StoreError
+            If the actions could not be stored; with fallback="safe", not in the outbox either.
+        """
+        validate.generator("rng", rng)
+        given = as_contexts(contexts)
+        names = _checked_keys(keys, length(given))
+        error = StoreError("it did not answer before")
+        try:
+            if self._run._is_available:
+                return self._act(given, rng, names)
+        except TamperedError as found:  # a store that is not as it was written is not obeyed
+            return self._act_unstored(given, rng, found)
+        except StoreError as found:
+            if not self._run._may_fall_back:
+                raise
+            error = found
+        return self._act_in_outage(given, rng, names, error)
+
+    def _act(self, given: Any, rng: np.random.Generator, names: list[str] | None) -> Actions:
+        run, unit, stopped = self._run, self._unit, self._run._seems_stopped(self._unit)
+        while True:
+            known = {} if names is None else run._find_keys(names, given)
+            missing = np.array([k for k in range(length(given)) if k not in known], dtype=np.int64)
+            taken, drawn = known, None
+            if len(missing):
+                contexts = given if not known else take(given, missing)
+                contexts = run._with_candidates(contexts, rng)
+                drawn = self._draw(unit, contexts, rng, by_safe=stopped)
+                new = None if names is None else [names[k] for k in missing.tolist()]
+                stored = run._store_rows(unit, drawn, rng, keys=new, stopped=stopped)
+                if not isinstance(stored, np.ndarray):  # something has changed since
+                    unit, stopped = stored
+                    continue
+                if not known:
+                    served = _served(unit, drawn.arm)
+                    return Actions.of(
+                        stored, drawn.contexts, drawn.actions, served, failure=drawn.failure
+                    )
+                taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
+            return run._read_actions(np.array([taken[k] for k in range(length(given))]))
+
+    def _act_in_outage(
+        self, given: Any, rng: np.random.Generator, names: list[str] | None, error: StoreError
+    ) -> Actions:
+        """Let the safe policy act, and keep its actions in the outbox."""
+        contexts = self._run._with_candidates(given, rng)
+        drawn = self._by_safe(contexts, rng, f"the store was unavailable: {error}")
+        ids = self._run._keep_for_later(drawn, rng, names)
+        return Actions.of(ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False)
+
+    def _act_unstored(self, given: Any, rng: np.random.Generator, error: StoreError) -> Actions:
+        """Let the safe policy act; the actions have no ids."""
+        contexts = self._run._with_candidates(given, rng)
+        drawn = self._by_safe(contexts, rng, str(error))
+        ids = np.full(len(drawn.actions), -1, np.int64)
+        return Actions.of(
+            ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False
+        )
+
+    # ---- drawing ------------------------------------------------------------------------------
+
+    def _draw(self, unit: Unit, contexts: Any, rng: np.random.Generator, *, by_safe: bool) -> Drawn:
+        """Draw and score; the safe policy does both if what is deployed fails in either.
+
+        Every policy is called in every call, so a failure does not depend on what is drawn.
+        """
+        if by_safe or self._deployed is None or (self._is_ramp and unit.level == 0):
+            return self._by_safe(contexts, rng)
+        try:
+            return call_with_fallback(
+                lambda: self._by_deployed(unit, contexts, rng),
+                lambda failure: self._by_safe(contexts, rng, failure),
+            )
+        except ChangedPolicyError as error:  # seen on old rows, whatever is drawn here
+            if not self._run._may_fall_back:
+                raise
+            return self._by_safe(contexts, rng, str(error))
+
+    def _by_safe(self, contexts: Any, rng: np.random.Generator, failure: str = "") -> Drawn:
+        actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
+        return self._run._scored_by_safe(contexts, actions, failure)
+
+    def _coin(self, unit: Unit) -> Coin:
+        assert self._deployed is not None
+        reference = self._run._policy_of(unit.reference)
+        return Coin(reference, self._deployed.policy, unit.level)
+
+    def _by_deployed(self, unit: Unit, contexts: Any, rng: np.random.Generator) -> Drawn:
+        deployed = self._deployed
+        assert deployed is not None
+        if self._is_ramp:
+            actions, is_new = self._coin(unit).draw(contexts, rng)
+            return Drawn(contexts, actions, np.where(is_new, 1, -unit.reference), {})
+        optimized = deployed.optimized
+        with scoring_once(optimized, contexts):
+            actions = draw_asking_every_policy(deployed.policy, contexts, rng)
+            self._check_unchanged(deployed)
+            if isinstance(optimized, PathOptimized):
+                optimized = optimized.pair.optimized
+            log_safe, log_optimized = policy_calls.score_both(
+                self._run.safe, optimized, contexts, actions
+            )
+            log_prob = self._log_prob(deployed, contexts, actions, log_safe, log_optimized)
+        scores = {"log_safe": log_safe, "log_optimized": log_optimized, "log_prob": log_prob}
+        return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
+
+    def _check_unchanged(self, deployed: Deployed) -> None:
+        """Refuse a model that was trained further since it was calibrated."""
+        is_due = getattr(deployed.optimized, "check_is_due", None)
+        if deployed.probe is None or (is_due is not None and not is_due()):
+            return
+        try:
+            deployed.probe.check(f"policy of round {self.number}", deployed.optimized)
+        except Exception:
+            if is_due is not None:
+                deployed.optimized.check_again()
+            raise
+
+    def _log_prob(
+        self,
+        deployed: Deployed,
+        contexts: Any,
+        actions: NDArray[Any],
+        log_safe: Floats,
+        log_optimized: Floats,
+    ) -> Floats:
+        """The density of the policy that acted; NaN where its normalizer is only estimated."""
+        policy = deployed.policy
+        if not isinstance(policy, Tethered):  # along a path
+            return policy_calls.score("tethered", policy, contexts, actions, drew=True)
+        if policy.actions is not None and not isinstance(contexts, int):
+            return policy.log_prob(contexts, actions)
+        log_psi: Any = 0.0
+        if not policy.family.normalized and not np.isinf(policy.log_beta):
+            if deployed.normalizer is None:
+                return np.full(len(actions), np.nan)
+            log_psi = deployed.normalizer.log_psi
+        if deployed.reference != SAFE:
+            log_safe = policy_calls.score("reference", policy.safe, contexts, actions)
+        log_optimized = blend_scores(log_optimized, log_safe, policy.blend)
+        return policy.family.log_density(log_safe, log_optimized, policy.log_beta, log_psi)
+
+
+def _served(unit: Unit, arm: Integers) -> Integers:
+    return np.where(arm > 0, unit.number, -arm)
+
+
+def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | None:
+    if keys is None:
+        return None
+    names = [keys] if isinstance(keys, str) else list(keys)
+    validate.same_length("keys", names, "contexts", count)
+    for each in names:
+        if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH:
+            raise ValueError(f"keys must be text of 1 to {MAX_KEY_LENGTH} characters, got {each!r}")
+    if len(set(names)) < len(names):
+        raise ValueError("keys must be different: some occur more than once")
+    return names
