@@ -35,9 +35,7 @@ class ControllerCheck:
         self._seen: dict[int, Snapshot] = {}
         self._contents = Contents()
 
-    def check(
-        self, state: State, event: Event, index: Mapping[bytes, bytes]
-    ) -> Iterator[str]:
+    def check(self, state: State, event: Event, index: Mapping[bytes, bytes]) -> Iterator[str]:
         """Everything that is wrong with an event, given the state before it."""
         if event.seq - 1 in self._needed:
             self._seen[event.seq - 1] = Snapshot.of(state, event.seq - 1)

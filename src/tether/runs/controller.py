@@ -53,7 +53,6 @@ from tether.runs.decide_beta import (
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import ChangedPolicyError, RoundOverError, RoundTakenError, TamperedError
 from tether.runs.event_log import Event, Transaction, blob_digest, blobs, events
-from tether.runs.outbox import Outbox, Waiting
 from tether.runs.log_rows import (
     Contents,
     cut,
@@ -62,6 +61,7 @@ from tether.runs.log_rows import (
     formats_of,
     same_formats,
 )
+from tether.runs.outbox import Outbox, Waiting
 from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, check_blob, saved
 from tether.runs.round import Drawn, Round
 from tether.runs.run import PATIENCE, ROWS_PER_EVENT, Run, act_header
@@ -957,9 +957,7 @@ class Controller(Run):
     def _deliver(self, t: Transaction, waiting: Waiting) -> None:
         header, columns = unpack(waiting.body)
         if waiting.kind == "observe":
-            losses = {
-                name[5:]: each for name, each in columns.items() if name.startswith("loss/")
-            }
+            losses = {name[5:]: each for name, each in columns.items() if name.startswith("loss/")}
             self._observe(t, columns["id"], losses, columns.get("reward"))
             return
         first = t.state.rows.size

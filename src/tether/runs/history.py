@@ -133,6 +133,16 @@ def estimate(values: Floats, bound: float) -> Estimate:
     return Estimate(count, float(values.mean()), float(lower) * bound, float(upper) * bound)
 
 
+def reward_estimate(rewards: Floats) -> Estimate | None:
+    """The mean of rewards, which have no bound, with a normal 95 % interval."""
+    known = rewards[~np.isnan(rewards)]
+    if not len(known):
+        return None
+    mean = float(known.mean())
+    error = 1.96 * float(known.std(ddof=1)) / math.sqrt(len(known)) if len(known) > 1 else math.inf
+    return Estimate(len(known), mean, mean - error, mean + error)
+
+
 def read_history(
     state: State, store: str, warnings: tuple[str, ...] = (), tampered: str | None = None
 ) -> History:
@@ -161,6 +171,7 @@ def read_history(
                 means,
                 dict(unit.decision.get("promises", {})),
                 unit.policy,
+                reward=reward_estimate(state.rows["reward"][state.kept(rows)]),
                 note=str(unit.decision.get("reason", "")),
                 decision=dict(unit.decision),
             )

@@ -199,9 +199,7 @@ class Round:
         contexts = self._run._with_candidates(given, rng)
         drawn = self._by_safe(contexts, rng, str(error))
         ids = np.full(len(drawn.actions), -1, np.int64)
-        return Actions.of(
-            ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False
-        )
+        return Actions.of(ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False)
 
     # ---- drawing ------------------------------------------------------------------------------
 
