@@ -119,7 +119,8 @@ def test_the_second_round_weighs_rows_by_the_mixture():
     )
     assert beta == pytest.approx(tether.calibrate(log, alpha=world.alpha).beta)
     unweighted = tether.make_log(world.safe, world.news[1], contexts, actions, losses)
-    assert beta != pytest.approx(tether.calibrate(unweighted, alpha=world.alpha).beta)
+    with pytest.warns(tether.AssumptionWarning, match="does not hold"):
+        assert beta < 0.9 * tether.calibrate(unweighted, alpha=world.alpha).beta
 
 
 def test_a_restarted_run_goes_on(store_url):
@@ -146,7 +147,7 @@ def test_a_policy_that_cannot_be_stored_is_passed_again(tmp_path):
     store = tmp_path / "run.db"
     with make(world, store) as run:
         play(run, world, rng)
-    with make(world, store) as run, pytest.raises(ValueError, match="policy 2.*policies"):
+    with make(world, store) as run, pytest.raises(ValueError, match=r"policy 2.*policies"):
         run.round.act(world.contexts(rng, 3), rng)
     given = {"policy 1": Line(0.5), "policy 2": Line(7.0)}
     with make(world, store, policies=given) as run, pytest.raises(ChangedPolicyError):
@@ -298,7 +299,7 @@ def test_rows_that_arrive_while_a_round_begins_change_nothing():
         assert run.verify() == []
 
 
-# ---- keys, rounds that are over, rows from elsewhere ----------------------------------------------
+# ---- keys, rounds that are over, rows from elsewhere --------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["nothing", "arrays", "shortlists", "texts"])
@@ -314,10 +315,7 @@ def test_keys_return_what_was_stored(name):
         assert again.ids.tolist() == first.ids.tolist()
         assert again.actions.tolist() == first.actions.tolist()
         longer = world.contexts(rng, 2)
-        if name == "nothing":
-            both = 8
-        else:
-            both = np.concatenate([contexts, longer])
+        both = 8 if name == "nothing" else np.concatenate([contexts, longer])
         mixed = round_.act(both, rng, keys=[*names, "new 1", "new 2"])
         assert mixed.ids.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
         if name != "nothing":
