@@ -106,7 +106,7 @@ HEAVY = {
     "pyarrow": {"cli", "rounds", "runs", "scan"},
     "narwhals": {"_core", "scan"},
     "duckdb": {"scan"},
-    "polars": {"control", "rounds", "runs", "scan"},
+    "polars": {"policies", "rounds", "runs", "scan"},
     "pyspark": {"scan"},
     "ray": {"scan"},
     "matplotlib": {"cli", "report", "view"},

@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tether
 from tether._core.records import decode, encode
-from tether.control.probes import Probes, decode_contexts, encode_contexts
+from tether.control.probes import Probes
+from tether.policies.probes import decode_contexts, encode_contexts
 
 ACTIONS = np.array(["call", "visit", "wait"])
 

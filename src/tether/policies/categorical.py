@@ -48,22 +48,26 @@ class Categorical(TablePolicy):
         log_probabilities: ArrayLike | Callable[[Any], ArrayLike],
         actions: Actions | None = None,
     ) -> None:
-        self._function: Callable[..., ArrayLike] | None = None
-        if callable(log_probabilities):
+        self._make("log_probabilities", log_probabilities, actions)
+
+    def _make(self, holds: str, values: Any, actions: Any, temperature: float = 1.0) -> Self:
+        self._function: Callable[..., Any] | None = None
+        if callable(values):
             if actions is None:
                 raise ValueError("actions is required beside a function: the names of its columns")
-            self._function = log_probabilities
-        else:
-            actions = labels_of(log_probabilities) if actions is None else actions
-            ordered = by_action("log_probabilities", log_probabilities, actions)
-            self._table = check_normalized("log_probabilities", ordered)
-            actions = np.arange(self._table.shape[-1]) if actions is None else actions
-        self.actions = _check_distinct(actions)
-        if self._function is None and self._table.shape[-1] != len(self.actions):
+            known = isinstance(values, TableFunction)
+            self._function = values if known else TableFunction(values, holds, temperature)
+            self.actions = _check_distinct(actions)
+            return self
+        actions = labels_of(values) if actions is None else actions
+        self._table = log_table(holds, by_action(holds, values, actions), holds, temperature)
+        size = self._table.shape[-1]
+        self.actions = _check_distinct(np.arange(size) if actions is None else actions)
+        if size != len(self.actions):
             raise ValueError(
-                f"actions has {len(self.actions)} names but there are "
-                f"{self._table.shape[-1]} probabilities"
+                f"actions has {len(self.actions)} names but there are {size} probabilities"
             )
+        return self
 
     def __repr__(self) -> str:
         by = "a function of the contexts"
@@ -76,11 +80,7 @@ class Categorical(TablePolicy):
         cls, probabilities: ArrayLike | Callable[[Any], ArrayLike], actions: Actions | None = None
     ) -> Self:
         """Build the policy from probabilities that sum to 1."""
-        if callable(probabilities):
-            return cls(ProbabilityFunction(probabilities), actions)
-        actions = labels_of(probabilities) if actions is None else actions
-        ordered = by_action("probabilities", probabilities, actions)
-        return cls(logs_of_probabilities(ordered), actions)
+        return cls.__new__(cls)._make("probabilities", probabilities, actions)
 
     @classmethod
     def from_logits(
@@ -96,11 +96,7 @@ class Categorical(TablePolicy):
         excludes an action. A temperature below 1 sharpens the distribution, above 1 flattens it.
         """
         temperature = validate.number("temperature", temperature, above=0, below=np.inf)
-        if callable(logits):
-            return cls(LogitFunction(logits, temperature), actions)
-        actions = labels_of(logits) if actions is None else actions
-        ordered = by_action("logits", logits, actions)
-        return cls(logs_of_logits(ordered, temperature), actions)
+        return cls.__new__(cls)._make("logits", logits, actions, temperature)
 
     @classmethod
     def from_classifier(
@@ -125,15 +121,14 @@ class Categorical(TablePolicy):
                 f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
                 f"{len(classes)}, such as {min(unknown)!r}"
             )
-        return cls.from_logits(ClassifierLogits(classifier), listed, temperature=temperature)
+        logits = ClassifierLogits(classifier, listed)
+        return cls.from_logits(logits, listed, temperature=temperature)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """The log-probability of every action in each context; one row if given by a vector."""
         checked: Any = as_contexts(contexts)
         if self._function is not None:
-            labelled = isinstance(self._function, (ProbabilityFunction, LogitFunction))
-            answer = self._function(checked, *([self.actions] if labelled else []))
-            table = check_normalized(RESULT, by_action(RESULT, answer, self.actions), ndim=2)
+            table = self._function(checked, self.actions)
             if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
@@ -157,39 +152,28 @@ class Categorical(TablePolicy):
 
 
 @dataclass(frozen=True)
-class ProbabilityFunction:
-    """Log-probabilities from a function of the contexts that returns probabilities."""
+class TableFunction:
+    """Log-probabilities from a function of the contexts; `holds` says what it returns."""
 
-    function: Callable[[Any], ArrayLike]
-
-    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
-        """One row of log-probabilities per context, with one column per action."""
-        return logs_of_probabilities(by_action(RESULT, self.function(contexts), actions))
-
-
-@dataclass(frozen=True)
-class LogitFunction:
-    """Log-probabilities from a function of the contexts that returns unnormalized scores."""
-
-    function: Callable[..., ArrayLike]
-    temperature: float
+    function: Callable[[Any], Any]
+    holds: str
+    temperature: float = 1.0
 
     def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
         """One row of log-probabilities per context, with one column per action."""
-        if isinstance(self.function, ClassifierLogits):
-            return logs_of_logits(self.function(contexts, actions), self.temperature)
         answer = by_action(RESULT, self.function(contexts), actions)
-        return logs_of_logits(answer, self.temperature)
+        return log_table(RESULT, answer, self.holds, self.temperature)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassifierLogits:
-    """The logs of the probabilities that a fitted classifier predicts."""
+    """The logs of the probabilities that a fitted classifier predicts, by action."""
 
     classifier: Any
+    actions: NDArray[Any]
 
-    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
-        """One row per context, one column per class or action; unknown actions have 0."""
+    def __call__(self, contexts: Any) -> Floats:
+        """One row per context, one column per action; those that are no classes have 0."""
         names = getattr(self.classifier, "feature_names_in_", None)
         if names is not None and hasattr(contexts, "columns"):
             columns = list(contexts.columns)
@@ -202,11 +186,8 @@ class ClassifierLogits:
             )
         with np.errstate(divide="ignore"):
             logs = np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
-        classes = np.asarray(self.classifier.classes_)
-        if actions is None or np.array_equal(classes, actions):
-            return logs
-        table = np.full((len(logs), len(actions)), -np.inf)
-        table[:, positions(np.asarray(actions), classes)] = logs
+        table = np.full((len(logs), len(self.actions)), -np.inf)
+        table[:, positions(self.actions, np.asarray(self.classifier.classes_))] = logs
         return table
 
 
@@ -262,51 +243,39 @@ def no_probabilities_hint(model: Any) -> str:
     )
 
 
-def logs_of_probabilities(values: ArrayLike) -> Floats:
-    """The logs of probabilities that sum to 1 in each row; a vector or a table."""
-    shape = np.shape(np.asarray(values))
-    if len(shape) not in (1, 2):
-        raise ValueError(f"probabilities must be a vector or a table, got shape {shape}")
-    array = validate.floats("probabilities", values, ndim=len(shape))
-    if not (array >= 0).all():
-        validate.reject("probabilities", array, ~(array >= 0), "a probability of at least 0")
-    hint = "; if these are predictions for each action, write 1 for the best and 0 for others"
-    check_sums("probabilities must sum to 1, got a sum of", array, hint if len(shape) == 2 else "")
-    with np.errstate(divide="ignore"):
-        return np.log(array)
-
-
-def logs_of_logits(values: ArrayLike, temperature: float) -> Floats:
-    """The log-probabilities of unnormalized scores; a vector or a table."""
-    array = validate.floats("logits", values, ndim=np.ndim(values) or 1)
-    if not array.max() < np.inf:
-        validate.reject("logits", array, ~(array < np.inf), "a score below +inf")
-    row_maxima = array.max(axis=-1)
-    if row_maxima.min() == -np.inf:
-        where = "" if array.ndim == 1 else f" in row {int(np.argmin(row_maxima))}"
-        raise ValueError(f"logits rule out every action{where}: all are -inf")
-    return log_softmax(array, temperature)
-
-
-def check_normalized(name: str, values: ArrayLike, ndim: int | None = None) -> Floats:
-    """Log-probabilities that sum to 1 in each row; a vector or a table."""
-    array = np.asarray(values)
-    if array.ndim not in ((1, 2) if ndim is None else (ndim,)):
-        raise ValueError(f"{name} must be a vector or a table, got shape {array.shape}")
-    table = validate.log_probabilities(name, array, ndim=array.ndim, zero=True)
+def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> Floats:
+    """Log-probabilities from a vector or a table of them, of probabilities or of logits."""
+    ndim = np.ndim(values)
+    if ndim not in (1, 2):
+        raise ValueError(f"{name} must be a vector or a table, got shape {np.shape(values)}")
+    array = validate.floats(name, values, ndim=ndim)
+    if holds == "logits":
+        if not array.max() < np.inf:
+            validate.reject(name, array, ~(array < np.inf), "a score below +inf")
+        top = np.atleast_1d(array.max(axis=-1))
+        if top.min() == -np.inf:
+            raise ValueError(f"{name} rule out every action in row {int(np.argmin(top))}: all -inf")
+        return log_softmax(array, temperature)
     hint = ""
-    if name == "log_probabilities" and (table >= 0).all():
-        hint = ": for probabilities use Categorical.from_probabilities"
-    check_sums(f"{name} must have probabilities that sum to 1, got a sum of", np.exp(table), hint)
+    if holds == "probabilities":
+        if not (array >= 0).all():
+            validate.reject(name, array, ~(array >= 0), "a probability of at least 0")
+        with np.errstate(divide="ignore"):
+            probabilities, table = array, np.log(array)
+        if ndim == 2:
+            hint = "; of predictions for each action, write 1 for the best and 0 for the others"
+    else:
+        table = validate.log_probabilities(name, array, ndim=ndim, zero=True)
+        probabilities = np.exp(table)
+        if (table >= 0).all():
+            hint = ": for probabilities use Categorical.from_probabilities"
+    total = np.atleast_1d(probabilities.sum(axis=-1))
+    worst = total[int(np.argmax(np.abs(total - 1)))]
+    if not abs(worst - 1) <= PROBABILITY_SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} must have probabilities that sum to 1, got a sum of {worst:.6g}{hint}"
+        )
     return table
-
-
-def check_sums(message: str, probabilities: Floats, hint: str) -> None:
-    """Refuse rows that do not sum to 1."""
-    off = np.abs(probabilities.sum(axis=-1) - 1)
-    if not (off <= PROBABILITY_SUM_TOLERANCE).all():
-        worst = probabilities.sum(axis=-1).flat[int(np.argmax(off))]
-        raise ValueError(f"{message} {worst:.6g}{hint}")
 
 
 def _check_distinct(actions: Any) -> NDArray[Any]:

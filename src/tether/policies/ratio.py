@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -35,8 +36,8 @@ MAX_LOG_FACTOR = 60.0
 class EstimatedPolicy(FunctionPolicy):
     """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
 
-    `approximate` says what is approximate about the density, None for the safe policy's, whose
-    ratio to itself is 1; `ratio_error` is the factor by which it may be off.
+    `approximate` says what is approximate about it, None for the safe policy, whose ratio to itself
+    is 1; `ratio_error` is the factor by which it may be off.
     """
 
     def __init__(
@@ -182,7 +183,10 @@ def estimate_ratio(
         model, features, int(fitting.sum()) - optimized_draws, optimized_draws
     )
     found = log_ratio(drawn_in, actions)
-    visible = _visible_columns(features, matrix, drawn_in, actions)
+    visible = matrix
+    if features is not None and not is_sparse(matrix):
+        with suppress(TypeError, ValueError):  # a tree also sees what features were made of
+            visible = np.hstack([matrix, feature_matrix(None, drawn_in, actions)])
     tree = _fit_regions(visible[fitting], found[fitting], is_optimized[fitting], rng)
     regions = tree.apply(visible[~fitting])
     measured = measure(found[~fitting], is_optimized[~fitting], regions)
@@ -292,18 +296,6 @@ def _numbers(name: str, values: Any) -> Floats:
 def is_sparse(matrix: Any) -> bool:
     """Whether a matrix is a SciPy sparse one."""
     return hasattr(matrix, "tocsr")
-
-
-def _visible_columns(
-    features: Features | None, matrix: Any, contexts: Any, actions: NDArray[Any]
-) -> Any:
-    """The features and, if they are numbers, the contexts and actions that they were made of."""
-    if features is None or is_sparse(matrix):
-        return matrix
-    try:
-        return np.hstack([matrix, feature_matrix(None, contexts, actions)])
-    except (TypeError, ValueError):  # text, or rows of different lengths
-        return matrix
 
 
 def _fit_regions(

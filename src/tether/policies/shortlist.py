@@ -181,8 +181,8 @@ class Shortlist:
 
         Contexts, actions, losses and rewards are as for `tether.make_log`. A score that depends on
         other rows, or copies of one answer beside the logged action, are refused. It is a warning,
-        which the log keeps, if the logged actions do not look like draws of the safe policy, rows
-        are repeated, or candidates are almost always the same.
+        which the log keeps, if the logged actions do not look like draws of the safe policy, or
+        rows are repeated.
         """
         columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
         check_row_indexes(columns)
@@ -199,17 +199,14 @@ class Shortlist:
     ) -> Log:
         """Build a log from candidates of which one was taken uniformly at random."""
         picker, place = self.required_picker, np.asarray(index)
-        copied = copied_warning(rows, place)
+        check_copies(rows, place)
         scores = picker.scores(rows)
         check_scored_alone(picker, rows, scores)
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
-        told = [
-            copied,
-            exchangeable_warning(scores, place),
-            repeated_warning(rows.contexts, rows.picked(place), losses),
-        ]
-        for each in filter(None, told):
+        repeated = repeated_warning(rows.contexts, rows.picked(place), losses)
+        told = tuple(filter(None, (exchangeable_warning(scores, place), repeated)))
+        for each in told:
             warn_user(each, AssumptionWarning)
         return Log(
             losses,
@@ -218,7 +215,7 @@ class Shortlist:
             log_safe_all=uniform,
             log_optimized_all=table,
             reward=rewards,
-            warnings=tuple(filter(None, told)),
+            warnings=told,
             probes=take_table_probes(
                 {"candidates": self.safe, "optimized": picker},
                 rows,
@@ -337,46 +334,35 @@ def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
     )
 
 
-def copied_warning(rows: ShortlistRows, index: Integers) -> str | None:
-    """Say if candidates are the same in almost every row; refuse copies beside logged actions.
+def check_copies(rows: ShortlistRows, index: Integers) -> None:
+    """Refuse candidates that are copies of one draw beside logged actions that differ from it.
 
     Of independent draws, all but the logged one are alike, and that one differs, in fewer than a
-    quarter of the rows. Where it is most of them, the others are copies of one draw.
+    quarter of the rows.
     """
     candidates, size = rows.candidates, rows.size
     if candidates.dtype.kind == "O" and not all(isinstance(each, str) for each in candidates.flat):
-        return None
+        return
     if size < 3 or len(rows) < MIN_ROWS:
-        return None
+        return
     flat = candidates.reshape(len(rows), size, -1)
     every = np.arange(len(rows))
     alike = (flat == flat[every, (index + 1) % size][:, None]).all(axis=2)  # to a fresh one
-    logged = alike[every, index]
-    copied = alike.sum(axis=1) - logged == size - 1
-    if (copied & ~logged).mean() > 0.5:
+    share = float((~alike[every, index] & (alike.sum(axis=1) == size - 1)).mean())
+    if share > 0.5:
         raise ValueError(
-            f"in {(copied & ~logged).mean():.0%} of the rows the {size - 1} fresh candidates are "
-            f"the same, and the logged action is another one: they are no independent draws of "
-            f"what drew that, and a calibration on them does not hold. Most likely the server "
-            f"ignores n, caches its answers, or uses one seed (then ask for one answer at a time: "
-            f"max_n=1 of a ChatPolicy), or it is asked at temperature 0 now"
+            f"in {share:.0%} of the rows the {size - 1} fresh candidates are the same, and the "
+            f"logged action is another one: they are no independent draws of what drew that, and "
+            f"a calibration on them does not hold. Most likely the server ignores n, caches its "
+            f"answers, or uses one seed (then ask for one answer at a time: max_n=1 of a "
+            f"ChatPolicy), or it is asked at temperature 0 now"
         )
-    share = float((copied & logged).mean())
-    if share > 0.9:
-        return (
-            f"all {size} candidates are the same in {share:.0%} of the rows, so there is hardly "
-            f"anything to pick from: the safe policy almost always does the same (temperature 0?), "
-            f"or its answers are cached"
-        )
-    return None
 
 
 def repeated_warning(contexts: Any, actions: NDArray[Any], losses: Any) -> str | None:
-    """Say that decisions occur more than once; fresh candidates hide that from other checks."""
+    """Say that rows occur more than once; fresh candidates hide that from other checks."""
     try:
-        columns = [labels(actions)]
-        if not isinstance(contexts, int):
-            columns.append(labels(contexts))
+        columns = [labels(actions), *([] if isinstance(contexts, int) else [labels(contexts)])]
     except TypeError:  # objects that cannot be compared
         return None
     decisions = len(np.unique(np.column_stack(columns), axis=0))

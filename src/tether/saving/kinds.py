@@ -67,7 +67,7 @@ def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categor
 
 
 def _pool(log_probabilities: Any) -> Pool:
-    table = categorical.check_normalized("log_probabilities", log_probabilities, 1)
+    table = categorical.log_table("scores", log_probabilities, "log_probabilities")
     pool = Pool(table)
     pool._table = validate.frozen(table[None])  # normalized once, not twice
     return pool
@@ -169,8 +169,7 @@ BY_CLASS: dict[type, Kind] = dict(
     (
         _of(Gaussian, "_mean", "_scale", "_cholesky", build=_gaussian),
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
-        _of(categorical.ProbabilityFunction),
-        _of(categorical.LogitFunction),
+        _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
         _of(categorical.ReorderedColumns),
         _of(RuleOrProbabilities),
