@@ -102,7 +102,7 @@ HEAVY = {
     "httpx2": {"llm", "service"},
     "botorch": {"bo"},
     "sqlalchemy": {"rounds", "runs"},
-    "pandas": {"control", "policies", "rounds", "runs"},
+    "pandas": {"policies", "rounds", "runs"},
     "pyarrow": {"cli", "rounds", "runs", "scan"},
     "narwhals": {"_core", "scan"},
     "duckdb": {"scan"},

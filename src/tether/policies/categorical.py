@@ -128,7 +128,7 @@ class Categorical(TablePolicy):
         """The log-probability of every action in each context; one row if given by a vector."""
         checked: Any = as_contexts(contexts)
         if self._function is not None:
-            table = self._function(checked, self.actions)
+            table: Floats = self._function(checked, self.actions)
             if table.shape != (length(checked), len(self.actions)):
                 raise ValueError(
                     f"the function returned shape {table.shape}, expected "
