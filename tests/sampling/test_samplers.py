@@ -138,9 +138,8 @@ def test_the_limit_of_draws():
     far = tether.Gaussian(lambda x: x)
     for sampler in ("auto", "metropolis"):
         policy = tether.Tethered(SAFE, far, 1.0, max_draws=300, sampler=sampler)
-        with pytest.raises(DrawLimitError, match="max_draws") as caught:
+        with pytest.raises(DrawLimitError, match="max_draws"):
             policy.sample(np.array([0.0, 60.0, 0.0, 60.0]), np.random.default_rng(7))
-        assert caught.value.missing.tolist() == [1, 3]
     counting = Counting(tether.Gaussian(60.0))
     for contexts in (10, np.zeros(20_000)):  # the limit in every context would be 2e9 draws
         with pytest.raises(DrawLimitError, match="max_draws = 100,000"):

@@ -1,9 +1,8 @@
 """Serving with a fallback: the safe policy acts where the tethered policy fails.
 
 An action may be recorded as the tethered policy's only if it has exactly that policy's density
-given that the call succeeded. So whether a call succeeds must not depend on what is drawn.
-
-`serve` falls back context by context, `call_with_fallback` for a call as a whole, as a round does.
+given that the call succeeded. So whether a call succeeds must not depend on what is drawn, and a
+call that failed is not repeated: that would select the actions that succeed.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Booleans, Contexts, Integers
-from tether._core.contexts import as_contexts, length, take
+from tether._core.arrays import Booleans, Contexts
+from tether._core.contexts import as_contexts, length
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
 from tether.sampling.discrete import sample_categorical
@@ -32,11 +31,10 @@ class Served:
     """Actions, one per context, and which policy took each of them.
 
     An action of the safe policy counts as the safe policy's in the mixture of a log. Actions of the
-    tethered policy come from one call that succeeded for all of them. They have the tethered
-    policy's density if whether a call succeeds does not depend on the actions: a server that is
-    unavailable, a prompt that is too long. If certain actions make the call fail (a score that is
-    NaN, an answer that takes too long), the actions of successful calls are not representative, and
-    no record corrects for that: see `failures`, the distinct error messages.
+    tethered policy have its density if whether a call succeeds does not depend on the actions: a
+    server that is unavailable, a prompt that is too long. If certain actions make the call fail (a
+    score that is NaN, an answer that takes too long), the actions of successful calls are not
+    representative, and no record corrects for that: see `failures`, the error messages.
     """
 
     actions: NDArray[Any]
@@ -59,12 +57,11 @@ class Served:
 def serve(
     policy: Policy, contexts: Contexts, rng: np.random.Generator, *, safe: Policy | None = None
 ) -> Served:
-    """Take an action in every context: the policy's, or the safe policy's where the policy fails.
+    """Take an action in every context: the policy's, or the safe policy's if the call fails.
 
-    A context that the policy refuses, or in which its sampler reaches `max_draws`, does not affect
-    the others: the policy is called again without it. A policy that is unavailable is not called
-    again. With the mix family the optimized policy is called in every context, whichever policy
-    then acts.
+    A call fails as a whole, if the policy is unavailable, refuses a context, or its sampler reaches
+    `max_draws`: pass contexts one by one, or in batches that may fail together. With the mix family
+    the optimized policy is called in every context, whichever policy then acts.
 
     Parameters
     ----------
@@ -95,38 +92,18 @@ def serve(
     if safe is None:
         raise TypeError(f"safe must be the safe policy, because {policy!r} has none")
     contexts = as_contexts(contexts)
-    pieces: list[tuple[Integers, NDArray[Any], bool]] = []
-    failures: dict[str, None] = {}
-    waiting, refusals_sought = np.arange(length(contexts)), isinstance(contexts, int)
-    while len(waiting):
-        remaining = take(contexts, waiting)
+    failures: tuple[str, ...] = ()
+    try:
+        actions = draw_asking_every_policy(policy, contexts, rng)
+    except (RuntimeError, ValueError) as error:
+        failures = (str(error),)
+    if failures:
         try:
-            pieces.append((waiting, draw_asking_every_policy(policy, remaining, rng), False))
-            break
+            actions = policy_calls.draw("safe", safe, contexts, rng)
         except RuntimeError as error:
-            failed, messages = _failed_rows(error, remaining), [str(error)]
-        except ValueError as error:
-            # Only once, and not if no context explains the failure: calling again until a call
-            # succeeds would select the actions that succeed.
-            refused = {} if refusals_sought else _find_refused(policy, remaining, rng)
-            failed, messages = np.array(sorted(refused), dtype=np.int64), [*refused.values()]
-            refusals_sought = True
-            if not refused:
-                failed, messages = np.arange(len(waiting)), [str(error)]
-        failures |= dict.fromkeys(messages)
-        rows = waiting[failed]
-        try:
-            pieces.append((rows, policy_calls.draw("safe", safe, take(contexts, rows), rng), True))
-        except RuntimeError as error:
-            told = f"{error}. The tethered policy had failed before it: {messages[0]}"
+            told = f"{error}. The tethered policy had failed before it: {failures[0]}"
             raise RuntimeError(told) from error
-        waiting = np.delete(waiting, failed)
-    drawn = policy_calls.concatenate_actions([actions for _, actions, _ in pieces])
-    order = np.concatenate([rows for rows, _, _ in pieces])
-    actions, from_safe = np.empty_like(drawn), np.zeros(len(drawn), dtype=np.bool_)
-    actions[order] = drawn
-    from_safe[order] = np.concatenate([np.full(len(rows), is_safe) for rows, _, is_safe in pieces])
-    return Served(actions, validate.frozen(from_safe), tuple(failures))
+    return Served(actions, np.full(len(actions), bool(failures)), failures)
 
 
 def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
@@ -178,34 +155,3 @@ def _selects_by_coin(policy: Any) -> bool:
         and policy.actions is None
         and not (len(policy.log_betas) == 1 and np.isinf(policy.log_beta))
     )
-
-
-def _failed_rows(error: RuntimeError, contexts: Any) -> Integers:
-    """The contexts in which this policy's own sampler reached its limit; otherwise all of them."""
-    cause = error.__cause__  # deeper causes number the draws of a component, not the contexts
-    if isinstance(cause, DrawLimitError) and cause.missing is not None:
-        return cause.missing
-    return np.arange(length(contexts))
-
-
-def _find_refused(policy: Any, contexts: Any, rng: np.random.Generator) -> dict[int, str]:
-    """The contexts that are refused on their own, found by bisection, with the error of each.
-
-    What is drawn here is discarded, so that no action is kept because its call succeeded.
-    """
-    refused: dict[int, str] = {}
-    count = length(contexts)
-    waiting = np.array_split(np.arange(count), 2) if count > 1 else []  # all together were refused
-    while waiting:
-        rows = waiting.pop()
-        try:
-            draw_asking_every_policy(policy, take(contexts, rows), rng)
-        except RuntimeError as error:
-            if not isinstance(error.__cause__, DrawLimitError):  # unavailable by now: all fall back
-                return dict.fromkeys(range(count), str(error))
-        except ValueError as error:
-            if len(rows) > 1:
-                waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
-            else:
-                refused[int(rows[0])] = str(error)
-    return refused

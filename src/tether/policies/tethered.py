@@ -31,7 +31,7 @@ from tether.sampling.discrete import sample_categorical
 from tether.sampling.policy_pair import PolicyPair
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered
-from tether.sampling.sampling_info import DrawLimitError, SamplingInfo, direct_info, exact_info
+from tether.sampling.sampling_info import SamplingInfo, direct_info, exact_info
 
 NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""
@@ -184,11 +184,7 @@ class Tethered:
         pieces = []
         for log_beta, each in zip(self._betas, rows, strict=True):
             if len(each):
-                try:
-                    pieces.append(self._draw_at(log_beta, take(contexts, each), rng))
-                except DrawLimitError as error:
-                    error.missing = None if error.missing is None else each[error.missing]
-                    raise
+                pieces.append(self._draw_at(log_beta, take(contexts, each), rng))
         drawn = policy_calls.concatenate_actions([actions for actions, _ in pieces])
         actions = np.empty_like(drawn)
         actions[np.concatenate(rows)] = drawn

@@ -78,7 +78,6 @@ class Chains:
                     f"metropolis gave up: {len(missing)} of {self.count} chain(s) have not "
                     f"forgotten their initial state after {self.scored:,} proposals in all, at "
                     f"max_draws = {max_draws:,} per action",
-                    missing,
                 )
             steps = min(max(1, batch_size // len(missing)), max_draws - taken)
             draws, log_weight, exponential = self._propose(missing, steps)
@@ -129,18 +128,13 @@ def metropolis(
     The other arguments are those of `accept_reject`; the constant of the envelope decides when a
     chain has settled, and `max_draws` limits its steps. `info.chain` has the diagnostics.
     """
-    groups, unsettled, start = [], 0, 0
+    groups, unsettled = [], 0
     for piece in parts(contexts, batch_size):
         chains = Chains(pair, piece, rng, envelope)
         chains.advance(min(burn_in, max_draws), batch_size)
         unsettled += int(np.count_nonzero(~chains.settled))
-        try:
-            chains.settle(max_draws, batch_size)
-        except DrawLimitError as error:
-            error.missing = None if isinstance(contexts, int) else start + np.asarray(error.missing)
-            raise
+        chains.settle(max_draws, batch_size)
         groups.append(chains)
-        start += chains.count
     actions = policy_calls.concatenate_actions([group.actions for group in groups])
     moved = np.concatenate([np.array(group.moves) for group in groups], axis=1)
     scored = sum(group.scored for group in groups)

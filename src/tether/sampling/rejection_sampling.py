@@ -133,8 +133,7 @@ class _Sampler:
             raise DrawLimitError(
                 f"accept-reject accepted {taken} of {drawn:,} draws (acceptance "
                 f"{taken / drawn:.3g}) and gave up on {where} at max_draws = {self.max_draws:,} "
-                f"per action",
-                None if self.shared else missing,
+                f"per action"
             )
         self.fallbacks = len(missing)
         for chunk in self._chunks(missing, 1):

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tether._core.arrays import Integers
-
 
 class DrawLimitError(RuntimeError):
-    """An action would take more than `max_draws` draws, because the policies hardly overlap.
+    """An action would take more than `max_draws` draws, because the policies hardly overlap."""
 
-    The actions accepted elsewhere are still valid: what is accepted does not depend on how many
-    draws it took.
-
-    `missing` are the contexts left without an action; None where there are no contexts.
-    """
-
-    def __init__(self, message: str, missing: Integers | None = None) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(
             f"{message}. The policies hardly overlap at this beta: use family 'mix' or a budgeted "
             f"clip, or raise max_draws"
         )
-        self.missing = missing
 
 
 @dataclass(frozen=True)
