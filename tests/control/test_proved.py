@@ -385,7 +385,7 @@ def test_without_contexts_the_promise_is_kept():
 
 
 def test_wrong_weights_within_the_ratio_error_keep_the_promise_and_cost_something():
-    rng, world, error = np.random.default_rng(14), TableWorld(14, distance=2.5), 1.15
+    rng, world, error = np.random.default_rng(14), TableWorld(14, distance=2.5), 1.05
     safe, optimized = world.risks([-600.0, 600.0])
 
     def mixed(log_betas):
