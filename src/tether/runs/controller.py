@@ -21,7 +21,7 @@ from tether._core import records, validate
 from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import as_contexts, labels, length
 from tether.control.calibrate import find_target
-from tether.control.calibration import Calibration
+from tether.control.calibration import Calibration, LossResult
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, find_family
 from tether.policies.logs import approximation_of
 from tether.policies.normalizer import Normalizer
@@ -77,6 +77,7 @@ logger = logging.getLogger("tether.runs")
 
 MISSING = ("wait", "worst_case", "exclude")
 MAX_NAME_LENGTH = 200
+CURVE_POINTS = 100
 
 
 class Controller(Run):
@@ -992,7 +993,19 @@ def describe(decision: Decision, deployed: Deployed | None) -> dict[str, Any]:
         "effective_sample_size": measured.effective_sample_size,
         "acceptance": measured.acceptance,
         "changed": measured.changed,
+        "max_weight": measured.max_weight,
+        "warnings": list(found.warnings),
+        "curve": _curve(found.binding),
     }
+
+
+def _curve(loss: LossResult) -> dict[str, Any]:
+    """The risk along beta of the loss that limits it, where it changes; for histories."""
+    steps = np.flatnonzero(np.abs(np.diff(loss.risks)) > 1e-3 * np.ptp(loss.risks))
+    shown = range(steps[0], steps[-1] + 2) if len(steps) else range(len(loss.risks))
+    shown = [k for k in shown[:: len(shown) // CURVE_POINTS + 1] if np.isfinite(loss.log_betas[k])]
+    points = {"log_betas": loss.log_betas[shown].tolist(), "risks": loss.risks[shown].tolist()}
+    return {"loss": loss.name, "alpha": loss.alpha, **points}
 
 
 def _find_family(family: str | Family) -> tuple[Family | None, int | None]:

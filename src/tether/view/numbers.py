@@ -108,14 +108,13 @@ class BetaScale:
 
     def __init__(self, log_betas: Sequence[float]) -> None:
         finite = [each for each in log_betas if math.isfinite(each)] or [0.0]
-        half = max((max(finite) - min(finite)) / 2, 0.7)
         middle = (max(finite) + min(finite)) / 2
-        zero, infinite = -math.inf in log_betas, math.inf in log_betas
-        self.low, self.high = middle - half, middle + half
-        self.bottom, self.top = self.low - 0.6 * half, self.high + 0.6 * half
-        self.ticks = beta_ticks(self.low, self.high, 4 if zero or infinite else MAX_BETA_TICKS)
-        self.ticks |= {self.bottom: "0"} if zero else {}
-        self.ticks |= {self.top: "∞"} if infinite else {}
+        half = max((max(finite) - min(finite)) / 2, 0.7)
+        self.bottom, self.top = middle - 1.6 * half, middle + 1.6 * half
+        inside = beta_ticks(middle - half, middle + half, 4).items()
+        self.ticks = {place: text for place, text in inside if abs(place - middle) <= half}
+        self.ticks |= {self.bottom: "0"} if -math.inf in log_betas else {}
+        self.ticks |= {self.top: "∞"} if math.inf in log_betas else {}
 
     def place(self, log_beta: float) -> float:
         """Where a beta stands on the axis."""

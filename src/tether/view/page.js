@@ -1,7 +1,7 @@
 
 "use strict";
-// The page of a run: what `tether.view.document` says, live or frozen. All text is set as text, never
-// as markup: names, reasons and messages may be anything.
+// The page of a run: what `tether.view.document` says, live or frozen. All text is set as text,
+// never as markup: names, reasons and messages may be anything.
 
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
@@ -61,10 +61,11 @@ function spread(positions, distance) {
   return moved;
 }
 
-/** The ranges of both axes: of units, or of what the points say. */
+/** The ranges of both axes: all units, or where the points are. */
 function ranges(chart) {
   const points = chart.series.flatMap((series) => series.points);
-  const xs = points.map(([x]) => x), pad = chart.x_ticks ? 0.02 * (Math.max(...xs) - Math.min(...xs)) : 0.5;
+  const xs = chart.x_ticks ? points.map(([x]) => x) : shown.units.map((unit) => unit.number);
+  const pad = chart.x_ticks ? 0.02 * (Math.max(...xs) - Math.min(...xs)) : 0.5;
   const ys = points.flatMap(([, y, low, high]) => [y, low ?? y, high ?? y]).concat(chart.levels.map((level) => level.value));
   const least = Math.min(...ys), most = Math.max(...ys), room = 0.08 * (most - least || Math.abs(most) || 1);
   const bottom = chart.bottom ?? least - room;
@@ -363,7 +364,7 @@ function showUnits({ units, words, losses, left_out: leftOut }) {
   $("unit").replaceChildren(...units.toReversed().map((each) => element("option", { value: each.number }, `${unit} ${each.number}: ${words.level} ${each.level}`)));
   if (units.length) select(follows || !units.some((each) => each.number === selected) ? units.at(-1).number : selected);
   const arms = [["old", words.old], ["new", words.new]];
-  const headings = [unit, "Began", capital(words.level), ...arms.flatMap(([, name]) => [`${capital(name)}: ${words.rows}`, ...losses.map((loss) => `${capital(name)}: ${loss.name}`)]), "Why"];
+  const headings = [unit, "Began", capital(words.level), ...arms.flatMap(([, name]) => [words.rows, ...losses.map((loss) => loss.name)].map((each) => `${capital(name.split(" ")[0])}: ${each}`)), "Why"];
   tableOrNone("units", units, "None so far.", () => table(
     `All ${words.unit}s, latest first`, headings,
     units.toReversed().map((each) => [
@@ -371,7 +372,7 @@ function showUnits({ units, words, losses, left_out: leftOut }) {
       ...arms.flatMap(([arm]) => [each.rows[arm], ...losses.map((loss) => interval(each.means[arm][loss.name]))]),
       [each.policy, each.note].filter(Boolean).join(": "),
     ]),
-    { stack: true, long: headings.length - 1 },
+    { long: headings.length - 1 },
   ));
 }
 

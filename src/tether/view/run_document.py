@@ -15,6 +15,7 @@ from tether.view.numbers import (
     NO_VALUE,
     BetaScale,
     as_sentence,
+    beta_ticks,
     format_beta,
     format_count,
     format_number,
@@ -28,6 +29,7 @@ from tether.view.sentences import (
     is_served,
     pooled,
     promise,
+    promised,
     state,
     tolerance,
     words_of,
@@ -128,7 +130,7 @@ def _loss(history: History, words: Words, name: str) -> dict[str, Any]:
     facts = [_fact("tolerated", tolerance(limit, words), bound)]
     last = history.units[-1] if history.units else None
     if last is not None and is_served(history) and name in last.promises:
-        stated = f"≤ {format_number(last.promises[name])}"
+        stated = f"at most {promised(history, last, name)}"
         facts.append(_fact("promised", stated, f"in {words.unit} {last.number}"))
     for arm, title in zip(ARMS, (words.old, words.new), strict=True):
         count, mean = pooled(history, arm, name)
@@ -164,7 +166,7 @@ def _unit(history: History, words: Words, unit: UnitRecord) -> dict[str, Any]:
             if unit.means[arm][name].count:
                 facts.append(_fact(f"mean of the {title}{of}", _mean(unit.means[arm][name])))
         if name in unit.promises:
-            facts.append(_fact(f"promised{of}", f"≤ {format_number(unit.promises[name])}"))
+            facts.append(_fact(f"promised{of}", f"at most {promised(history, unit, name)}"))
     if unit.reward is not None and unit.reward.count:
         facts.append(_fact("mean reward", _mean(unit.reward)))
     for name, share in decision.get("shares", {}).items():
@@ -184,25 +186,24 @@ def _unit(history: History, words: Words, unit: UnitRecord) -> dict[str, Any]:
         "note": as_sentence(unit.note),
         "facts": facts,
         "warnings": [as_sentence(each) for each in decision.get("warnings", ())],
-        "curve": _curve(decision),
+        "curve": _curve(unit),
     }
 
 
-def _curve(decision: Mapping[str, Any]) -> dict[str, Any] | None:
+def _curve(unit: UnitRecord) -> dict[str, Any] | None:
     """The calibrated risk along beta of the loss that limits it, as a chart."""
-    curve = decision.get("curve")
-    if not curve:
+    curve = unit.decision.get("curve")
+    if not curve or len(curve["risks"]) < 2:
         return None
-    pairs = zip(curve["log_betas"], curve["risks"], strict=True)
-    points = [(x, y) for x, y in pairs if _is_known(x)]
+    points = list(zip(curve["log_betas"], curve["risks"], strict=True))
     return _chart(
         *("curve", f"Calibrated risk along beta: {curve['loss']}"),
         "From the safe policy on the left to the optimized one on the right.",
         [{"name": "calibrated risk", "style": "line", "points": points}],
         levels=[_line("asked for", curve["alpha"])],
         x_label="beta",
-        x_ticks=list(BetaScale([x for x, _ in points]).ticks.items()),
-        mark=decision.get("log_beta"),
+        x_ticks=list(beta_ticks(points[0][0], points[-1][0]).items()),
+        mark=unit.level,
     )
 
 
@@ -218,14 +219,16 @@ def _charts(
             yield _loss_chart(history, words, units, name, place)
     rewards = [(each.number, each.reward) for each in units if each.reward and each.reward.count]
     if rewards:
-        text = f"The mean reward of each {words.unit}, {INTERVALS}."
+        text = f"The mean reward of each {words.unit}, with an approximate 95 % interval."
         series = [_estimates("mean reward", "dot", rewards)]
         yield _chart("reward", "Mean reward", text, series, bottom=None)
-    sizes, rows = (_decided(units, key) for key in ("effective_sample_size", "rows"))
-    if sizes:
+    if sizes := _decided(units, "effective_sample_size"):
+        rows = _decided([each for each in units if each.number in dict(sizes)], "rows")
         text = "How many equally weighted rows the log is worth; dashed: the rows that it has."
-        series = [{"name": "rows", "style": "dashed", "points": rows}] if rows else []
-        series.append({"name": "effective sample size", "style": "line", "points": sizes})
+        series = [
+            {"name": "effective sample size", "style": "line", "points": sizes},
+            {"name": "rows", "style": "dashed", "points": rows},
+        ]
         yield _chart("sample_size", "Effective sample size", text, series)
     if accepted := _decided(units, "acceptance"):
         text = "The share of draws that a rejection sampler accepts."
@@ -282,9 +285,9 @@ def _loss_chart(
         ]
         series.append(_points("tolerated beside it", "limit", allowed))
     else:
-        promised = [(each.number, each.promises.get(name)) for each in units]
-        if any(each not in (None, limit.tolerated) for _, each in promised):
-            series.append(_points("promised", "limit", promised))
+        stated = [(each.number, each.promises.get(name)) for each in units]
+        if any(each not in (None, limit.tolerated) for _, each in stated):
+            series.append(_points("promised", "limit", stated))
     series = [each for each in series if each["points"]]
     heights = [1.2 * point[1] for each in series for point in each["points"]]
     return _chart(

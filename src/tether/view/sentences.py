@@ -16,7 +16,7 @@ from tether.view.numbers import (
 )
 
 if TYPE_CHECKING:
-    from tether.runs.history import History
+    from tether.runs.history import History, UnitRecord
     from tether.runs.shares import Guardrail
 
 
@@ -61,6 +61,17 @@ def tolerance(limit: Guardrail, words: Words) -> str:
     parts = [format_number(limit.delta)] if limit.delta else []
     parts += [f"{format_share(limit.ratio)} of it"] if limit.ratio else []
     return f"the {words.old}'s plus {' and '.join(parts)}"
+
+
+def promised(history: History, unit: UnitRecord, name: str) -> str:
+    """What is promised of a loss in a unit; beside the old system where that is tolerated."""
+    limit, words = history.settings.limits[name], words_of(history)
+    stated = unit.promises.get(name, limit.tolerated)
+    if limit.tolerated is not None:
+        return format_number(stated)
+    return tolerance(limit, words) + (
+        "" if stated is None else f" (about {format_number(stated)} more)"
+    )
 
 
 def pooled(history: History, arm: str, loss: str) -> tuple[int, float | None]:
@@ -130,11 +141,11 @@ def promise(history: History) -> dict[str, str]:
     if not is_served(history):
         alone = f"No promise applies: the {words.old} serves alone, with its own risk."
         return {"sentence": alone, "details": ""}
-    last, parts = history.units[-1], []
-    for name, limit in settings.limits.items():
-        stated = last.promises.get(name, limit.tolerated)
-        bound = tolerance(limit, words) if stated is None else format_number(stated)
-        parts.append(f"the expected {name} is at most {bound}")
+    last = history.units[-1]
+    parts = [
+        f"the expected {name} is at most {promised(history, last, name)}"
+        for name in settings.limits
+    ]
     condition = "On average over runs like this one"
     details = "In a single run what is served may exceed it; in others it stays below."
     if settings.confidence is not None:

@@ -1,0 +1,302 @@
+"""The page in a browser: charts, numbers, layout, contrast, keyboard, print, and no requests."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.view import headless_browser
+from tests.view.example_runs import EXAMPLES, HOSTILE, example
+from tether.view import PAGE_HEADERS, document, frozen_page, page_html
+
+TAB, ENTER, LEFT, RIGHT, HOME, ESCAPE = "\ue004", "\ue007", "\ue012", "\ue014", "\ue011", "\ue00c"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    started = headless_browser.start(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name in EXAMPLES:
+        shown = document(example(name), title=HOSTILE if name == "hostile" else name)
+        (folder / f"{name}.html").write_text(frozen_page(shown), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def visit(driver, pages):
+    def visit(name, pixels=1200, scheme="light", media=""):
+        headless_browser.set_width(driver, pixels)
+        headless_browser.set_preferences(driver, scheme, media)
+        driver.get((pages / f"{name}.html").as_uri())
+        return driver
+
+    return visit
+
+
+def press(driver, *keys):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(driver, duration=0).send_keys(*keys).perform()
+
+
+def text_of(driver, selector):
+    return driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)", selector
+    )
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_it_requests_nothing_logs_nothing_and_has_every_chart(visit, driver, pages, name):
+    driver.get("about:blank")
+    headless_browser.requested_urls(driver), driver.get_log("browser")
+    visit(name)
+    urls = headless_browser.requested_urls(driver)
+    assert [url for url in urls if not url.startswith("data:")] == [
+        (pages / f"{name}.html").as_uri()
+    ]
+    assert driver.get_log("browser") == []
+    assert "owned" not in driver.title.split("·")[0]
+    shown = document(example(name))
+    assert text_of(driver, "#sentence") == [shown["state"]["sentence"]]
+    assert text_of(driver, "#promise") == [shown["promise"]["sentence"]]
+    drawn = driver.execute_script(
+        "return [...document.querySelectorAll('figure')].map((figure) => [figure.id, "
+        "[...figure.querySelectorAll('.plot path, .plot circle')].length])"
+    )
+    expected = [f"chart-{chart['id']}" for chart in shown["charts"]]
+    curve = ["chart-curve"] if shown["units"][-1]["curve"] else []
+    assert [figure for figure, _ in drawn] == expected + curve
+    assert all(marks > 0 for _, marks in drawn)
+    assert not driver.find_element("id", "acting").is_displayed()  # nobody acts on a report
+
+
+def test_a_page_that_breaks_its_security_policy_logs_an_error(driver, tmp_path):
+    """So the test above can fail."""
+    page = frozen_page(document(example("empty")))
+    page = page.replace("</main>", "<img src='data.png' onload='1'></main>")
+    (tmp_path / "bad.html").write_text(page, encoding="utf-8")
+    driver.get((tmp_path / "bad.html").as_uri())
+    assert any("Content Security Policy" in entry["message"] for entry in driver.get_log("browser"))
+
+
+def test_tables_beside_the_charts_have_their_numbers(visit):
+    driver = visit("release")
+    shown = document(example("release"))
+    for chart in shown["charts"]:
+        rows = text_of(driver, f"#chart-{chart['id']} tbody tr")
+        assert len(rows) == len({point[0] for s in chart["series"] for point in s["points"]})
+    mean = example("release").units[-1].means["new"]["complaint"]
+    (first,) = text_of(driver, "#chart-loss-1 tbody tr:first-child td:last-child")
+    assert first == f"{mean.mean:.3g} ({mean.lower:.3g} to {mean.upper:.3g})"
+    heights = driver.execute_script(
+        "const d = [...document.querySelectorAll('#chart-loss-1 .plot circle.dot')];"
+        "return d.map((e) => Number(e.getAttribute('cy')))"
+    )
+    means = [u.means["new"]["complaint"] for u in example("release").units]
+    means = [each.mean for each in means if each.count]
+    order = sorted(range(len(means)), key=means.__getitem__)
+    assert [heights[k] for k in order] == sorted(heights, reverse=True)
+    assert len(text_of(driver, "#units tbody tr")) == len(shown["units"])
+
+
+@pytest.mark.parametrize("pixels", [360, 820, 1200])
+@pytest.mark.parametrize("name", ["release", "controller", "hostile"])
+def test_everything_fits_into_the_page(visit, name, pixels):
+    driver = visit(name, pixels)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= pixels
+    boxes = driver.execute_script(
+        "return [...document.querySelectorAll('.plot > svg')].map((svg) => "
+        "svg.getBoundingClientRect()).map((box) => [box.left, box.right, box.height])"
+    )
+    assert all(left >= 0 and right <= pixels and height > 180 for left, right, height in boxes)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["stopped", "controller"])
+def test_text_has_enough_contrast(visit, name, scheme):
+    checked, too_low = visit(name, scheme=scheme).execute_script(headless_browser.FIND_LOW_CONTRAST)
+    assert checked > 150
+    assert too_low == []
+
+
+def test_it_follows_the_theme_and_prints_on_white(visit):
+    background = "return getComputedStyle(document.body).backgroundColor"
+    light = visit("release").execute_script(background)
+    dark = visit("release", scheme="dark").execute_script(background)
+    assert light != dark
+    driver = visit("release", scheme="dark", media="print")
+    assert driver.execute_script(background) == "rgb(255, 255, 255)"
+    assert not driver.find_element("id", "earlier").is_displayed()
+    visit("release")
+
+
+def test_every_control_can_be_reached_with_tab_and_the_focus_is_visible(visit):
+    driver = visit("controller")
+    order = []
+    for _ in range(60):
+        press(driver, TAB)
+        order.append(
+            driver.execute_script(
+                "const e = document.activeElement;"
+                "return [e.id || e.className || e.tagName, getComputedStyle(e).outlineStyle]"
+            )
+        )
+        if order[-1][0] == "BODY":
+            break
+    names = [name for name, _ in order]
+    assert names[0] == "skip"
+    assert names[-1] == "BODY"
+    assert {"plot", "unit", "earlier", "SUMMARY", "scroll"} <= set(names)
+    assert all(outline != "none" for _, outline in order[:-1])
+
+
+def test_the_arrow_keys_read_a_chart_and_enter_chooses_a_unit(visit):
+    driver = visit("release")
+    plot = driver.find_element("css selector", "#chart-loss-1 .plot")
+    driver.execute_script("arguments[0].focus()", plot)
+    press(driver, HOME)
+    assert text_of(driver, "#announcement")[0].startswith("Step 1, old system: ")
+    press(driver, RIGHT)
+    tip = driver.find_element("css selector", "#chart-loss-1 .tip")
+    mean = example("release").units[1].means["new"]["complaint"]
+    assert f"new system: {mean.mean:.3g}" in tip.text
+    press(driver, ENTER)
+    assert driver.execute_script("return document.activeElement.id") == "unit"
+    assert driver.find_element("id", "unit").get_attribute("value") == "2"
+    level = example("release").units[1].level
+    assert f"{100 * level:.3g}\xa0%" in text_of(driver, "#unit-facts dd")
+    driver.find_element("id", "earlier").click()
+    assert driver.find_element("id", "unit").get_attribute("value") == "1"
+    assert not driver.find_element("id", "earlier").is_enabled()
+    driver.execute_script("arguments[0].focus()", plot)
+    press(driver, LEFT, ESCAPE)
+    assert not tip.is_displayed()
+
+
+def test_everything_has_a_name_for_screen_readers(visit):
+    driver = visit("controller")
+    tree = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    nodes = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in tree
+        if not node["ignored"] and "role" in node
+    ]
+    images = [name for role, name in nodes if role in ("img", "image")]
+    assert len(images) == len(driver.find_elements("css selector", ".plot > svg"))
+    assert all(len(name) > 20 for name in images)
+    named = {"button", "combobox", "link", "region", "DisclosureTriangle"}
+    assert [role for role, name in nodes if role in named and not name] == []
+
+
+# ---- live ---------------------------------------------------------------------------------------
+
+
+class Service(ThreadingHTTPServer):
+    """As little of a service as the page needs: an API key, events, and acts."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.event, self.changed = {}, threading.Condition()
+        self.acts = []
+
+    def tell(self, **event):
+        with self.changed:
+            self.event = {"as_of": "2026-01-01T00:00:00+00:00", **event}
+            self.changed.notify_all()
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, content, media="application/json", **headers):
+        self.send_response(status)
+        for name, value in {"Content-Type": media, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def do_GET(self):
+        if self.path == "/checkout/":
+            self.answer(200, page_html(), "text/html", **PAGE_HEADERS)
+        elif self.headers.get("Authorization") != "Bearer good":
+            self.answer(401, "{}")
+        else:
+            self.answer(200, "", "text/event-stream")
+            told = None
+            while True:
+                with self.server.changed:
+                    self.server.changed.wait_for(lambda told=told: self.server.event is not told, 5)
+                    told = self.server.event
+                try:
+                    self.wfile.write(f"data:{json.dumps(told)}\n\n".encode())
+                except OSError:
+                    return
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.acts.append((self.path, body))
+        refused = {"error": {"message": "no"}} if body["reason"] == "no" else {}
+        self.answer(409 if refused else 200, json.dumps(refused))
+
+
+@pytest.fixture
+def service():
+    made = Service()
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen")
+
+
+def test_the_live_page_follows_its_service_and_lets_people_act(driver, service):
+    headless_browser.set_width(driver, 1200)
+    headless_browser.set_preferences(driver, "light")
+    live = {"you": {"name": "ann", "roles": ["read", "operate"]}, "decisions_per_second": 12}
+    live["tables"] = [{"title": "Recent", "text": "", "columns": ["Key"], "rows": [[HOSTILE]]}]
+    service.tell(document=document(example("release"), title="checkout"), live=live)
+    driver.get(f"http://127.0.0.1:{service.server_port}/checkout/")
+    until(lambda: driver.find_element("id", "sign-in").is_displayed())
+    driver.get_log("browser")  # of the request without a key
+    driver.find_element("id", "key").send_keys("good" + ENTER)
+    until(lambda: text_of(driver, "#connection") == ["live"])
+    assert "share" in text_of(driver, "#chart-level svg title")[0].lower()
+    assert HOSTILE in text_of(driver, "#tables td")[0]
+    driver.execute_script("document.querySelector('#chart-loss-1 details').open = true")
+
+    driver.find_element("id", "offer-halt").click()
+    driver.find_element("id", "reason").send_keys("no" + ENTER)
+    until(lambda: "refused: no" in text_of(driver, "#act-problem")[0])
+    driver.find_element("id", "reason").clear()
+    driver.find_element("id", "reason").send_keys("errors" + ENTER)
+    until(lambda: ("/checkout/v1/halt", {"reason": "errors"}) in service.acts)
+    until(lambda: not driver.find_element("id", "act").is_displayed())
+
+    service.tell(document=document(example("stopped"), title="checkout"))
+    until(lambda: text_of(driver, "#heading") == ["Stopped by an alarm"])
+    assert "Alarm 1" in text_of(driver, "#announcement")[0]
+    assert not driver.find_element("id", "offer-halt").is_enabled()
+    assert driver.find_element("id", "offer-resume").is_enabled()
+    assert driver.find_element("css selector", "#chart-loss-1 details").get_property("open")
+    service.tell(live={"outage": "The store is unavailable."})
+    until(lambda: text_of(driver, "#problem") == ["The store is unavailable."])
+    assert [entry for entry in driver.get_log("browser") if "409" not in entry["message"]] == []
