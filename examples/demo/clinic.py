@@ -1,11 +1,8 @@
 """The clinic of the demonstration: its patients, its policies, and one random split of them.
 
 A safe policy refers nine of ten patients to biopsy. The optimized policy follows a model trained on
-a hundred patients. Actions are "watch" and "refer"; the loss is 1 for a cancer that is watched. All
-scores of training patients are by models that have not seen them.
+a hundred patients. Actions are "watch" and "refer"; the loss is 1 for a cancer that is watched.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -24,11 +21,11 @@ FEATURES = 20
 ALPHAS = (0.05, 0.06, 0.08, 0.10)
 """Missed cancers tolerated per patient."""
 CHOICE_ALPHA = 0.08
-"""The tolerated loss at which the clinic chooses; it then aims in the same way at every other."""
+"""The tolerated loss at which the clinic chooses how to aim; it aims so at every other."""
 AIMS = {"aimed": (1.0, 1.0), "at half": (0.5, 1.0), "sharper": (1.0, 0.5), "both": (0.5, 0.5)}
 """The share of alpha at which each candidate is aimed, and the temperature before."""
 WATCH, REFER = "watch", "refer"
-NAIVE, CHOSEN = "naive threshold", "tether, chosen"
+NAIVE, CLIP, AIMED = "naive threshold", "tether", "tether, aimed"
 
 
 def load_patients():
@@ -61,7 +58,8 @@ def make_optimized_policy(score, safe):
 class Clinic:
     """One random split: a trained model, a log of the safe policy, and held-out patients.
 
-    The context of a patient is the log-odds of cancer that the model predicts.
+    The context of a patient is the log-odds of cancer that the model predicts; `unseen` has those
+    of training patients by models that have not seen them.
     """
 
     def __init__(self, features, malignant, rng):
@@ -74,39 +72,37 @@ class Clinic:
         self.safe = make_safe_policy()
         self.optimized = make_optimized_policy(lambda log_odds: log_odds, self.safe)
         self.actions = self.safe.sample(self.log_odds[self.logged], rng)
-        self.missed = (self.actions == WATCH) & malignant[self.logged]
 
     def outcomes(self, actions, patients):
         """Missed cancers, and avoided needless biopsies."""
         watched, malignant = actions == WATCH, self.malignant[patients]
         return 1.0 * (watched & malignant), 1.0 * (watched & ~malignant)
 
-    def deployed(self, actions):
+    def deployed(self, policy):
         """Missed and avoided per hundred held-out patients."""
+        actions = policy.sample(self.log_odds[self.held_out], self.rng)
         return [100 * each.mean() for each in self.outcomes(actions, self.held_out)]
 
-    def naive_threshold(self, alpha):
+    def naive(self, alpha):
         """The largest threshold that missed at most this share of the training patients."""
         order = np.argsort(self.log_odds[self.training])
         missed = np.cumsum(self.malignant[self.training][order]) / len(order)
         threshold = self.log_odds[self.training][order][np.searchsorted(missed, alpha + 1e-9) - 1]
-        return np.where(self.log_odds[self.held_out] <= threshold, WATCH, REFER)
+        actions = np.where(self.log_odds[self.held_out] <= threshold, WATCH, REFER)
+        return [100 * each.mean() for each in self.outcomes(actions, self.held_out)]
 
-    def tethered(self, optimized, alpha, family):
-        """Actions of what may be served, calibrated on the log alone; and the promise."""
-        contexts = self.log_odds[self.logged]
-        log = tether.make_log(self.safe, optimized, contexts, self.actions, self.missed)
-        found = tether.calibrate(log, alpha=alpha, family=family)
-        policy = tether.Tethered(self.safe, optimized, found) if found.useful else self.safe
-        return policy.sample(self.log_odds[self.held_out], self.rng), 100 * found.promise
+    def tethered(self, optimized, alpha):
+        """What may be served, calibrated on the log alone."""
+        contexts, (losses, _) = self.log_odds[self.logged], self.outcomes(self.actions, self.logged)
+        log = tether.make_log(self.safe, optimized, contexts, self.actions, losses)
+        found = tether.calibrate(log, alpha=alpha)
+        return tether.Tethered(self.safe, optimized, found) if found.useful else self.safe
 
-    def candidates(self, loss_model, alpha):
-        """The optimized policy as it is, and aimed in each of the ways."""
-        made = {"plain": self.optimized}
-        for name, (share, temperature) in AIMS.items():
-            sharper = TemperedPolicy(self.optimized, temperature)
-            made[name] = aim(sharper, loss_model, self.unseen, share * alpha).policy
-        return made
+    def aimed(self, how, loss_model, alpha):
+        """The optimized policy, tilted away from predicted losses."""
+        share, temperature = AIMS[how]
+        sharper = TemperedPolicy(self.optimized, temperature)
+        return aim(sharper, loss_model, self.unseen, share * alpha).policy
 
     def fit_losses(self):
         """A model of the loss: training patients had a biopsy, so both outcomes are known."""
@@ -115,7 +111,7 @@ class Clinic:
         return fit_loss(np.tile(self.unseen, 2), actions, lost, rng=self.rng)
 
     def choice(self, loss_model):
-        """The candidate that avoids most biopsies in simulated calibrations on training patients.
+        """How to aim: what avoids most biopsies in simulated calibrations on training patients.
 
         The guarantee does not depend on it: calibration uses the patients of the log alone.
         """
@@ -124,24 +120,20 @@ class Clinic:
         losses, rewards = self.outcomes(actions, self.training[patients])
         rows = {"contexts": self.unseen[patients], "actions": actions, "losses": losses}
         options = {"alpha": CHOICE_ALPHA, "rng": self.rng, "calibration_rows": LOGGED}
-        made = self.candidates(loss_model, CHOICE_ALPHA)
+        made = {how: self.aimed(how, loss_model, CHOICE_ALPHA) for how in AIMS}
         return choose(made, safe=self.safe, **rows, rewards=rewards, **options).name
 
 
-def deployments(seed: int, split: int) -> Iterator[tuple]:
-    """Every policy of a split: name, alpha, missed, avoided, and promise (NaN without one)."""
-    clinic = Clinic(*load_patients(), np.random.default_rng([seed, split]))
-    for name, policy in (("safe", clinic.safe), ("optimized", clinic.optimized)):
-        actions = policy.sample(clinic.log_odds[clinic.held_out], clinic.rng)
-        yield name, None, *clinic.deployed(actions), np.nan
+def deployments(split):
+    """Every policy of a split: name, alpha, and what it misses and avoids."""
+    clinic = Clinic(*load_patients(), np.random.default_rng([0, split]))
+    found = [("safe", None, clinic.deployed(clinic.safe))]
+    found.append(("optimized", None, clinic.deployed(clinic.optimized)))
     loss_model = clinic.fit_losses()
-    chosen = clinic.choice(loss_model)
+    how = clinic.choice(loss_model)
     for alpha in ALPHAS:
-        yield NAIVE, alpha, *clinic.deployed(clinic.naive_threshold(alpha)), np.nan
-        candidates = clinic.candidates(loss_model, alpha)
-        for name, candidate, family in (
-            *(("tether, mix", "plain", "mix"), ("tether, clip", "plain", "clip")),
-            *(("tether, aimed", "aimed", "clip"), (CHOSEN, chosen, "clip")),
-        ):
-            actions, promise = clinic.tethered(candidates[candidate], alpha, family)
-            yield name, alpha, *clinic.deployed(actions), promise
+        aimed = clinic.aimed(how, loss_model, alpha)
+        found.append((NAIVE, alpha, clinic.naive(alpha)))
+        found.append((CLIP, alpha, clinic.deployed(clinic.tethered(clinic.optimized, alpha))))
+        found.append((AIMED, alpha, clinic.deployed(clinic.tethered(aimed, alpha))))
+    return found

@@ -1,20 +1,13 @@
-"""The picture of the demonstration: whether alpha is kept, and what it buys.
-
-The left panel shows missed cancers against those that are tolerated. The right one shows what is
-bought with them: each policy is a line from its smallest alpha to its largest.
-"""
+"""The picture of the demonstration: whether alpha is kept (left), and what it buys (right)."""
 
 import textwrap
 
 import numpy as np
-from examples.demo.clinic import ALPHAS, CHOSEN, LOGGED, NAIVE, TRAINING
+from examples.demo.clinic import AIMED, ALPHAS, CLIP, LOGGED, NAIVE, TRAINING
 from matplotlib.figure import Figure
 
 RED = "#c8442f"
-COLORS = {
-    **{NAIVE: RED, "tether, mix": "#3aa6a0", "tether, clip": "#6fa3d8"},
-    **{"tether, aimed": "#7b5ea7", CHOSEN: "#12407a", "optimized": "#8a8a8a", "safe": "#3c3c3c"},
-}
+COLORS = {NAIVE: RED, CLIP: "#6fa3d8", AIMED: "#12407a", "optimized": "#8a8a8a", "safe": "#3c3c3c"}
 
 
 def draw(outcomes, captions, path):
@@ -24,7 +17,7 @@ def draw(outcomes, captions, path):
     figure.subplots_adjust(left=0.065, right=0.97, top=0.775, bottom=0.255)
     most = 1.08 * max(each[:, 0].mean() for each in outcomes.values())
     _draw_kept(left, outcomes, most)
-    _draw_frontier(right, outcomes, most)
+    _draw_bought(right, outcomes, most)
     for axes, caption in zip((left, right), captions, strict=True):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#e8e8e8", lw=0.8)
@@ -49,24 +42,19 @@ def _draw_kept(axes, outcomes, most):
     axes.fill_between(limits, limits, 99, color=RED, alpha=0.07, lw=0)
     axes.plot(limits, limits, color=RED, lw=1)
     axes.text(0.03, 0.82, "more than tolerated", color=RED, transform=axes.transAxes)
-    ends = {}
     for name, color in COLORS.items():
         missed, error = _means(outcomes, name, 0)
         if (name, None) in outcomes:
             axes.plot(limits, [missed[0]] * 2, color=color, ls=(0, (3, 2)), lw=1.4)
         else:
             axes.errorbar(alphas, missed, error, color=color, **_line(name))
-        ends[name] = missed[-1]
+        axes.text(limits[1] + 0.12, missed[-1], name, color=color, fontsize=10.5, va="center")
     axes.set(xlim=limits, ylim=(0, most), xticks=alphas)
-    low = -np.inf
-    for name, end in sorted(ends.items(), key=lambda item: item[1]):
-        low = max(end, low + 0.05 * most)
-        axes.text(limits[1] + 0.12, low, name, color=COLORS[name], fontsize=10.5, va="center")
     axes.set_title("Cancers missed in 100 patients", loc="left", fontsize=12, pad=10)
     axes.set_xlabel("alpha: missed cancers tolerated in 100 patients", fontsize=10.5)
 
 
-def _draw_frontier(axes, outcomes, most):
+def _draw_bought(axes, outcomes, most):
     """Avoided biopsies against missed cancers; the numbers beside the points are alphas."""
     top = 1.12 * max(each[:, 1].mean() for each in outcomes.values())
     axes.axvline(outcomes[NAIVE, ALPHAS[0]][:, 0].mean(), color=RED, lw=0.9, ls=(0, (2, 2)))
@@ -86,8 +74,7 @@ def _draw_frontier(axes, outcomes, most):
 
 
 def _line(name):
-    width = 2.6 if name in (NAIVE, CHOSEN) else 1.6
-    return {"lw": width, "marker": "o", "ms": 5, "capsize": 2, "elinewidth": 1.2}
+    return {"lw": 2.6 if name in (NAIVE, AIMED) else 1.6, "marker": "o", "ms": 5, "capsize": 2}
 
 
 def _means(outcomes, name, quantity):
