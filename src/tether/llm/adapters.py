@@ -122,7 +122,8 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
             module.forward = module._original_forward
     state += [(each, "requires_grad", each.requires_grad) for each in model.parameters()]
     for layer in adapter_layers(model):
-        state += [(layer, name, getattr(layer, name)) for name in _SWITCHES]
+        names = "_active_adapter", "_disable_adapters"
+        state += [(layer, name, getattr(layer, name)) for name in names]
     for wrapper in [model, model.base_model] if is_peft(model) else []:
         if "active_adapter" in vars(wrapper):
             state.append((wrapper, "active_adapter", wrapper.active_adapter))
@@ -136,9 +137,6 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
             registry.update(before)
         for owner, name, value in state:
             setattr(owner, name, value)
-
-
-_SWITCHES = ("_active_adapter", "_disable_adapters")
 
 
 def _using(model: Any, adapters: Sequence[str | None]) -> AbstractContextManager[Any]:

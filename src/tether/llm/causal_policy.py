@@ -54,10 +54,8 @@ class LocalPolicy(CompletionPolicy):
         scores = np.zeros(len(prompts))
         sizes = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         widths = np.full_like(sizes, self.max_new_tokens)
-        with (
-            self._lanes.running(prompts[0]),
-            progress.step("drawing completions", total=len(prompts)) as step,
-        ):
+        drawn = progress.step("drawing completions", total=len(prompts))
+        with self._lanes.running(prompts[0]), drawn as step:
             for rows in pack_rows(sizes, widths, self._lanes.batch_tokens):
                 drawing = self._begin([prompts[row] for row in rows])
                 while drawing.step(rng):
@@ -127,11 +125,8 @@ class CausalPolicy(LocalPolicy):
     token ids, padded with −1 after its end-of-sequence token.
 
     Draws and scores are of one distribution: the softmax at `temperature` over the full vocabulary,
-    in single precision. Of the model's `generation_config` only the end-of-sequence tokens are
-    used: no top_k, no top_p, no penalties.
-
-    A policy is its weights: it is refused if they changed since it was made, as is a model whose
-    scores would depend on how rows are batched.
+    without top_k, top_p and penalties. A policy is its weights: it is refused if they changed since
+    it was made, as is a model whose scores would depend on how rows are batched.
 
     Parameters
     ----------

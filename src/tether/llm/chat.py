@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tether._core import validate
 from tether._core.arrays import Contexts
@@ -31,9 +31,7 @@ class UnreadableAnswerError(RuntimeError):
     """The server's response is not an answer."""
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
-
+class _Message(BaseModel, extra="allow", strict=True):
     role: Literal["assistant"] = "assistant"
     content: str | list[Any] | None = None
     tool_calls: list[dict[str, Any]] | None = None
@@ -44,9 +42,7 @@ class _ChatChoice(BaseModel):
     message: _Message
 
 
-class _TextChoice(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _TextChoice(BaseModel, strict=True):
     finish_reason: FinishReason
     text: str
 
@@ -132,13 +128,13 @@ def read_answer(action: str) -> dict[str, Any]:
 def messages_of(context: str) -> list[Any]:
     """The messages of a context; a prompt is the message of a user."""
     request = _parse("context", context)
-    return request.get("messages", [{"role": "user", "content": request.get("prompt")}])  # type: ignore[no-any-return]
+    return list(request.get("messages", [{"role": "user", "content": request.get("prompt")}]))
 
 
 def message_of(action: str) -> dict[str, Any]:
     """The message of an action; a text is the message of the assistant."""
     answer = read_answer(action)
-    return answer.get("message", {"role": "assistant", "content": answer.get("text")})  # type: ignore[no-any-return]
+    return dict(answer.get("message", {"role": "assistant", "content": answer.get("text")}))
 
 
 def action_of_choice(choice: Any, *, is_chat: bool) -> str:

@@ -1,8 +1,7 @@
 """Requests to a server through the official `openai` client: several at a time, from plain code.
 
-The client brings connections, timeouts and retries; it runs in an event loop in a thread of its
-own, which all clients of a process share. So callers are ordinary functions, also inside of another
-event loop such as a notebook's.
+The client runs in an event loop in a thread of its own, which all clients of a process share. So
+callers are ordinary functions, also inside of another event loop such as a notebook's.
 """
 
 from __future__ import annotations
@@ -124,6 +123,7 @@ class Client:
         address = f"{self.base_url}/{path}"
         try:
             response = await client.post(f"/{path}", body=body, cast_to=httpx2.Response)
+            content = response.json()
         except openai.APIStatusError as error:
             kind = ValueError if error.status_code in INVALID_REQUEST_STATUSES else ServerError
             told = self._shown(f"status {error.status_code}: {error.message}")
@@ -132,22 +132,16 @@ class Client:
             raise ServerError(f"{address} gave no answer within {self.timeout:g} s") from None
         except openai.APIConnectionError as error:
             told = self._shown(f"{type(error.__cause__).__name__}: {error.__cause__}")
-            raise ServerError(
-                f"{address} cannot be reached ({told}): is the server running, and is this its "
-                f"address?"
-            ) from None
-        try:
-            content = response.json()
+            raise ServerError(f"{address} cannot be reached ({told}): is it running?") from None
         except (ValueError, RecursionError):
-            raise ServerError(f"{address} returned a response that is not JSON") from None
+            content = None
         if not isinstance(content, dict):
-            raise ServerError(f"{address} returned {type(content).__name__}, not an object")
+            raise ServerError(f"{address} returned a response that is not a JSON object")
         return content
 
     def _shown(self, failure: str) -> str:
         """What is shown of a failure: a server may repeat the key, which must not be seen."""
-        hidden = failure.replace(self._key, "(key)") if self._key else failure
-        return hidden[:MAX_SHOWN_CHARACTERS]
+        return failure.replace(self._key or "\0", "(key)")[:MAX_SHOWN_CHARACTERS]
 
 
 def check_key(api_key: Any) -> str | None:

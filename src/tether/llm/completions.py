@@ -90,8 +90,11 @@ class CompletionPolicy(ABC):
         """Decode completions, without their ends, for reading; what is scored are token ids."""
         if self.tokenizer is None:
             raise ValueError("tokenizer is None: a tokenizer is needed to decode token ids")
-        contents = (content_tokens(row, self.end_token_ids) for row in self.checked(actions))
-        return [decode_text(self.tokenizer, each) for each in contents]
+        return [decode_text(self.tokenizer, self.content(row)) for row in self.checked(actions)]
+
+    def content(self, row: Tokens) -> list[int]:
+        """Return the tokens of one completion without its end-of-sequence token and padding."""
+        return [int(each) for each in row if each != PADDING and each not in self.end_token_ids]
 
     def completions(self, texts: Sequence[str]) -> Tokens:
         """Encode texts as completions that ended, each with the first of `end_token_ids`.
@@ -187,11 +190,6 @@ def pad_rows(rows: Sequence[Sequence[int]], width: int) -> Tokens:
     return array
 
 
-def content_tokens(row: Tokens, ends: Tokens) -> list[int]:
-    """The tokens of one completion without its end-of-sequence token and padding."""
-    return [int(token) for token in row if token != PADDING and token not in ends]
-
-
 def encode_text(
     tokenizer: Tokenizer | None, text: str, name: str, *, add_special_tokens: bool = False
 ) -> list[int]:
@@ -245,12 +243,9 @@ def difference(one: CompletionPolicy, other: CompletionPolicy) -> str:
             return f"{name} is {values[0]} for one and {values[1]} for the other"
     if one.tokenizer is other.tokenizer:
         return ""
-    tables: list[dict[str, int]] = [
-        getattr(each.tokenizer, "get_vocab", dict)() for each in (one, other)
-    ]
-    own, others = ({token: word for word, token in table.items()} for table in tables)
+    words = [getattr(each.tokenizer, "get_vocab", dict)() for each in (one, other)]
+    own, others = ({token: word for word, token in each.items()} for each in words)
     for token in sorted(own.keys() & others.keys()):
         if own[token] != others[token]:
-            words = f"{own[token]!r} for one and {others[token]!r} for the other"
-            return f"the tokenizers differ: token {token} is {words}"
+            return f"the tokenizers differ: token {token} is {own[token]!r} and {others[token]!r}"
     return ""

@@ -21,8 +21,6 @@ from tether.llm.adapters import base_model
 from tether.llm.completions import PADDING, Prompt, Tokens
 from tether.llm.local_model import LocalModel
 
-MIN_ROWS_TO_SPLIT, MAX_PADDING_FACTOR = 16, 1.2
-"""A batch of more rows is split where padding makes it larger by more than this factor."""
 
 Tables: TypeAlias = list[Any]
 """The log-probabilities of the next token (rows × vocabulary) under each policy."""
@@ -184,17 +182,14 @@ def pack_rows(prefix_lengths: Integers, lengths: Integers, max_tokens: int) -> I
     A batch has at most `max_tokens` tokens including padding, unless a single row has more.
     """
     order = np.lexsort((lengths, prefix_lengths))
-    start, widest, tokens = 0, (0, 0), 0
+    start, widest = 0, (0, 0)
     for position, row in enumerate(order):
         size = int(prefix_lengths[row]), int(lengths[row])
         wider = max(widest[0], size[0]), max(widest[1], size[1])
-        rows, total = position + 1 - start, tokens + sum(size)
-        padded = rows * sum(wider)
-        wasteful = rows > MIN_ROWS_TO_SPLIT and padded > MAX_PADDING_FACTOR * total
-        if position > start and (padded > max_tokens or wasteful):
+        if position > start and (position + 1 - start) * sum(wider) > max_tokens:
             yield order[start:position]
-            start, wider, total = position, size, sum(size)
-        widest, tokens = wider, total
+            start, wider = position, size
+        widest = wider
     if len(order):
         yield order[start:]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,9 @@ def load_policies(
     words = load_tokenizer(tokenizer or safe, **(extra if not tokenizer else {}))
     model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
     if (Path(optimized) / "adapter_config.json").is_file():
-        model = _with_adapter(model, optimized)
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, optimized, adapter_name="optimized")
         tuned = CausalPolicy(model, words, adapter="optimized", **options)
         return CausalPolicy(model, words, **options), tuned
     other = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
@@ -43,24 +44,3 @@ def check_folder(name: str, folder: str, when: str = "") -> None:
     """Refuse what is not a local folder: transformers would look its name up on a hub."""
     if not Path(folder).is_dir():
         raise ValueError(f"{name} must be a folder{when}, but {folder!r} does not exist")
-
-
-def _with_adapter(model: Any, folder: str) -> Any:
-    """The model with the adapter of a folder; an adapter made for another model is refused."""
-    from peft import PeftModel
-
-    mismatch = f"--optimized {folder!r} is not an adapter of the safe model"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".*missing adapter keys", UserWarning)
-        try:
-            adapted = PeftModel.from_pretrained(model, folder, adapter_name="optimized")
-        except UserWarning as error:
-            raise ValueError(f"{mismatch}: {error}") from error
-    # Loaded again for its report: weights that match no layer are dropped without a warning.
-    unexpected = adapted.load_adapter(folder, adapter_name="optimized").unexpected_keys
-    if unexpected:
-        raise ValueError(
-            f"{mismatch}, which has no layer for {len(unexpected)} of its weights, such as "
-            f"{unexpected[0]}"
-        )
-    return adapted

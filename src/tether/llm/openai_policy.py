@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers
@@ -47,10 +47,7 @@ ROUNDING_TOLERANCE = 1e-3
 """How far above zero a log-probability may be: 16-bit logits round."""
 PROBE_TOLERANCE = 0.05
 """Nats per row that rounding may change a score by, as in preflight."""
-PROBE_ROWS: tuple[tuple[Prompt, Prompt], ...] = (
-    *(((3, 5, 4), (7, 6, 9, 8)), ((11, 10, 13), (12, 15, 14, 5))),
-    *(((4, 9, 6), (3, 14, 7, 10)), ((8, 12), (4, 11, 6, 13))),
-)
+PROBE_ROWS = [((3, 5, 4), (7, 6, 9, 8)), ((11, 10, 13), (12, 15, 14, 5)), ((4, 9), (3, 14, 7, 10))]
 """Prompts and continuations of small token ids, which every vocabulary has."""
 
 
@@ -67,8 +64,8 @@ class TokenTables:
     log_probs: Floats
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+class _Strict(BaseModel, strict=True, allow_inf_nan=False):
+    """What is read of a response."""
 
 
 class _Entry(_Strict):
@@ -80,14 +77,12 @@ class _Stated(_Strict):
 
 
 class _Choice(_Strict):
-    """What is read of a choice."""
-
     index: int
     finish_reason: Literal["stop", "length"]
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     logprobs: _Stated | None = None
-    prompt_logprobs: list[dict[str, _Entry | float] | None] | None = None
+    prompt_logprobs: list[dict[str, _Entry] | None] | None = None
 
 
 class _Response(_Strict):
@@ -176,7 +171,7 @@ class OpenAIPolicy(CompletionPolicy):
         This also happens by itself when the policy is used and the last comparison is older than
         `probe_seconds`.
         """
-        scores = self._score(list(PROBE_ROWS))
+        scores = self._score(PROBE_ROWS)
         now = np.array([scores[row] for row in PROBE_ROWS])
         first = now if self._probed is None else self._probed
         self._probed, self._probed_at = first, time.monotonic()
@@ -240,11 +235,12 @@ class OpenAIPolicy(CompletionPolicy):
                 listed.sort(key=lambda each: (-each[1], each[0] == token))
                 if len(listed) < TABLE_TOKENS:
                     raise ValueError(f"{len(listed)} likely tokens instead of {TABLE_TOKENS}")
+                likely, log_prob = zip(*listed[:TABLE_TOKENS], strict=True)
                 places.append((index, position))
-                tokens.append([each for each, _ in listed[:TABLE_TOKENS]])
-                log_probs.append([each for _, each in listed[:TABLE_TOKENS]])
-        where = np.array(places)
-        return TokenTables(where[:, 0], where[:, 1], np.array(tokens), np.array(log_probs))
+                tokens.append(likely)
+                log_probs.append(log_prob)
+        row, position = np.array(places).T
+        return TokenTables(row, position, np.array(tokens), np.array(log_probs))
 
     def __repr__(self) -> str:
         return (

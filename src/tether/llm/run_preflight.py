@@ -96,9 +96,8 @@ def preflight(
 
     Both policies draw `draws` completions of each prompt, which both then score. The result says
     for each policy how far sampler and scorer are apart and whether anything but its own
-    distribution is sampled, and for the two together whether they read the same tokens and how far
-    apart they are. Policies with different tokens, end tokens or lengths have no actions in common,
-    so nothing else is measured for the two together.
+    distribution is sampled, and for the two together whether they read the same tokens, which is
+    required of everything else, and how far apart they are.
 
     Parameters
     ----------
@@ -175,21 +174,18 @@ class _Draws:
     def of(
         cls, name: str, policy: CompletionPolicy, prompts: Any, draws: int, rng: np.random.Generator
     ) -> _Draws:
-        """Two calls of equal size, which reveal a seed set per call, and a third for the rest."""
+        """Two calls, which reveal a seed set per call."""
         pieces, stated, count = [], [], length(prompts)
-        for size in (draws // 2, draws // 2, draws % 2):
-            if size:
-                asked = take(prompts, np.repeat(np.arange(count), size))
-                completions, log_probs = policy.sample_scored(asked, rng)
-                pieces.append(completions.reshape(count, size, -1))
-                stated.append(log_probs.reshape(-1, size))
-        actions = np.concatenate(pieces, axis=1)
-        actions = actions.reshape(-1, actions.shape[2])
+        for size in (draws // 2, draws - draws // 2):
+            asked = take(prompts, np.repeat(np.arange(count), size))
+            completions, log_probs = policy.sample_scored(asked, rng)
+            pieces.append(completions.reshape(count, size, -1))
+            stated.append(log_probs.reshape(count, size))
+        actions = np.concatenate(pieces, axis=1).reshape(count * draws, -1)
         rows = take(prompts, np.repeat(np.arange(count), draws))
         scored = policy_calls.score(name, policy, rows, actions)
-        return cls(
-            name, policy, rows, actions, np.concatenate(stated, axis=1).ravel(), scored, draws
-        )
+        said = np.concatenate(stated, axis=1).ravel()
+        return cls(name, policy, rows, actions, said, scored, draws)
 
     def checks(self, other: CompletionPolicy, rng: np.random.Generator) -> list[Check]:
         """The checks of this policy beside the other one."""

@@ -94,13 +94,12 @@ class TokenTethered(LocalPolicy):
     def __init__(self, pair: TokenTether, log_beta: float) -> None:
         self.pair, self.log_beta, self._lanes = pair, float(log_beta), pair._lanes
         self.safe, self.optimized = pair.safe, pair.optimized
-        for name in (
-            *("tokenizer", "max_new_tokens", "end_token_ids"),
-            *("add_special_tokens", "vocabulary_size"),
-        ):
-            setattr(self, name, getattr(pair.safe, name))
-        lengths = [each.context_length for each in (pair.safe, pair.optimized)]
-        self.context_length = min((each for each in lengths if each is not None), default=None)
+        self.tokenizer, self.end_token_ids = pair.safe.tokenizer, pair.safe.end_token_ids
+        self.max_new_tokens = pair.safe.max_new_tokens
+        self.add_special_tokens = pair.safe.add_special_tokens
+        self.vocabulary_size = pair.safe.vocabulary_size
+        lengths = (pair.safe.context_length, pair.optimized.context_length)
+        self.context_length = min(filter(None, lengths), default=None)
 
     @property
     def beta(self) -> float:
@@ -129,12 +128,11 @@ class TokenTethered(LocalPolicy):
 class TokenTether:
     """Two local language models, tethered at every token.
 
-    At each token the probability is min(optimized, β·safe)/ψ, with ψ the exact sum over the
-    vocabulary, because both models' logits are there. So an answer takes one draw per token, at
-    any length and divergence, can be streamed, and has an exact probability: the product over its
-    tokens. That probability is not a function of the two models' scores of the answer, and is
-    computed at betas that are fixed beforehand (a `tether.control.PolicyPath`); calibration
-    chooses the largest of them such that it and all smaller ones pass.
+    An answer takes one draw per token, at any length and divergence, can be streamed, and has an
+    exact probability: the product over its tokens. That probability is not a function of the two
+    models' scores of the answer, and is computed at betas that are fixed beforehand (a
+    `tether.control.PolicyPath`); calibration chooses the largest of them such that it and all
+    smaller ones pass.
 
     Parameters
     ----------
@@ -231,10 +229,10 @@ class TokenTether:
         """Draw completions along the path, among which the test weight is found.
 
         Every policy that may be chosen, the optimized model included, draws `draws` completions,
-        each of another prompt that is picked at random (two draws of one policy in the same row
-        would not be independent). With m draws of each, the probability that the next completion
-        weighs more than the condition allows is at most 1/(m + 1), however many betas there are, if
-        the prompts do not depend on the log. The models must not have been trained on them.
+        each of another prompt that is picked at random. With m draws of each, the probability that
+        the next completion weighs more than the condition allows is at most 1/(m + 1), however many
+        betas there are, if the prompts do not depend on the log. The models must not have been
+        trained on them.
         """
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
