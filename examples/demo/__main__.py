@@ -24,7 +24,8 @@ from examples.demo.picture import draw
 from rich.console import Console
 from rich.progress import track
 
-import tether
+from tether.runs import Controller
+from tether.view import write_report
 
 WORK = Path(__file__).parent / "work"
 SPLITS = 40
@@ -86,15 +87,14 @@ def run_rounds(console):
     optimized, every, diagnoses = None, [], {}  # known to the clinic afterwards, by action id
     promise = f"promising at most {100 * ROUND_PROMISE:g} missed cancers in 100 on average"
     console.print(f"{ROUNDS} rounds of {PATIENTS_PER_ROUND} patients, {promise}:")
-    settings = {"promise": ROUND_PROMISE, "store": WORK / "demo.db", "name": "refer nine in ten"}
-    with tether.Controller(safe, **settings) as run:
+    with Controller(safe, promise=ROUND_PROMISE, store=WORK / "demo.db") as run:
         for number in range(1, 1 + ROUNDS):
             patients = rng.integers(len(features), size=PATIENTS_PER_ROUND)
             round_ = run.begin(optimized, name=optimized and f"model {number}")
             taken = round_.act(features[patients], rng)
             watched = taken.actions == WATCH
             missed, avoided = watched & malignant[patients], watched & ~malignant[patients]
-            round_.observe(taken.ids, 1.0 * missed, 1.0 * avoided)
+            run.observe(taken.ids, 1.0 * missed, rewards=1.0 * avoided)
             diagnoses.update(zip(taken.ids.tolist(), malignant[patients].tolist(), strict=True))
             means = [100 * each.mean() for each in (missed, avoided)]
             told = f"beta {round_.beta:7.3g}   missed {means[0]:4.1f}   avoided {means[1]:4.1f}"
@@ -105,7 +105,7 @@ def run_rounds(console):
             score = clinic.new_model().fit(rows.contexts, known).decision_function
             optimized = clinic.make_optimized_policy(score, safe)
         console.print(f"  missed on average: {np.mean(every):.1f} in 100")
-        tether.report.write(run.history(), WORK / "report.html", overwrite=True)
+        write_report(run.history(), WORK / "report.html", overwrite=True)
 
 
 def main(splits=SPLITS):

@@ -37,7 +37,7 @@ WRONG = {
     ),
     "filter new.csv --threshold no.json --score score --out kept.csv": ("no.json",),
     "status no.db": ("no.db",),
-    "status saved.json": ("saved.json", "JSON"),
+    "status saved.json": ("saved.json",),
     "verify nothing.json": ("nothing.json",),
     "verify found.db --log log.csv": ("--log",),
     "import nothing new.db": ("nothing",),

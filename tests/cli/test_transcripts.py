@@ -1,6 +1,9 @@
 """What the commands print, from beginning to end, in files that one command updates."""
 
+import numpy as np
 import pytest
+
+import tether as package
 
 TRANSCRIPTS = {
     "calibrate": (
@@ -47,12 +50,47 @@ TRANSCRIPTS = {
         "verify r.db",
         "report r.db --out r.html",
         "report r.db --out r.html",
+        "export r.db r",
+        "import r again.db",
+        "backup r.db copy.db",
+        "verify copy.db",
+        "verify again.db",
+    ),
+    "signed": (
+        "keygen mine",
+        "keygen other",
+        "release start s.db --guardrail complaint=+0.01 --signing-key mine.key",
+        "release assign s.db a",
+        "release assign s.db a --signing-key mine.key",
+        "halt s.db --reason maintenance --actor ann",
+        "halt s.db --reason maintenance --actor ann --signing-key mine.key",
+        "verify s.db --key mine.pub",
+        "verify s.db --key other.pub",
+        "status s.db",
     ),
 }
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_what_is_printed(transcript, name):
-    if name == "release":
+    if name in ("release", "signed"):
         pytest.importorskip("sqlalchemy", reason="needs tether[rounds]")
+    if name == "signed":
+        pytest.importorskip("cryptography", reason="needs tether[signing]")
     transcript(name, *TRANSCRIPTS[name])
+
+
+def test_what_is_printed_of_rounds(transcript):
+    pytest.importorskip("sqlalchemy", reason="needs tether[rounds]")
+    from tether.runs import Controller
+
+    rng = np.random.default_rng(0)
+    with Controller(package.Gaussian(0.0), promise=0.1, store="run.db") as run:
+        for policy in (None, package.Gaussian(0.5)):
+            taken = run.begin(policy, name=policy and "bolder").act(400, rng)
+            run.observe(taken.ids, 1.0 * (taken.actions > 2.0))
+        run.round.act(10, rng)
+    acts = ("halt run.db --reason maintenance --actor ann", "status run.db")
+    copies = ("verify run.db", "export run.db copy", "import copy other.db")
+    retire = ("retire run.db 1 --reason lost --actor ann", "retire run.db 2 --reason lost")
+    transcript("run", "status run.db", *acts, "resume run.db --reason done", *retire, *copies)

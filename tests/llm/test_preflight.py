@@ -121,10 +121,10 @@ def test_a_server_passes_and_one_that_truncates_or_mixes_up_is_noticed():
 
         with Mixing(models) as mixing:
             both = [remote_policy(mixing, name) for name in models]
-            result = preflight(*both, IDS, np.random.default_rng(0))
+            result = preflight(*both, IDS, np.random.default_rng(0), draws=4)
             assert status(result, "under traffic") & {"fail"}
         twice = [policies[0], remote_policy(server, "base")]
-        result = preflight(*twice, IDS, np.random.default_rng(0))
+        result = preflight(*twice, IDS, np.random.default_rng(0), draws=3)
         assert status(result, "different policies") == {"warn"}
 
 

@@ -9,45 +9,14 @@ while an alarm stands, 130 after Ctrl-C.
 from __future__ import annotations
 
 import logging
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from tether._core.files import redact_text
-from tether._core.words import visible
 from tether._version import __version__
 from tether.cli import calibrate, decide, doctor, preflight, release, runs, service, thresholds
 
-
-class PlainErrors(TyperGroup):
-    """A group whose messages about wrong options show no control characters and no passwords."""
-
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the arguments of the group."""
-        try:
-            return super().make_context(*arguments, **options)
-        except Exception as error:
-            _make_visible(error)
-            raise
-
-    def invoke(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the arguments of a command and call it."""
-        try:
-            return super().invoke(*arguments, **options)
-        except Exception as error:
-            _make_visible(error)
-            raise
-
-
-def _make_visible(error: Exception) -> None:
-    for name in ("message", "option_name", "param_hint"):
-        text = getattr(error, name, None)
-        if isinstance(text, str):
-            setattr(error, name, visible(redact_text(text)))
-
-
-app = typer.Typer(cls=PlainErrors, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(is_asked: bool) -> None:
@@ -83,7 +52,7 @@ for command in (decide.decide, calibrate.calibrate, calibrate.plan, thresholds.t
 app.command("filter")(thresholds.filter_)
 for command in (preflight.preflight, runs.status, runs.report, runs.halt, runs.resume):
     app.command()(command)
-for command in (runs.tighten, runs.verify, runs.export, runs.backup, runs.keygen):
+for command in (runs.tighten, runs.retire, runs.verify, runs.export, runs.backup, runs.keygen):
     app.command()(command)
 app.command("import")(runs.import_run)
 for command in (doctor.doctor, service.serve, service.serve_key):

@@ -30,7 +30,6 @@ PREFLIGHT: Options = {
     "tokenizer": (str | None, None, "The folder of the tokenizer. (default: each model's own)"),
     "eos": (list[int] | None, None, "The ids of end-of-sequence tokens. (default: the model's)"),
     "key_variable": (str, "OPENAI_API_KEY", "The environment variable with the server's key."),
-    "gguf_file": (str | None, None, "The GGUF file in the model's folder."),
     "add_special_tokens": (bool, False, "Let the tokenizer add its special tokens."),
     "max_new_tokens": (int, 64, "The most tokens in a completion."),
     "temperature": (float, 1.0, "The softmax temperature; local models only."),
@@ -79,12 +78,18 @@ def preflight(
             from tether.llm.model_folders import load_policies
 
             options["temperature"] = temperature
-            policies = load_policies(*models, tokenizer, given["gguf_file"], options)
+            policies = load_policies(*models, tokenizer, options)
         else:
+            from tether.llm import OpenAIPolicy
+            from tether.llm.model_folders import check_folder, load_tokenizer
+
+            check_folder("--tokenizer", str(tokenizer))
+            words = load_tokenizer(str(tokenizer))
+            options = {"eos_token_id": words.eos_token_id, "tokenizer": words, **options}
+            options["api_key"] = os.environ.get(given["key_variable"])
             addresses = base_url, given["optimized_url"] or base_url
-            key = os.environ.get(given["key_variable"])
-            served = tuple(zip(addresses, models, strict=True))
-            policies = _served(served, str(tokenizer), key, options)
+            pairs = zip(addresses, models, strict=True)
+            policies = tuple(OpenAIPolicy(url, name, **options) for url, name in pairs)
         rng = np.random.default_rng(given["seed"])
         result = run_preflight(*policies, lines, rng, draws=given["draws"])
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
@@ -92,14 +97,3 @@ def preflight(
     show_and_save(result, saved, as_json=as_json)
     if not result.passed:
         raise typer.Exit(NOTHING_PASSES)
-
-
-def _served(models: Any, folder: str, key: str | None, options: dict[str, Any]) -> Any:
-    """Two models by the address of their server and their name; prompts are tokenized here."""
-    from tether.llm import OpenAIPolicy
-    from tether.llm.model_folders import check_folder, load_tokenizer
-
-    check_folder("--tokenizer", folder)
-    words = load_tokenizer(folder)
-    options = {"eos_token_id": words.eos_token_id, "tokenizer": words, "api_key": key, **options}
-    return tuple(OpenAIPolicy(url, name, **options) for url, name in models)

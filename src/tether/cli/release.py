@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from tether._core.words import read_duration, visible_lines
-from tether.cli.runs import SECONDS_TO_WAIT
+from tether.cli.runs import SECONDS_TO_WAIT, SigningKey
 from tether.cli.tables import open_dataset
 from tether.cli.terminal import (
     ALARM_STANDS,
@@ -49,7 +49,7 @@ START: Options = GUARDRAIL | {
     "old": (Path | None, None, "Losses of the old system: one row for each key."),
     "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
     "outcome_deadline": (str | None, None, "Losses unknown after this time count as the worst."),
-    "key": (Path | None, None, "Sign every step and act with this private key."),
+    "signing_key": (Path | None, None, "Sign every step and act with this private key."),
 }
 OBSERVE: Options = {
     "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
@@ -123,7 +123,7 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
     elif given["old"] is not None:
         absolute = [name for name, each in limits.items() if not each.is_relative]
         old = _old_losses(str(given["old"]), absolute, problems)
-    options: dict[str, Any] = {"old": old or None, "key": given["key"]}
+    options: dict[str, Any] = {"old": old or None, "key": given["signing_key"]}
     wanted = "a number of keys, or a time such as 12h"
     if (step := given["step"]) is not None:
         by_keys = step.isdecimal()
@@ -133,7 +133,7 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
         options["outcome_deadline"] = wait
     if problems:
         raise ValueError("; ".join(problems))
-    with Release(store, limits, **options) as release:
+    with Release(store, limits, deadline=SECONDS_TO_WAIT, **options) as release:
         _show_step(release, as_json=as_json)
 
 
@@ -144,17 +144,16 @@ def assign(
     store: StoreName,
     given: Any,
     keys: Annotated[list[str] | None, argument("The keys: users, sessions, devices.")] = None,
+    signing_key: SigningKey = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which system answers each key, and store it: lines of CSV, or of JSON with --json.
 
     Keys of a file are stored and printed a batch at a time; after an error it may be given again.
     """
-    from tether.runs import Release
-
     if ((file := given["file"]) is None) == (not keys):
         raise ValueError("name either keys or a --file of them")
-    with Release(store, deadline=SECONDS_TO_WAIT) as release:
+    with _open_release(store, signing_key) as release:
         batches = [keys or []] if file is None else (e["key"] for _, e in _batches(str(file)))
         writer = csv.writer(_Escaped(), lineterminator="\n")
         for place, batch in enumerate(batches):
@@ -170,13 +169,11 @@ def assign(
 @app.command()
 @report_errors
 @with_options(OBSERVE)
-def observe(store: StoreName, given: Any) -> None:
+def observe(store: StoreName, given: Any, signing_key: SigningKey = None) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
     A file is stored a batch at a time, and may be given again after an error.
     """
-    from tether.runs import Release
-
     problems = []
     file, key, loss, system = (given[each] for each in ("file", "key", "loss", "system"))
     if (file is None) == (key is None):
@@ -189,7 +186,7 @@ def observe(store: StoreName, given: Any) -> None:
         raise ValueError("; ".join(problems))
     one = {"key": [key], **{name: [value] for name, value in named_numbers("--loss", loss).items()}}
     count = 0
-    with Release(store, deadline=SECONDS_TO_WAIT) as release:
+    with _open_release(store, signing_key) as release:
         for first, batch in [(1, one)] if file is None else _batches(str(file)):
             try:
                 count += _store(release, batch, system, given["keep_first"])
@@ -222,16 +219,20 @@ def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: 
 
 @app.command()
 @report_errors
-def advance(store: StoreName, as_json: JsonOption = False) -> None:
+def advance(store: StoreName, signing_key: SigningKey = None, as_json: JsonOption = False) -> None:
     """End the present step and begin the next one, at a time that does not depend on losses.
 
     Exit code 3 if no share passes, 4 while an alarm stands: the old system answers all keys.
     """
-    from tether.runs import Release
-
-    with Release(store, deadline=SECONDS_TO_WAIT) as release:
+    with _open_release(store, signing_key) as release:
         release.advance()
         _show_step(release, as_json=as_json)
+
+
+def _open_release(store: str, key: Path | None) -> Any:
+    from tether.runs import Release
+
+    return Release(store, deadline=SECONDS_TO_WAIT, key=key)
 
 
 def _guardrails(given: list[str]) -> dict[str, Any]:

@@ -33,11 +33,14 @@ SECONDS_TO_WAIT = 60.0
 """How long a command may wait for a store that others use."""
 
 
-def open_run(store: str) -> Any:
+SigningKey = Annotated[Path | None, typer.Option(help="The private key, if the run is signed.")]
+
+
+def open_run(store: str, key: Path | None = None) -> Any:
     """The run in a store, of whatever kind, without its policies."""
     from tether.runs import Run
 
-    return Run.open(store, deadline=SECONDS_TO_WAIT)
+    return Run.open(store, deadline=SECONDS_TO_WAIT, key=key)
 
 
 @report_errors
@@ -98,17 +101,27 @@ def report(
 
 
 @report_errors
-def halt(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
+def halt(
+    store: StoreName,
+    reason: ReasonOption,
+    actor: ActorOption = None,
+    signing_key: SigningKey = None,
+) -> None:
     """Let the safe policy or old system serve alone, in every process, until `tether resume`."""
-    with open_run(store) as run:
+    with open_run(store, signing_key) as run:
         run.halt(reason, actor=actor)
         _print_state(run)
 
 
 @report_errors
-def resume(store: StoreName, reason: ReasonOption, actor: ActorOption = None) -> None:
+def resume(
+    store: StoreName,
+    reason: ReasonOption,
+    actor: ActorOption = None,
+    signing_key: SigningKey = None,
+) -> None:
     """Clear the alarms that stand, and record who did it and why."""
-    with open_run(store) as run:
+    with open_run(store, signing_key) as run:
         run.resume(reason, actor=actor)
         _print_state(run)
 
@@ -121,11 +134,29 @@ def tighten(
     ],
     reason: ReasonOption,
     actor: ActorOption = None,
+    signing_key: SigningKey = None,
 ) -> None:
     """Tolerate less from now on; loosening needs a new run."""
-    with open_run(store) as run:
+    with open_run(store, signing_key) as run:
         run.tighten(reason, actor=actor, **named_numbers("CHANGES", changes))
         _print_state(run)
+
+
+@report_errors
+def retire(
+    store: StoreName,
+    number: Annotated[int, argument("The number of the round.", metavar="ROUND")],
+    reason: ReasonOption,
+    actor: ActorOption = None,
+    signing_key: SigningKey = None,
+) -> None:
+    """Leave the rows of a round out of later calibrations, because its policy is lost.
+
+    Only for reasons that are unrelated to the losses of the round.
+    """
+    with open_run(store, signing_key) as run:
+        run.retire(number, reason, actor=actor)
+    print_line(f"Round {number} is retired. Its rows stay in the store, with the reason.")
 
 
 def _print_state(run: Any) -> None:
@@ -143,7 +174,7 @@ def export(
     store: StoreName,
     folder: Annotated[Path, argument("The folder to write, which must not exist.")],
 ) -> None:
-    """Write a complete run as Parquet files, from which every decision can be audited."""
+    """Write all events of a run as plain files, for `tether import` and for auditors."""
     with open_run(store) as run:
         run.export(folder)
     print_line(f"Exported: {folder}")
@@ -236,10 +267,10 @@ def _verify_run(store: str, key: Path | None) -> Any:
     from tether._core.verification import Finding, Verification
 
     with open_run(store) as run:
-        wrong = run.verify() if key is None else run.verify(key=key)
-    fine = Finding("replay", True, "the chain, every rule and every decision are as they must be")
-    found = tuple(Finding("replay", False, each) for each in wrong) or (fine,)
-    signed = Finding("signature", True if not wrong else None, "signed by this key")
-    if key is None:
-        signed = Finding("signature", None, "give the public key to see who signed the run")
-    return Verification(redact_url(store), (*found, signed))
+        wrong = run.verify(key)
+    found = [Finding("replay", False, each) for each in wrong]
+    if not wrong:
+        found.append(Finding("replay", True, "the chain, the rules and all decisions hold"))
+        told = "not compared with a public key" if key is None else "signed with this key"
+        found.append(Finding("signature", None if key is None else True, told))
+    return Verification(redact_url(store), tuple(found))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -51,33 +51,18 @@ LOG_OPTIONS: Options = {
 takes_columns = with_options(LOG_OPTIONS, "columns")
 
 
-@dataclass(frozen=True)
 class LogFiles:
     """A log, its proposals, and what their columns are called."""
 
-    log: str
-    bound: float | dict[str, float]
-    proposals: str | None
-    loss: list[str]
-    log_safe: str
-    log_optimized: str
-    context: list[str] | None
-    no_context: bool
-    log_mix: str | None
-    safe_share: float | None
-    max_ratio: float | None
-    propensity: str | None
-    probability: str | None
-    min_propensity: float | None
-    reward: str | None
-    source: str | None
-    missing: str | None
+    def __init__(self, log: str, bound: Any, **columns: Any) -> None:
+        self.log, self.bound = log, bound
+        self.of = SimpleNamespace(**columns)
 
     def read(self, problems: Sequence[str] = ()) -> tuple[Log, Proposals | None]:
         """The log and the proposals; one error for all `problems`, of the options or the files."""
         problems = [*problems, *self._problems()]
         data: list[Any] = [None, None]
-        for place, path in enumerate((self.log, self.proposals)):
+        for place, path in enumerate((self.log, self.of.proposals)):
             try:
                 data[place] = None if path is None else open_dataset(path)
             except (ValueError, OSError) as error:
@@ -86,70 +71,73 @@ class LogFiles:
             problems += self._missing_columns(data[0].schema.names)
         if problems:
             raise ValueError("; ".join(problems))
-        ratio = self.max_ratio if self.min_propensity is None else 1 / self.min_propensity
-        names = {"log_safe": self.log_safe, "log_optimized": self.log_optimized}
-        shared = {**names, "log_mix": self.log_mix, "context": self._contexts()}
-        own = {"safe_share": self.safe_share, "max_ratio": ratio, "reward": self.reward}
-        loss: Any = "loss" if self.loss == ["loss"] else self.loss  # a list keeps the names
+        ratio = self.of.max_ratio if self.of.min_propensity is None else 1 / self.of.min_propensity
+        names = {"log_safe": self.of.log_safe, "log_optimized": self.of.log_optimized}
+        shared = {**names, "log_mix": self.of.log_mix, "context": self._contexts()}
+        own = {"safe_share": self.of.safe_share, "max_ratio": ratio, "reward": self.of.reward}
+        loss: Any = "loss" if self.of.loss == ["loss"] else self.of.loss  # a list keeps the names
         log = self._made(Log, self.log, data[0], **shared, **own, loss=loss)
-        if self.proposals is None:
+        if self.of.proposals is None:
             return log, None
-        by = "drawn_by" if is_in_parts(self.proposals) else "source"
-        return log, self._made(Proposals, self.proposals, data[1], **shared, **{by: self.source})
+        path, own = self.of.proposals, dict(shared)
+        own["drawn_by" if is_in_parts(path) else "source"] = self.of.source
+        return log, self._made(Proposals, path, data[1], **own)
 
     def _made(self, kind: Any, path: str, data: Any, **names: Any) -> Any:
         """A log or proposals: in memory from one file, in parts from several."""
         if not is_in_parts(path):
             return kind.from_frame(self._prepared(data.to_table()), **names)
-        if not (self.propensity or self.probability or self.missing):
+        if not (self.of.propensity or self.of.probability or self.of.missing):
             return kind.scan(path, **names)
         return kind.scan(lambda: map(self._prepared, open_dataset(path).to_batches()), **names)
 
     def _problems(self) -> Iterator[str]:
-        if self.missing not in (None, "worst_case"):
-            yield f"--missing must be worst_case, got {self.missing!r}"
-        if self.min_propensity is not None and self.max_ratio is not None:
+        if self.of.missing not in (None, "worst_case"):
+            yield f"--missing must be worst_case, got {self.of.missing!r}"
+        if self.of.min_propensity is not None and self.of.max_ratio is not None:
             yield "--min-propensity and --max-ratio state the same thing: give one of them"
-        if self.min_propensity is not None and not 0 < self.min_propensity < 1:
-            yield f"--min-propensity must be above 0 and below 1, got {self.min_propensity}"
-        if self.context and self.no_context:
+        if self.of.min_propensity is not None and not 0 < self.of.min_propensity < 1:
+            yield f"--min-propensity must be above 0 and below 1, got {self.of.min_propensity}"
+        if self.of.context and self.of.no_context:
             yield "--context and --no-context contradict each other"
-        for name in {*self.loss, self.reward} & set(self.context or ()):
+        for name in {*self.of.loss, self.of.reward} & set(self.of.context or ()):
             yield f"--context {name} is a loss or reward: a context is known before an action"
 
     def _missing_columns(self, names: list[str]) -> Iterator[str]:
-        safe = ("--log-safe", self.log_safe)
-        if self.propensity:
-            safe = ("--propensity", self.propensity)
-        other = ("--log-optimized", self.log_optimized)
-        if self.probability:
-            other = ("--probability", self.probability)
-        wanted = [*(("--loss", each) for each in self.loss), safe, other]
-        wanted += [("--context", each) for each in self.context or ()]
-        wanted += [("--reward", self.reward)] if self.reward else []
-        wanted += [("--log-mix", self.log_mix)] if self.log_mix else []
-        absent = [f"{option} (no column {name!r})" for option, name in wanted if name not in names]
+        of, wanted = self.of, [("--loss", each) for each in self.of.loss]
+        wanted.append(
+            ("--propensity", of.propensity) if of.propensity else ("--log-safe", of.log_safe)
+        )
+        by_log = ("--log-optimized", of.log_optimized)
+        wanted.append(("--probability", of.probability) if of.probability else by_log)
+        wanted += [("--context", each) for each in of.context or ()]
+        wanted += [("--reward", of.reward), ("--log-mix", of.log_mix)]
+        absent = [
+            f"{option} (no column {name!r})"
+            for option, name in wanted
+            if name and name not in names
+        ]
         has_tables = any(name.startswith("log_safe_all_") for name in names)
-        if not (self.context or self.no_context or has_tables):
+        if not (self.of.context or self.of.no_context or has_tables):
             absent.append("--context COLUMN (or --no-context if neither policy depends on one)")
         if absent:
             yield f"{self.log} needs {', '.join(absent)}; its columns are {', '.join(names)}"
 
     def _contexts(self) -> Any:
-        if self.context:
-            return self.context[0] if len(self.context) == 1 else self.context
-        return None if self.no_context else UNSTATED
+        if self.of.context:
+            return self.of.context[0] if len(self.of.context) == 1 else self.of.context
+        return None if self.of.no_context else UNSTATED
 
     def _prepared(self, table: Any) -> Any:
         """A table or batch with log-probabilities, and without missing losses if these count."""
         import pyarrow as pa
 
         columns = dict(zip(table.schema.names, table.columns, strict=True))
-        pairs = (self.propensity, self.log_safe), (self.probability, self.log_optimized)
+        pairs = (self.of.propensity, self.of.log_safe), (self.of.probability, self.of.log_optimized)
         for name, target in pairs:
             if name is not None and name in columns:
                 columns[target] = pa.array(_logs(name, columns[name]))
-        for name in self.loss if self.missing else ():
+        for name in self.of.loss if self.of.missing else ():
             if name in columns and columns[name].null_count:
                 worst = self.bound[name] if isinstance(self.bound, dict) else self.bound
                 count = f"{columns[name].null_count:,} losses of {name!r} are missing"

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from tether._core import files, records, signing
 from tether._core.extras import how_to_install
-from tether._core.files import is_well_formed, redact_message, redact_text, redact_url
+from tether._core.files import redact_text
 from tether._core.validate import number_hint
 from tether._core.words import TetherWarning, visible, visible_lines
 from tether.cli.progress_bars import progress_bars
@@ -77,13 +77,8 @@ def argument(text: str, **more: Any) -> Any:
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; it is recorded.")]
-ActorOption = Annotated[
-    str | None,
-    typer.Option(help="Who does this. (default: the name of the operating system's user)"),
-]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace an existing file; never a store.")
-]
+ActorOption = Annotated[str | None, typer.Option(help="Who does this. (default: you)")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 SAVING: Options = {
     "out": (Path | None, None, "Save the result as JSON."),
@@ -136,10 +131,7 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
 
     @wraps(command)
     def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
-        store = options.get("store")
         try:
-            if isinstance(store, str):
-                _check_store(store)
             with progress_bars(), _warnings_kept():
                 result = command(*arguments, **options)
             sys.stdout.flush()
@@ -153,8 +145,6 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
             if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
                 name = command.__name__.strip("_").replace("_", "-")
                 message = how_to_install(f"tether {name}", error) or message
-            if isinstance(store, str):
-                message = redact_message(message, store)
             print_note("error:", "bold red", message)
             raise typer.Exit(INVALID_INPUT) from error
         except KeyboardInterrupt:
@@ -164,23 +154,6 @@ def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters,
             _print_warnings("")
 
     return guarded
-
-
-def _check_store(store: str) -> None:
-    """Refuse a URL whose password could be taken for another part, and a saved result."""
-    if "://" not in store and Path(store).is_file():
-        with open(store, "rb") as file:
-            if file.read(64).lstrip().startswith(b"{"):
-                raise ValueError(
-                    f"{store} is a JSON file, such as a saved calibration, and not the store of a "
-                    f"run or a release, which is a SQLite file or a database URL"
-                )
-    if not is_well_formed(store):
-        raise ValueError(
-            f"store must be a path or a database URL, got {redact_url(store)!r}: in a URL the "
-            f"characters @ : / ? # of a user or password must be percent-encoded, and the port "
-            f"must be a number"
-        )
 
 
 @contextmanager

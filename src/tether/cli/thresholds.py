@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +26,6 @@ from tether.cli.terminal import (
     print_line,
     print_note,
     report_errors,
-    show,
     show_and_save,
     target,
     with_options,
@@ -71,10 +69,8 @@ THRESHOLD: Options = TARGET | {
 def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> None:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
-    Exit codes: 0 if the promise is useful, 2 for invalid input, 3 if no threshold passes, none but
-    one that keeps next to nothing, or the stated promise is of no use, such as that of crc where
-    losses are not monotone; with groups, if this is so in all of them. It is 3 too if labels or
-    scores look inverted, or all labels are the same.
+    The exit code is 3 if no threshold has a useful promise (with groups, in none of them), if
+    labels or scores look inverted, or if all labels are the same.
     """
     saved, plot, confidence = Output(**saving), given["plot"], given["confidence"]
     problems = saved.problems(claims, plot=plot)
@@ -99,8 +95,9 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
     if given["group"] is not None:
         options["groups"] = scored.groups
     with progress.step(f"choosing a threshold for {counted(len(scored.scores), 'claim')}"):
+        sure = {} if confidence is None else {"confidence": confidence}
         found = {
-            name: _select(name, scored, confidence, options)
+            name: METHODS[name](scored, **options, **(sure if name == "ltt" else {}))
             for name in (METHODS if chosen == ALL_METHODS else [chosen])
         }
     if chosen == ALL_METHODS and as_json:
@@ -115,11 +112,6 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
     served = any(each.serves for each in found.values())
     if not served or any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings):
         raise typer.Exit(NOTHING_PASSES)
-
-
-def _select(name: str, scored: Claims, confidence: float | None, options: Any) -> Selection:
-    own = {"confidence": confidence} if name == "ltt" and confidence is not None else {}
-    return METHODS[name](scored, **options, **own)
 
 
 def _loss(loss: str, level: float, most_claims: int | None) -> str | FalseAmongShown:
@@ -162,49 +154,6 @@ def _advice(found: Selection) -> Iterable[str]:
         yield f"  no useful promise: {name}{why_not_useful(part)}"
 
 
-@dataclass(frozen=True)
-class FilterResult:
-    """What was done: how many claims were kept, by which selection."""
-
-    selection: Selection
-    read: int
-    kept: int
-    doubts: list[str]
-    out: Path
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts, and what is promised, as plain values."""
-        found = self.selection
-        thresholds = {name: each.threshold for name, each in found.groups.items()}
-        return {
-            "read": self.read,
-            "kept": self.kept,
-            "threshold": thresholds or found.threshold,
-            "loss": found.loss,
-            "promise": found.promise,
-            "refused_groups": list(found.refused_groups),
-            "warnings": self.doubts,
-            "out": str(self.out),
-        }
-
-    def __str__(self) -> str:
-        found, share = self.selection, self.kept / self.read if self.read else 0.0
-        by, promise = f"score >= {found.threshold:.6g}", found.statement
-        if found.groups:
-            served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
-            by = f"one threshold for each of {counted(len(served), 'group')}"
-            promise = "; ".join(f"{name} at most {promise:.4g}" for name, promise in served)
-            promise = f"expected {found.loss} within each group: {promise}"
-        there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
-        lines = [
-            f"kept {self.kept:,} of {counted(self.read, 'claim')} ({share:.1%}{there}): {by}",
-            f"  promise   {promise}",
-            *(f"  ! {doubt}" for doubt in self.doubts),
-            f"  saved in {self.out}",
-        ]
-        return "\n".join(lines)
-
-
 FILTER: Options = {
     "threshold": (Path, ..., "The selection that `tether threshold --out` saved."),
     "score": (str, ..., "The column of scores: confidence in each claim."),
@@ -223,10 +172,9 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
     """Keep the claims whose score reaches a threshold that was found.
 
     The promise is for complete items: every claim of an item must be there. Nothing is written and
-    the exit code is 3 if the selection has no useful promise; with groups, if none of them has one.
-    What is kept is written, and the exit code is 3, if it is so much less or more than in the
-    calibration that these may be other scores. Of groups without a useful promise beside others
-    nothing is kept, and they are named.
+    the exit code is 3 if the selection has no useful promise; of groups without one nothing is
+    kept. The exit code is 3 too if so much less or more is kept than in the calibration that these
+    may be other scores.
     """
     threshold, out, loss, force = (given[each] for each in ("threshold", "out", "loss", "force"))
     score, group, item = (given[each] for each in ("score", "group", "item"))
@@ -263,9 +211,35 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
     parts = by_part(selection, columns[score], groups)
     listed = [(name, kept_doubt(part, kept[own])) for name, part, own in parts if part.useful]
     doubts = [f"{name}{doubt}" for name, doubt in listed if doubt is not None]
-    show(FilterResult(selection, len(kept), int(kept.sum()), doubts, out), as_json=as_json)
+    _show_filtered(selection, kept, doubts, out, as_json)
     if doubts:
         raise typer.Exit(NOTHING_PASSES)
+
+
+def _show_filtered(
+    found: Selection, kept: Booleans, doubts: list[str], out: Path, as_json: bool
+) -> None:
+    """Print how many claims were kept, by which threshold, and what is promised of them."""
+    count, share = int(kept.sum()), float(kept.mean()) if len(kept) else 0.0
+    if as_json:
+        thresholds = {name: each.threshold for name, each in found.groups.items()}
+        content = {"read": len(kept), "kept": count, "threshold": thresholds or found.threshold}
+        content |= {"loss": found.loss, "promise": found.promise, "warnings": doubts}
+        content |= {"refused_groups": list(found.refused_groups), "out": str(out)}
+        print(json.dumps(records.encode(content), indent=2))
+        return
+    by, promise = f"score >= {found.threshold:.6g}", found.statement
+    if found.groups:
+        served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
+        by = f"one threshold for each of {counted(len(served), 'group')}"
+        promise = "; ".join(f"{name} at most {promise:.4g}" for name, promise in served)
+        promise = f"expected {found.loss} within each group: {promise}"
+    there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
+    print_line(f"kept {count:,} of {counted(len(kept), 'claim')} ({share:.1%}{there}): {by}")
+    print_line(f"  promise   {promise}")
+    for doubt in doubts:
+        print_line(f"  ! {doubt}")
+    print_line(f"  saved in {out}")
 
 
 def _write(source: str, target: Path, kept: Booleans, mark: str | None, overwrite: bool) -> None:

@@ -21,7 +21,6 @@ from tether.llm.adapters import base_model
 from tether.llm.completions import PADDING, Prompt, Tokens
 from tether.llm.local_model import LocalModel
 
-
 Tables: TypeAlias = list[Any]
 """The log-probabilities of the next token (rows × vocabulary) under each policy."""
 LogTable: TypeAlias = Callable[[Tables], Any]

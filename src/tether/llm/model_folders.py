@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def load_policies(
-    safe: str, optimized: str, tokenizer: str | None, gguf: str | None, options: dict[str, Any]
+    safe: str, optimized: str, tokenizer: str | None, options: dict[str, Any]
 ) -> tuple[CausalPolicy, CausalPolicy]:
     """Both policies from their folders; an adapter shares the safe model's weights."""
     from transformers import AutoModelForCausalLM
@@ -19,9 +19,8 @@ def load_policies(
 
     for name, folder in (("--safe", safe), ("--optimized", optimized)):
         check_folder(name, folder, " without --base-url")
-    extra = {"gguf_file": gguf} if gguf else {}
-    words = load_tokenizer(tokenizer or safe, **(extra if not tokenizer else {}))
-    model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto", **extra)
+    words = load_tokenizer(tokenizer or safe)
+    model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto")
     if (Path(optimized) / "adapter_config.json").is_file():
         from peft import PeftModel
 
@@ -33,11 +32,11 @@ def load_policies(
     return CausalPolicy(model, words, **options), CausalPolicy(other, own_words, **options)
 
 
-def load_tokenizer(folder: str, **options: Any) -> Any:
+def load_tokenizer(folder: str) -> Any:
     """The tokenizer that is saved in a folder."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder, **options)
+    return AutoTokenizer.from_pretrained(folder)
 
 
 def check_folder(name: str, folder: str, when: str = "") -> None:

@@ -48,7 +48,7 @@ MAX_PASSING_GAP, MAX_WARNING_GAP = 0.05, 1.0
 """Nats per sequence up to which differences between two scores of one sequence pass, and warn."""
 NEGLIGIBLE_GAP = 1e-3
 """Nats below which a contribution to a score counts as none."""
-TRAFFIC_ROUNDS, MAX_TRAFFIC_ROWS = 4, 32
+TRAFFIC_ROUNDS, MAX_TRAFFIC_ROWS = 3, 16
 """How many times, and how many, completions are scored and drawn under traffic."""
 MIN_TRUSTED_DRAWS = 10
 """Effective draws below which a mean is not trusted."""

@@ -456,29 +456,6 @@ class Controller(Run):
 
         self._submit(job)
 
-    def retire(self, number: int, reason: str, *, actor: str | None = None) -> None:
-        """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
-
-        Only for reasons that are unrelated to the losses of the round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        reason : str
-            Why; stored with it.
-        actor : str, optional
-            Who does it; by default the name of the operating system's user.
-        """
-        header = act_header("retire", reason, actor)
-
-        def job(t: Transaction) -> None:
-            if not 1 <= number <= len(t.state.units) or t.state.units[number - 1].policy is None:
-                raise ValueError(f"number must be that of a round with a policy, got {number!r}")
-            t.append("act", pack({**header, "subject": str(number)}))
-
-        self._submit(job)
-
     def record(
         self, contexts: Contexts | None, actions: ArrayLike, rng: np.random.Generator
     ) -> Actions:
