@@ -346,7 +346,7 @@ class Log(Described):
         TypeError, ValueError
             If the source is none of these, contexts are not stated, or it has no such column.
         """
-        from tether.control.scanned import log_rows
+        from tether.control.scanned import exported_probes, log_rows
 
         tables = (log_safe_all, log_optimized_all, log_mix_all)
         rows, contextual = log_rows(
@@ -364,7 +364,9 @@ class Log(Described):
             max_ratio=max_ratio,
         )
         contextual = contextual or safe_draws is not None
-        return cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
+        log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
+        log.probes = exported_probes(rows)
+        return log
 
     def __getattr__(self, name: str) -> Any:
         """A column of rows in memory, or None; an error where rows lie in files."""

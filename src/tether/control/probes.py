@@ -13,6 +13,9 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 
+EXPORT = "export"
+"""Under this name a log that a run has exported has its digest, in files and in fingerprints."""
+
 
 @dataclass(frozen=True, eq=False)
 class Probes:

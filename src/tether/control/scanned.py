@@ -19,6 +19,7 @@ from tether.control.columns import (
     checked_max_ratio,
     checked_share,
 )
+from tether.control.probes import EXPORT, Probes
 from tether.control.proposals import SOURCES, check_possible, from_safe
 
 Several = str | Sequence[str] | None
@@ -64,6 +65,12 @@ def log_rows(
 
     check = partial(_check_log, safe_share, max_ratio)
     return open_rows(source, choose, where, derive=_with_ratios, check=check), contexts[0]
+
+
+def exported_probes(rows: Rows) -> Probes | None:
+    """The digest that files have which a run has exported."""
+    held = getattr(rows, "metadata", {}).get(EXPORT.encode())
+    return None if held is None else Probes({EXPORT: held.decode()})
 
 
 def proposal_rows(

@@ -3,6 +3,7 @@
 from tether.runs.actions import Actions, TrainingRows
 from tether.runs.controller import Controller
 from tether.runs.export import import_run
+from tether.runs.export_log import open_log
 from tether.runs.history import Estimate, History, UnitRecord
 from tether.runs.release import Release
 from tether.runs.round import Round
@@ -26,5 +27,6 @@ __all__ = [
     "TrainingRows",
     "UnitRecord",
     "import_run",
+    "open_log",
     "relative",
 ]

@@ -68,7 +68,7 @@ from tether.runs.run import PATIENCE, ROWS_PER_EVENT, Run, act_header
 from tether.runs.score import Scorer, find_normalizer
 from tether.runs.settings import CONTROLLER, RAMP, Settings
 from tether.runs.shares import Guardrail
-from tether.runs.state import Unit
+from tether.runs.state import State, Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -496,9 +496,9 @@ class Controller(Run):
     def export_log(self, folder: str | Path, policy: Any) -> Path:
         """Write the log of the next round as Parquet, to calibrate it elsewhere.
 
-        `tether.calibrate(tether.Log.scan(folder, …))` runs on any machine or engine, and
-        `begin(policy, calibration=found)` accepts what it found. The export counts as a calibration
-        on these rows.
+        `tether.runs.open_log(folder)` opens it on any machine for `tether.calibrate`, and
+        `begin(policy, calibration=found)` accepts what that found. The export counts as a
+        calibration on these rows.
 
         Parameters
         ----------
@@ -518,10 +518,12 @@ class Controller(Run):
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
             known, _ = self._refresh()
-            scorer, log, _ = self._scored(known, len(known.units) + 1, optimized)
-            digest = write_log(Path(folder), log, scorer.contents, self._contents.seq)
-            header = act_header("export_log", f"for round {len(known.units) + 1}", None)
-            looked = {"looked": fingerprint(optimized) or digest, "rows": len(log)}
+            number = len(known.units) + 1
+            scorer, log, _ = self._scored(known, number, optimized)
+            subject = fingerprint(optimized) or secrets.token_hex(8)
+            digest = write_log(Path(folder), known, number, subject, log, scorer.contents)
+            header = act_header("export_log", f"for round {number}", None)
+            looked = {"looked": subject, "rows": len(log)}
             self._submit(lambda t: t.append("act", pack({**header, "subject": digest, **looked})))
             return Path(folder)
 
@@ -536,6 +538,18 @@ class Controller(Run):
         known, standing, seq, head = self._submit(look, PATIENCE)
         self._log.read(lambda connection: self._contents.read(connection, seq, head))
         return known, standing
+
+    def _snapshot_at(self, seen: int) -> Snapshot:
+        """The rows and rounds up to an event, folded anew."""
+        state = State()
+
+        def walk(connection: sql.Connection) -> None:
+            query = sql.select(events).where(events.c.seq <= seen).order_by(events.c.seq)
+            for row in connection.execution_options(yield_per=1000).execute(query):
+                state.fold(Event.from_row(row))
+
+        self._log.read(walk)
+        return Snapshot.of(state, seen)
 
     def _scored(
         self, known: Snapshot, number: int, optimized: Any
@@ -571,14 +585,15 @@ class Controller(Run):
             from tether.runs.export_log import seen_by
 
             known = self._snapshot_at(seen_by(found))
-            number = len(known.units) + 1
+            if number != len(known.units) + 1:
+                raise RoundTakenError(f"the log of calibration was exported before round {number}")
         scorer, log, given = self._scored(known, number, optimized)
         if found is None:
             decision = decide_beta(known, scorer.contents, number, subject, given, log)
         else:
             from tether.runs.export_log import accepted
 
-            decision = accepted(known, found, log, scorer.contents, subject)
+            decision = accepted(known, number, subject, found, log, scorer.contents)
         deployed, probe = None, None
         if decision.level > -math.inf:
             assert decision.calibration is not None

@@ -203,19 +203,20 @@ def decide_beta(
     log = make_log(known, contents, number, in_use, given) if log is None else log
     proposals = make_proposals(contents, log)
     looks = looks_at(known, rows, subject)
-    settings = known.settings
-    asked = {name: limit.tolerated for name, limit in settings.limits.items()}
-    draw = np.random.default_rng([settings.seed, number, CHAIN_STREAM])
-    found = calibrate(
-        log,
-        proposals,
-        **{settings.rule: asked},  # type: ignore[arg-type]
-        seed=int(draw.integers(2**63)),
-        confidence=find_confidence(settings, looks),
-        bound={name: limit.bound for name, limit in settings.limits.items()},
-        family=settings.family,
-    )
+    found = calibrate(log, proposals, **calibrate_arguments(known.settings, number, looks))
     return told(known, in_use, found, looks)
+
+
+def calibrate_arguments(settings: Settings, number: int, looks: int) -> dict[str, Any]:
+    """What the calibration of a round is asked; with a promise its one draw follows from it."""
+    draw = np.random.default_rng([settings.seed, number, CHAIN_STREAM])
+    return {
+        settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
+        "seed": int(draw.integers(2**63)),
+        "confidence": find_confidence(settings, looks),
+        "bound": {name: limit.bound for name, limit in settings.limits.items()},
+        "family": settings.family,
+    }
 
 
 def told(known: Snapshot, in_use: InUse, found: Calibration, looks: int) -> Decision:

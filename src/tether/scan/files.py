@@ -54,6 +54,7 @@ class ParquetRows(ArrowRows):
         described = f"{len(self.paths)} file(s), first {self.shown(self.paths[0])}"
         super().__init__(read(list(found.schema.names)), described)
         self._rows = rows if where is None else None
+        self.metadata = dict(found.schema.metadata or {})
         self.dataset = self._dataset(self._widened(found.schema, schemas))
 
     def shown(self, path: str) -> str:

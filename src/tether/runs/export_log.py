@@ -1,0 +1,171 @@
+"""The log of the next round as Parquet, for a calibration elsewhere, and what comes back of it.
+
+The files carry the digest of what they hold, `Log.scan` reads it and a calibration keeps it. A run
+accepts the calibration if the log that it would make itself has the same digest.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tether.control.calibration import Calibration
+from tether.control.chain import draw_uniform
+from tether.control.log import Log
+from tether.control.probes import EXPORT
+from tether.control.proposals import Proposals
+from tether.runs.decide_beta import (
+    Decision,
+    Snapshot,
+    calibrate_arguments,
+    looks_at,
+    rows_in_use,
+    told,
+)
+from tether.runs.log_rows import Contents
+
+ARGUMENTS = "calibrate.json"
+"""The file with the arguments of `Log.scan` and of `calibrate`."""
+
+
+def write_log(
+    folder: Path, known: Snapshot, number: int, subject: str, log: Log, contents: Contents
+) -> str:
+    """Write the log, its draws, and the arguments of `calibrate` as JSON; the log's digest."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = _columns(log, contents)
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = _digest(columns, contents.draws)
+    held = {EXPORT: json.dumps([digest, known.seen])}
+    table = pa.table({name: _arrow(values) for name, values in columns.items()})
+    parquet.write_table(table.replace_schema_metadata(held), folder / "log.parquet")
+    if (drawn := contents.draws) is not None:
+        source = np.where(drawn["from_safe"], "safe", "optimized")
+        kept = {name: each for name, each in drawn.items() if name != "from_safe"}
+        parquet.write_table(pa.table({**kept, "source": source}), folder / "proposals.parquet")
+    looks = looks_at(known, len(log), subject)
+    scan = {"loss": list(log.loss_names), "context": None, "safe_share": log.safe_share}
+    if not log.contextual and log.has_mixture is False:
+        scan["safe_share"] = None
+    if log.acting is not None:
+        scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
+    arguments = calibrate_arguments(known.settings, number, looks)
+    arguments["ratio_error"] = log.ratio_error
+    held = {"scan": scan, "calibrate": arguments}
+    (folder / ARGUMENTS).write_text(json.dumps(held, indent=1) + "\n")
+    return digest
+
+
+def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]:
+    """Open what `Controller.export_log` wrote, to calibrate it on this machine.
+
+    Parameters
+    ----------
+    folder : str or pathlib.Path
+        The folder of the export.
+
+    Returns
+    -------
+    tuple of Log, Proposals or None, and dict
+        The log and its draws, which are read in parts, and the other arguments of `calibrate`.
+
+    Examples
+    --------
+    >>> log, proposals, arguments = open_log("export")  # doctest: +SKIP
+    >>> found = tether.calibrate(log, proposals, **arguments)  # doctest: +SKIP
+    >>> run.begin(policy, calibration=found)  # doctest: +SKIP
+    """
+    folder = Path(folder)
+    held = json.loads((folder / ARGUMENTS).read_text())
+    log = Log.scan(folder / "log.parquet", **held["scan"])
+    drawn = folder / "proposals.parquet"
+    proposals = Proposals.scan(drawn, context=None) if drawn.exists() else None
+    return log, proposals, held["calibrate"]
+
+
+def seen_by(found: Calibration) -> int:
+    """The event up to which the log of a calibration goes."""
+    return _exported(found)[1]
+
+
+def accepted(
+    known: Snapshot, number: int, subject: str, found: Calibration, log: Log, contents: Contents
+) -> Decision:
+    """A calibration that was made elsewhere as a decision, if it is of this log and these rules."""
+    digest, _ = _exported(found)
+    if digest != _digest(_columns(log, contents), contents.draws):
+        raise ValueError(
+            "calibration is not of the log of this run and this policy: its digest differs from "
+            "that of the export"
+        )
+    looks = looks_at(known, len(log), subject)
+    asked = calibrate_arguments(known.settings, number, looks)
+    rule, losses = known.settings.rule, found.losses.items()
+    own = {
+        rule: {key: each.alpha for key, each in losses},
+        "bound": {key: each.bound for key, each in losses},
+        "confidence": found.confidence,
+        "family": found.family,
+        "seed": asked["seed"],
+    }
+    if found.confidence is None and found.rule != rule:
+        own[rule] = None
+    if found.chain is not None and found.chain.uniform != draw_uniform(log.rows, asked["seed"]):
+        own["seed"] = None
+    for name, value in asked.items():
+        if own[name] != value:
+            raise ValueError(
+                f"calibration was made with another {name} than the run asks for, {value!r}: pass "
+                f"what {ARGUMENTS} in the export says"
+            )
+    return told(known, rows_in_use(known), replace(found, probes=None), looks)
+
+
+def _exported(found: Calibration) -> tuple[str, int]:
+    held = None if found.probes is None else found.probes.fingerprints.get(EXPORT)
+    if held is None:
+        raise ValueError("calibration must be of a log that `export_log` wrote: it has no digest")
+    digest, seen = json.loads(held)
+    return str(digest), int(seen)
+
+
+def _columns(log: Log, contents: Contents) -> dict[str, NDArray[Any]]:
+    drawn, acting = contents.draws, log.acting
+    listed = acting is not None and acting.log_logged_all is not None
+    if listed or log.policy_path is not None or (drawn is not None and "context" in drawn):
+        raise ValueError(
+            "export_log is for runs without contexts, or with alpha over finitely many actions: "
+            "files do not hold all that the calibration of this run needs"
+        )
+    names = ("log_safe", "log_optimized", "log_mix")
+    names = (*names, *(f"{name}_all" for name in names))
+    columns = {**log.loss, **{name: getattr(log, name) for name in names}}
+    if log.acting is not None:
+        columns |= {"log_logged": log.acting.log_logged}
+        columns |= {"log_base_limit": log.acting.log_base_limit}
+    return {name: values for name, values in columns.items() if values is not None}
+
+
+def _digest(*held: dict[str, NDArray[Any]] | None) -> str:
+    state = blake2b(digest_size=16)
+    for columns in held:
+        for name, values in sorted((columns or {}).items()):
+            state.update(f"{name}{values.dtype.str}{values.shape}".encode())
+            state.update(np.ascontiguousarray(values).tobytes())
+    return state.hexdigest()
+
+
+def _arrow(values: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
