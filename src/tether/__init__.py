@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         release,
         report,
         rounds,
+        runs,
         sampling,
         saving,
         scan,
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
         serve,
     )
     from tether.policies.decision import Decision, decide, load
-    from tether.rounds import Controller, Release
+    from tether.runs import Controller, Release, relative
     from tether.saving import load_policy, save_policy
     from tether.thresholds import (
         Claims,
@@ -145,9 +146,11 @@ __all__ = [
     "policies",
     "policy_from",
     "progress_bars",
+    "relative",
     "release",
     "report",
     "rounds",
+    "runs",
     "sampling",
     "save_policy",
     "saving",
@@ -160,7 +163,8 @@ __all__ = [
 
 _ROOMS = (
     *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release"),
-    *("report", "rounds", "sampling", "saving", "scan", "service", "thresholds", "verification"),
+    *("report", "rounds", "runs", "sampling", "saving", "scan", "service", "thresholds"),
+    *("verification", "view"),
 )
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
@@ -178,7 +182,7 @@ _MODULE_BY_NAME = {
     "FalseAmongShown": "thresholds",
     **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "thresholds"),
     **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "thresholds"),
-    **dict.fromkeys(("Controller", "Release"), "rounds"),
+    **dict.fromkeys(("Controller", "Release", "relative"), "runs"),
     **dict.fromkeys(("load_policy", "save_policy"), "saving"),
     "progress_bars": "cli.progress_bars",
     **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.words"),
