@@ -130,5 +130,27 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     return float(kept.mean()), float(kept.std(ddof=1) / np.sqrt(len(kept)))
 
 
+def paired(ours: Mapping[Any, float], theirs: Mapping[Any, float]) -> dict[str, float]:
+    """Ratio of means and mean difference over the same seeds, each with its standard error.
+
+    `p` is that of a paired t-test, two-sided. The error of the ratio is by the delta method.
+    """
+    seeds = sorted(set(ours) & set(theirs))
+    a, b = (np.array([each[seed] for seed in seeds]) for each in (ours, theirs))
+    found = {"ratio": float(a.mean() / b.mean()) if b.any() else np.nan}
+    found["ratio_error"] = (
+        mean_and_error((a - found["ratio"] * b) / b.mean())[1] if b.any() else np.nan
+    )
+    found["difference"], found["difference_error"] = mean_and_error(a - b)
+    found["p"] = np.nan
+    if len(seeds) > 1 and found["difference_error"] > 0:
+        from scipy.stats import t
+
+        found["p"] = float(
+            2 * t.sf(abs(found["difference"]) / found["difference_error"], len(seeds) - 1)
+        )
+    return found
+
+
 def _short(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else value

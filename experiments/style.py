@@ -6,6 +6,7 @@ from typing import Any
 
 BLUE, ORANGE, GREEN, RED = "#0072b2", "#e07b00", "#00896b", "#b8293d"
 PURPLE, GREY, INK = "#8a5aa8", "#8c8c8c", "#262626"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 
 
 def panels(columns: int = 1, rows: int = 1, *, width: float = 4.2, height: float = 3.2) -> Any:

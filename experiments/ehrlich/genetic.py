@@ -65,11 +65,10 @@ def evolve(
 
 
 def improving_pairs(
-    history: History, count: int, distance: int, rng: np.random.Generator, *, closest: bool
+    history: History, count: int, distance: int, rng: np.random.Generator
 ) -> tuple[Sequences, Sequences]:
     """Feasible sequences, each with a better one at most `distance` positions away.
 
-    The better one is the closest of those that are looked at, or any that is close enough.
     Sequences have one length, so that the Hamming distance bounds the edit distance.
     """
     pool = history.feasible()
@@ -80,7 +79,7 @@ def improving_pairs(
             continue
         looked = rng.integers(better, size=CANDIDATES)
         apart = (pool.sequences[looked] != pool.sequences[index]).sum(axis=1)
-        place = int(np.argmin(apart) if closest else np.argmax(apart <= distance))
+        place = int(np.argmax(apart <= distance))
         if apart[place] <= distance:
             before.append(pool.sequences[index])
             after.append(pool.sequences[looked[place]])

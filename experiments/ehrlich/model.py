@@ -2,7 +2,7 @@
 
 What transformers computes, with two ways that it lacks: completions of few prompts share the
 prompts' keys and values, and tokens are drawn for thousands of sequences at a time. Parameters have
-the names of transformers' `GPTNeoXForCausalLM`, so that its weights load as they are.
+the names of transformers' `GPTNeoXForCausalLM`.
 """
 
 from __future__ import annotations
@@ -151,21 +151,10 @@ class Transformer(nn.Module):
             kept.append(pair)
         return self.embed_out(self.gpt_neox.final_layer_norm(x)), kept
 
-    def load_layers(self, path: str) -> None:
-        """The layers of a pretrained model on disk; the embeddings of our few tokens stay new."""
-        from transformers import GPTNeoXForCausalLM
 
-        state = GPTNeoXForCausalLM.from_pretrained(path).state_dict()
-        ours = self.state_dict()
-        fitting = {key: state[key] for key in ours if "embed" not in key}
-        self.load_state_dict(ours | fitting)
-
-
-def make_model(shape: Shape, seed: int, device: str, pretrained: str = "") -> Transformer:
-    """A model with random weights, or with the layers of a pretrained one."""
+def make_model(shape: Shape, seed: int, device: str) -> Transformer:
+    """A model with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(shape)
-    if pretrained:
-        model.load_layers(pretrained)
     return model.to(device)

@@ -1,11 +1,13 @@
-"""A language model with a few prompts, taken as one policy over sequences of tokens.
+"""A language model with a few prompts, taken as one policy over sequences of fixed length.
 
-An action is what the model wrote: `length` + 1 tokens, or fewer and then the end token, repeated to
-fill the row. Whatever it wrote is an action, also what is no sequence of the right length.
+An action is a sequence of as many states as the function asks for. At every place the model chooses
+among the states alone: all other tokens are masked, in sampling, scoring and training alike, so an
+action is infeasible only where the function forbids it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,45 +18,27 @@ from torch import Tensor
 from experiments.ehrlich.function import Ehrlich, Sequences
 from experiments.ehrlich.model import Cache, Transformer
 
-SPECIAL = 3
-"""Tokens beside the states of the function: end, begin and answer, in this order."""
+Floats = NDArray[np.float64]
 
 
 class Language:
-    """The tokens of one function: how prompts are written and actions are read."""
+    """The tokens of one function: its states, and one before and one after a prompt's sequence."""
 
     def __init__(self, function: Ehrlich) -> None:
-        self.function = function
-        self.end, self.begin, self.answer = range(function.states, function.states + SPECIAL)
-        self.vocabulary = function.states + SPECIAL
-        self.written = function.length + 1
+        self.function, self.states, self.length = function, function.states, function.length
+        self.begin, self.answer = function.states, function.states + 1
+        self.vocabulary = function.states + 2
 
     def prompts(self, seeds: Sequences) -> NDArray[np.int64]:
         """The text before an answer: begin, the seed sequence, answer."""
         edge = np.ones((len(seeds), 1), dtype=np.int64)
         return np.concatenate([self.begin * edge, seeds, self.answer * edge], axis=1)
 
-    def actions(self, sequences: Sequences) -> NDArray[np.int64]:
-        """Sequences as the model writes them, with the end after them."""
-        end = np.full((len(sequences), 1), self.end)
-        return np.concatenate([sequences, end], axis=1)
 
-    def read(self, actions: NDArray[np.int64]) -> tuple[Sequences, NDArray[np.bool_]]:
-        """The sequences in the actions, and which of them are sequences of the right length."""
-        body = actions[:, :-1]
-        parsed = (body < self.function.states).all(axis=1) & (actions[:, -1] == self.end)
-        return np.where(parsed[:, None], body, 0), parsed
+def log_probs(model: Transformer, prompt: Tensor | Cache, actions: Tensor, states: int) -> Tensor:
+    """Log-probability of each action after its prompt, among sequences of states, in float32.
 
-    def values(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The objective of each action; −inf for an infeasible one and for what is no sequence."""
-        sequences, parsed = self.read(actions)
-        return np.where(parsed, self.function(sequences), -np.inf)
-
-
-def token_log_probs(model: Transformer, prompt: Tensor | Cache, actions: Tensor, end: int) -> Any:
-    """Log-probability of each action after its prompt, the end token included, in float32.
-
-    `prompt` is a row of tokens for each action, or its keys and values, without the last token,
+    `prompt` is a row of tokens for each action, or its keys and values without the last token,
     which then is the first of `actions`.
     """
     if isinstance(prompt, Tensor):
@@ -63,12 +47,8 @@ def token_log_probs(model: Transformer, prompt: Tensor | Cache, actions: Tensor,
     else:
         logits, _ = model(actions[:, :-1], prompt)
         written = actions[:, 1:]
-    chosen = -torch.nn.functional.cross_entropy(
-        logits.float().transpose(1, 2), written, reduction="none"
-    )
-    ended = (written == end).cumsum(dim=1)
-    counts = (ended == 0) | ((ended == 1) & (written == end))  # up to the first end token
-    return (chosen * counts).sum(dim=1)
+    allowed = logits[..., :states].float().transpose(1, 2)
+    return -torch.nn.functional.cross_entropy(allowed, written, reduction="none").sum(dim=1)
 
 
 class Prompted:
@@ -87,7 +67,7 @@ class Prompted:
             _, self.cache = model.eval()(tokens[:, :-1])
 
     @torch.no_grad()
-    def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, contexts: Any, rng: np.random.Generator) -> Sequences:
         """So many actions as `contexts` says, which is a number."""
         count = int(contexts)
         prompt = torch.as_tensor(rng.integers(len(self.seeds), size=count), device=self.device)
@@ -102,36 +82,68 @@ class Prompted:
         ]
         filled = self.cache[0][0].shape[2]
         token = torch.full((len(prompt), 1), self.language.answer, device=self.device)
-        over = torch.zeros(len(prompt), 1, dtype=torch.bool, device=self.device)
         written = []
-        for place in range(self.language.written):
+        for place in range(self.language.length):
             logits, _ = self.model(token, cache, filled + place)
-            noise = torch.empty_like(logits[:, -1]).exponential_(generator=generator)
-            token = (logits[:, -1].softmax(dim=-1) / noise).argmax(dim=-1, keepdim=True)
-            token = token.masked_fill(over, self.language.end)
-            over = over | (token == self.language.end)
+            chances = logits[:, -1, : self.language.states].softmax(dim=-1)
+            noise = torch.empty_like(chances).exponential_(generator=generator)
+            token = (chances / noise).argmax(dim=-1, keepdim=True)
             written.append(token)
         return torch.cat(written, dim=1)
 
     def _with_room(self, prompts: Tensor, which: Tensor) -> Tensor:
         """Keys or values of some prompts, with places for the answer after them."""
         _, heads, length, size = prompts.shape
-        room = prompts.new_empty(len(which), heads, length + self.language.written, size)
+        room = prompts.new_empty(len(which), heads, length + self.language.length, size)
         room[:, :, :length] = prompts[which]
         return room
 
     @torch.no_grad()
-    def log_prob(self, contexts: Any, actions: Any) -> NDArray[np.float64]:
+    def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """Of each action over all prompts; `contexts` is not looked at."""
         tokens = torch.as_tensor(np.asarray(actions), device=self.device)
         answer = torch.full((len(tokens), 1), self.language.answer, device=self.device)
         tokens = torch.cat([answer, tokens], dim=1)
-        prompts = len(self.seeds)
-        parts = []
+        prompts, parts = len(self.seeds), []
         for rows in tokens.split(max(1, self.batch // prompts)):
             which = torch.arange(prompts, device=self.device).repeat_interleave(len(rows))
             cache = [(key[which], value[which]) for key, value in self.cache]
-            every = rows.repeat(prompts, 1)
-            scores = token_log_probs(self.model, cache, every, self.language.end)
+            scores = log_probs(self.model, cache, rows.repeat(prompts, 1), self.language.states)
             parts.append(scores.view(prompts, -1).double().logsumexp(dim=0) - np.log(prompts))
         return torch.cat(parts).cpu().numpy()
+
+
+@dataclass
+class Stocked:
+    """The safe policy with draws in stock, drawn and scored once for every run of a seed.
+
+    Scoring its draws under all its prompts is what accept-reject spends most on. A run takes each
+    draw at most once, in order, and draws afresh when it has used them up.
+    """
+
+    policy: Prompted
+    actions: Sequences
+    scores: Floats
+    used: int = 0
+    known: dict[bytes, float] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.known = dict(zip(map(bytes, self.actions), self.scores.tolist(), strict=True))
+
+    def sample(self, contexts: Any, rng: np.random.Generator) -> Sequences:
+        """So many actions: the next of the stock, then fresh ones."""
+        count = int(contexts)
+        taken = self.actions[self.used : self.used + count]
+        self.used += len(taken)
+        if len(taken) == count:
+            return taken
+        return np.concatenate([taken, self.policy.sample(count - len(taken), rng)])
+
+    def log_prob(self, contexts: Any, actions: Any) -> Floats:
+        """Remembered where the action is in stock."""
+        actions = np.ascontiguousarray(actions, dtype=self.actions.dtype)
+        scores = np.array([self.known.get(bytes(row), np.nan) for row in actions])
+        new = np.isnan(scores)
+        if new.any():
+            scores[new] = self.policy.log_prob(contexts, actions[new])
+        return scores

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 from experiments.ehrlich import genetic
 from experiments.ehrlich.function import Ehrlich, Sequences
 from experiments.ehrlich.model import Shape, Transformer, make_model
-from experiments.ehrlich.policy import Language, Prompted
-from experiments.ehrlich.stock import Stocked
+from experiments.ehrlich.policy import Language, Prompted, Stocked
 from experiments.ehrlich.train import supervised
 
 
@@ -44,11 +42,6 @@ class Start:
         return Stocked(Prompted(self.model, self.seeds, self.language), *self.stock)
 
 
-def _shape(settings: Mapping[str, Any], language: Language) -> Shape:
-    chosen = {key: settings[key] for key in ("width", "layers", "heads")}
-    return Shape(language.vocabulary, **chosen)
-
-
 def prepare(settings: Mapping[str, Any], seed: int) -> Start:
     """Evolve, pair up, train, and look at what came out."""
     began = time.time()
@@ -65,12 +58,11 @@ def prepare(settings: Mapping[str, Any], seed: int) -> Start:
         survival=settings["survival"],
     )
     distance = int(settings["edit_distance"] * function.length)
-    before, after = genetic.improving_pairs(
-        history, settings["pairs"], distance, rng, closest=settings["closest"]
-    )
+    before, after = genetic.improving_pairs(history, settings["pairs"], distance, rng)
     seeds = genetic.diverse(history, settings["safe_seeds"], settings["top"])
     device = find_device(settings["device"])
-    model = make_model(_shape(settings, language), seed, device, settings["pretrained"])
+    sizes = {key: settings[key] for key in ("width", "layers", "heads")}
+    model = make_model(Shape(language.vocabulary, **sizes), seed, device)
     losses = supervised(
         model,
         language,
@@ -84,7 +76,7 @@ def prepare(settings: Mapping[str, Any], seed: int) -> Start:
     safe = Prompted(model.eval(), seeds, language)
     actions = safe.sample(settings["stock"], rng)
     start = Start(language, model, seeds, (actions, safe.log_prob(None, actions)), {})
-    values = language.values(actions)
+    values = function(actions)
     pool = history.feasible()
     start.report.update(
         seed=seed,
@@ -97,30 +89,9 @@ def prepare(settings: Mapping[str, Any], seed: int) -> Start:
         last_loss=losses[-1],
         seeds_mean=float(function(seeds).mean()),
         safe_infeasible=float(np.isneginf(values).mean()),
-        safe_unread=float(1 - language.read(actions)[1].mean()),
         safe_mean=float(np.maximum(values, 0).mean()),
         safe_best=float(values.max()),
         distinct=len(np.unique(actions, axis=0)) / len(actions),
         seconds=time.time() - began,
     )
     return start
-
-
-def save(start: Start, path: Path) -> None:
-    """Keep a start on disk; the file appears whole or not at all."""
-    state = {key: value.cpu() for key, value in start.model.state_dict().items()}
-    kept = {"model": state, "seeds": torch.as_tensor(start.seeds), "report": start.report}
-    actions, scores = map(torch.as_tensor, start.stock)
-    kept["stock"] = [actions.to(torch.int16), scores]
-    torch.save(kept, path.with_suffix(".part"))
-    path.with_suffix(".part").rename(path)
-
-
-def load(settings: Mapping[str, Any], path: Path) -> Start:
-    """A start that was saved."""
-    kept = torch.load(path, weights_only=True)
-    language = Language(Ehrlich.load(settings["function"]))
-    model = make_model(_shape(settings, language), 0, find_device(settings["device"]))
-    model.load_state_dict(kept["model"])
-    stock = kept["stock"][0].long().numpy(), kept["stock"][1].numpy()
-    return Start(language, model.eval(), kept["seeds"].numpy(), stock, kept["report"])

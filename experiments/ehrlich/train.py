@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from experiments.ehrlich.model import Transformer
-from experiments.ehrlich.policy import Language, token_log_probs
+from experiments.ehrlich.policy import Language, Prompted, log_probs
 
 
 def _mixed_precision(device: torch.device) -> AbstractContextManager[object]:
@@ -42,7 +44,7 @@ def supervised(
     """
     device = next(model.parameters()).device
     prompts = torch.as_tensor(language.prompts(before), device=device)
-    answers = torch.as_tensor(language.actions(after), device=device)
+    answers = torch.as_tensor(after, device=device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=True)
     steps = epochs * -(-len(before) // batch)
     warm = max(1, steps // 20)
@@ -56,7 +58,7 @@ def supervised(
         for rows in _batches(len(before), batch, rng):
             place = torch.as_tensor(rows, device=device)
             with _mixed_precision(device):
-                loss = -token_log_probs(model, prompts[place], answers[place], language.end).mean()
+                loss = -log_probs(model, prompts[place], answers[place], language.states).mean()
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -72,18 +74,14 @@ def preferences(
     group: NDArray[np.int64],
     count: int,
     rng: np.random.Generator,
-    *,
-    infeasible: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the same group of which the first is worth more than the second, at most `count`.
 
-    Drawn evenly among ordered pairs of rows. An infeasible row is worth less than any other, or
-    takes no part.
+    Drawn evenly among ordered pairs of feasible rows.
     """
     first, second = rng.integers(len(values), size=(2, 64 * count))
     fits = (group[first] == group[second]) & (values[first] > values[second])
-    if not infeasible:
-        fits &= np.isfinite(values[second])
+    fits &= np.isfinite(values[second])
     return first[fits][:count], second[fits][:count]
 
 
@@ -110,7 +108,7 @@ def preferred(
     asked = torch.as_tensor(language.prompts(prompts), device=device)
     written = [torch.as_tensor(rows, device=device) for rows in (better, worse)]
     with torch.no_grad(), _mixed_precision(device):
-        margin = [token_log_probs(model, asked, rows, language.end) for rows in written]
+        margin = [log_probs(model, asked, rows, language.states) for rows in written]
         reference = margin[0] - margin[1]
     optimizer = torch.optim.AdamW(tuned.parameters(), lr=rate, weight_decay=0.0, fused=True)
     losses = []
@@ -118,7 +116,7 @@ def preferred(
         place = torch.as_tensor(rows, device=device)
         both = torch.cat([written[0][place], written[1][place]])
         with _mixed_precision(device):
-            scores = token_log_probs(tuned, asked[place].repeat(2, 1), both, language.end)
+            scores = log_probs(tuned, asked[place].repeat(2, 1), both, language.states)
         first, second = scores.chunk(2)
         loss = -functional.logsigmoid(beta * (first - second - reference[place])).mean()
         optimizer.zero_grad()
@@ -127,3 +125,32 @@ def preferred(
         optimizer.step()
         losses.append(loss.detach())
     return tuned.eval(), float(torch.stack(losses).mean())
+
+
+def improve(
+    model: Transformer,
+    language: Language,
+    safe_seeds: NDArray[np.int64],
+    settings: Mapping[str, Any],
+    past: NDArray[np.int64],
+    last: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> tuple[Prompted, float]:
+    """The policy after one epoch of DPO on pairs of the `last` actions; and the loss.
+
+    All actions may be trained on. The prompts are the best of the `past` ones and some of the safe
+    policy's; a pair's prompt is the nearest of them.
+    """
+    past = np.unique(past, axis=0)
+    order = np.argsort(-language.function(past), kind="stable")
+    kept = rng.choice(len(safe_seeds), settings["kept_seeds"], replace=False)
+    seeds = np.concatenate([safe_seeds[kept], past[order[: settings["best_seeds"]]]])
+    nearest = (last[:, None] != seeds).sum(axis=2).argmin(axis=1)
+    better, worse = preferences(language.function(last), nearest, settings["triplets"], rng)
+    tuned, loss = preferred(
+        *(model, language, seeds[nearest[better]], last[better], last[worse], rng),
+        rate=settings["dpo_rate"],
+        beta=settings["dpo_beta"],
+        batch=settings["dpo_batch"],
+    )
+    return Prompted(tuned, seeds, language), loss

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip("gguf", reason="needs tether[smollm]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
@@ -31,30 +30,6 @@ def test_it_loads_draws_and_scores():
     short = int(np.argmin((actions >= 0).sum(axis=1)))
     expected = tiny_models.one_by_one(weights, policy.prompts(prompts)[short], actions[short])
     assert scores[short] == pytest.approx(expected, abs=1e-3)
-
-
-@needs_weights
-@pytest.mark.slow
-def test_it_is_saved_and_read_again(tmp_path):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    weights, tokenizer = model.load()
-    weights.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    again = AutoModelForCausalLM.from_pretrained(tmp_path)
-    assert not hasattr(again.config, "quantization_config")
-    state = weights.state_dict()
-    assert state.keys() == again.state_dict().keys()
-    assert all(torch.equal(each, state[name]) for name, each in again.state_dict().items())
-    words = AutoTokenizer.from_pretrained(tmp_path)
-    text = str(model.PROMPTS[0])
-    assert words.encode(text) == tokenizer.encode(text)
-    prompts = model.PROMPTS[:1]
-    actions = model.policy(weights, tokenizer, None).completions([" bark"])
-    before, after = (
-        model.policy(each, words, None).log_prob(prompts, actions) for each in (weights, again)
-    )
-    assert before == after
 
 
 def test_no_extra_compiles_a_runtime():

@@ -1,10 +1,6 @@
 """The report in a browser: layout, contrast, keyboard, screen reader, and no requests."""
 
-import runpy
-from pathlib import Path
-
 import pytest
-from PIL import Image
 
 from tests.report import headless_browser
 from tests.report.example_histories import EXAMPLES, example, rendered
@@ -267,14 +263,3 @@ def test_everything_has_a_name_for_screen_readers(open_page):
     (title,) = [name for role, name in nodes if role == "heading" and "Running" in name]
     words = " ".join(title.split())
     assert words.startswith("Running : Round 10 follows biopsy-model-10 up to beta = 0.")
-
-
-def test_the_example_script_takes_a_screenshot(driver, pages, tmp_path):
-    """Uses `driver` so that it is skipped without a browser."""
-    script = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "report_picture.py"))
-    script["main"](pages / "ten_rounds.html", tmp_path / "report.png")
-    picture = Image.open(tmp_path / "report.png")
-    assert picture.size == (1440, 744)
-    light, dark = (sum(picture.getpixel((x, 10))) / 3 for x in (400, 1100))
-    assert light > 200
-    assert dark < 60
