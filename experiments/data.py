@@ -1,247 +1,346 @@
-"""Where data sets come from: `$TETHER_DATA`, a local cache, or their public source.
+"""Where data sets come from: `$TETHER_DATA`, the cache, their public source, or a stand-in.
 
-No data file is part of the project. Each is known by its SHA-256, wherever it is found.
+No data file is part of the project. `python -m experiments.data NAME …` downloads public files at
+fixed commits and converts them into the cache (`$TETHER_CACHE`, by default ~/.cache/tether). A
+quick run takes a small generated stand-in where a file is missing, and says so: it shows that the
+experiment works, not what it finds.
 """
 
 from __future__ import annotations
 
-import hashlib
+import io
 import os
+import pickle
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import numpy as np
+import pandas as pd
+
+Arrays = dict[str, np.ndarray]
+CPC = "samuelstanton/conformal-policy-control/d4e621d1562e2eda24000f77c3f5922ec8863ac4"
+MEPS = "wuziyueemory/Two-stage-SuperLearner/29479917dd473e11a87750da2e4465c439f78d9c"
+COFACT = "huzr1999/CoFact/a7e9d5439744590d0599fb886075969b57353b74"
+ROUTELLM = "lm-sys/RouteLLM/zip/0b64fdafe049e596a3f5657c219329f24af24198"
+OBP = "https://files.pythonhosted.org/packages/py3/o/obp/obp-0.4.1-py3-none-any.whl"
+YEAR = 2016
 
 
-class DataError(RuntimeError):
-    """A data file that is unknown, or is not the file it should be."""
-
-
-class DataMissing(DataError):  # noqa: N818 - it says what happened
-    """A data file that is nowhere and cannot be downloaded; the text says what to do."""
+class DataMissing(RuntimeError):  # noqa: N818 - it says what happened
+    """A data set that is nowhere; the text says what to do."""
 
 
 @dataclass(frozen=True)
-class Folder:
-    """The files of one data set, where they come from, and how to make them if that is automatic.
+class DataSet:
+    """A data set as one table: its file, its public sources, how to convert them, a stand-in."""
 
-    `prepare` downloads the source, whose SHA-256 is pinned, and writes the files into a folder.
+    file: str
+    sources: Mapping[str, str]
+    convert: Callable[[dict[str, bytes]], Any]
+    stand_in: Callable[[np.random.Generator], Any]
+
+
+def load(name: str, *, stand_in: bool = False) -> Any:
+    """A table (a DataFrame, or arrays by name); with `stand_in`, a generated one if it is missing.
+
+    Raises
+    ------
+    DataMissing
+        If the file is neither in `$TETHER_DATA` nor in the cache.
     """
-
-    origin: str
-    files: Mapping[str, str]
-    prepare: Callable[[Path], None] | None = None
-
-
-def path(name: str) -> Path:
-    """The file `name` ("folder/file"), checked by its SHA-256; downloaded if its source allows.
-
-    Looks in the folder named by the environment variable `TETHER_DATA`, then in the cache folder.
-    """
-    folder, expected = _known(name)
+    if name not in DATA:
+        raise ValueError(f"name must be one of {', '.join(DATA)}, got {name!r}")
     given = os.environ.get("TETHER_DATA")
-    if given and (found := Path(given) / name).is_file():
-        return _checked(found, {expected})
-    cached = cache() / name
-    if not cached.is_file():
-        if folder.prepare is None:
-            raise DataMissing(_missing(name, given, "it is not downloaded automatically"))
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            folder.prepare(cached.parent)
-        except OSError as error:  # no connection, or the source has gone
-            raise DataMissing(_missing(name, given, f"its download failed ({error})")) from error
-    return _checked(cached, {expected, *_recorded(cached)})
-
-
-def cache() -> Path:
-    """The folder where downloaded files are kept between runs."""
-    import pooch
-
-    return Path(pooch.os_cache("tether"))
-
-
-def _known(name: str) -> tuple[Folder, str]:
-    first, _, file = name.partition("/")
-    if first not in FOLDERS or file not in FOLDERS[first].files:
-        known = sorted(f"{folder}/{file}" for folder in FOLDERS for file in FOLDERS[folder].files)
-        raise DataError(f"no data file is named {name!r}; there are {', '.join(known)}")
-    return FOLDERS[first], FOLDERS[first].files[file]
-
-
-def _missing(name: str, given: str | None, why: str) -> str:
-    looked = f"TETHER_DATA ({given})" if given else "TETHER_DATA (not set)"
-    folder, expected = _known(name)
-    return (
-        f"the data file {name} was found neither in {looked} nor in the cache ({cache()}), and "
-        f"{why}. Source: {folder.origin} Put the file, with SHA-256 {expected}, at "
-        f"{cache() / name}, or at {name} in a folder and set TETHER_DATA to that folder. A file "
-        "that you converted yourself has other bytes: to use it, put it into the cache and its "
-        f"SHA-256 beside it into {Path(name).name}.sha256."
+    for folder in (*([Path(given)] if given else []), cache()):
+        if (folder / DATA[name].file).is_file():
+            return read(folder / DATA[name].file)
+    if stand_in:
+        print(f"{name}: no file, so a generated stand-in is used: figures mean nothing")
+        return DATA[name].stand_in(np.random.default_rng(len(name)))
+    raise DataMissing(
+        f"{DATA[name].file} is neither in TETHER_DATA ({given or 'not set'}) nor in {cache()}: "
+        f"`python -m experiments.data {name}` downloads and converts it"
     )
 
 
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def cache() -> Path:
+    """The folder where converted files are kept."""
+    return Path(os.environ.get("TETHER_CACHE", Path.home() / ".cache" / "tether"))
 
 
-def _checked(file: Path, expected: set[str]) -> Path:
-    digest = _digest(file)
-    if digest not in expected:
-        raise DataError(
-            f"{file} has SHA-256 {digest}, not {' or '.join(sorted(expected))}: it is another file "
-            "or a damaged one. Remove it, or put the right one in its place."
-        )
-    return file
+def read(path: Path) -> Any:
+    """A converted file."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays}
+    return pd.read_csv(path) if path.name.endswith(".csv.gz") else pd.read_parquet(path)
 
 
-def _recorded(file: Path) -> list[str]:
-    """What was noted of a converted file: its bytes depend on the library that wrote it."""
-    note = file.with_name(file.name + ".sha256")
-    return note.read_text(encoding="ascii").split() if note.is_file() else []
+def fetch(name: str) -> Path:
+    """Download the sources of a data set and convert them into the cache."""
+    content = {}
+    for part, address in DATA[name].sources.items():
+        print(f"{name}: {address}", flush=True)
+        with urlopen(address, timeout=60) as answer:
+            content[part] = answer.read()
+    path = cache() / DATA[name].file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table, part = DATA[name].convert(content), path.with_name(f"part-{path.name}")
+    if path.suffix == ".npz":
+        np.savez_compressed(part, **table)
+    elif path.name.endswith(".csv.gz"):
+        table.to_csv(part, index=False)
+    else:
+        table.to_parquet(part, index=False)
+    part.replace(path)
+    return path
 
 
-def _write(frame: Any, file: Path) -> None:
-    """Write a converted table and a note of its SHA-256; a broken-off write leaves no file."""
-    part = file.with_name(file.name + ".part")
-    frame.to_parquet(part, index=False, compression="zstd")
-    file.with_name(file.name + ".sha256").write_text(_digest(part) + "\n", encoding="ascii")
-    part.replace(file)
+def _raw(repository: str, path: str) -> str:
+    return f"https://raw.githubusercontent.com/{repository}/{quote(path)}"
 
 
-WHEEL = "https://files.pythonhosted.org/packages/py3/o/obp/obp-0.4.1-py3-none-any.whl"
-WHEEL_SHA256 = "87dec9caf4283c25ab13036532e0a24566f1c7bdcad1653a8ded43b2f5ef8208"
+# ---- tables for regression --------------------------------------------------------------------
+
+AIRFOIL = [
+    *("frequency_hz", "angle_of_attack_deg", "chord_length_m", "free_stream_velocity_mps"),
+    *("suction_side_displacement_thickness_m", "sound_pressure_db"),
+]
+MEPS_COLUMNS = [
+    *("age", "education_years", "poverty_level_pct", "sex_dum", "race_hispanic", "race_black"),
+    *("race_asian", "race_other", "region_northeast", "region_midwest", "region_west", "diabetes"),
+    *("high_blood_pressure", "cancer", "insure1", "insure2", "insure3", "uninsured"),
+    *("heart_disease", "total_expenditure_usd"),
+]
 
 
-def _open_bandit(folder: Path) -> None:
-    import pooch
-
-    wheel = pooch.retrieve(WHEEL, known_hash=f"sha256:{WHEEL_SHA256}", path=cache() / "sources")
-    convert_open_bandit(Path(wheel), folder)
+def convert_airfoil(content: dict[str, bytes]) -> pd.DataFrame:
+    """UCI's airfoil self-noise, with raw values."""
+    return pd.read_csv(io.BytesIO(content["table"]), sep="\t", header=None, names=AIRFOIL)
 
 
-def convert_open_bandit(wheel: Path, folder: Path) -> None:
-    """Write the sample logs inside an `obp` wheel as tables, hashed categories as small integers.
+def convert_kin8nm(content: dict[str, bytes]) -> pd.DataFrame:
+    """OpenML's kin8nm: what stands below @data."""
+    text = content["table"].decode()
+    start = text.lower().index("@data") + len("@data")
+    names = [*(f"theta{k}" for k in range(1, 9)), "y"]
+    return pd.read_csv(io.StringIO(text[start:].lstrip()), header=None, names=names)
 
-    A category's number is its place in the order of its column's hashes over all the logs.
+
+def convert_communities(content: dict[str, bytes]) -> pd.DataFrame:
+    """UCI's communities and crime, as the authors' scripts take it.
+
+    Without the five columns that name a community, and without columns that lack values.
     """
-    import pandas as pd
+    frame = pd.read_csv(io.BytesIO(content["table"]), header=None, na_values="?").iloc[:, 5:]
+    frame = frame.dropna(axis=1)
+    names = [*(f"x{k}" for k in range(frame.shape[1] - 1)), "violent_crimes"]
+    return frame.set_axis(names, axis=1)
 
-    logs, items = {}, []
-    with zipfile.ZipFile(wheel) as archive:
-        for policy in ("random", "bts"):
-            for campaign in ("all", "men", "women"):
-                home = f"obp/dataset/obd/{policy}/{campaign}"
-                with archive.open(f"{home}/{campaign}.csv") as file:
-                    logs[policy, campaign] = pd.read_csv(file, index_col=0)
-                if policy == "random":
-                    with archive.open(f"{home}/item_context.csv") as file:
-                        items.append(pd.read_csv(file, index_col=0))
-                        items[-1].insert(0, "campaign", campaign)
-    for name in [f"user_feature_{i}" for i in range(4)]:
-        coded = _coded(pd.concat([log[name] for log in logs.values()]))
-        for log in logs.values():
-            log[name] = log[name].map(coded).astype("int8")
-    for (policy, campaign), log in logs.items():
-        log["timestamp"] = pd.to_datetime(log["timestamp"], format="ISO8601").dt.as_unit("us")
-        log.insert(1, "policy", policy)
-        log.insert(2, "campaign", campaign)
-        log.insert(3, "position", log.pop("position"))
-        log = log.astype(dict.fromkeys(["item_id", "position", "click"], "int8"))
-        log = log.rename(columns=lambda name: name.replace("user-item_affinity", "affinity"))
-        log = log.rename(columns={"propensity_score": "propensity"})
-        affinities = [name for name in log if name.startswith("affinity_")]
-        _write(
-            log.astype(dict.fromkeys(affinities, "float32")),
-            folder / f"obd_{policy}_{campaign}.parquet",
+
+def convert_meps(content: dict[str, bytes]) -> pd.DataFrame:
+    """Adults of 2016 (and 2017); not the paper's file, which is not in a public repository."""
+    parts = []
+    for year, name in ((YEAR, "train"), (YEAR + 1, "test")):
+        frame = pd.read_csv(io.BytesIO(content[name]))
+        frame = frame.loc[:, "AGE1X":"TOTEXP"]
+        frame = frame.set_axis(MEPS_COLUMNS, axis=1)
+        frame.insert(0, "year", year)
+        parts.append(frame)
+    return pd.concat(parts, ignore_index=True)
+
+
+def regression(names: list[str], target: str, rows: int, **more: Any) -> Callable[..., Any]:
+    """A stand-in: correlated features, and a target that depends on them."""
+
+    def make(rng: np.random.Generator) -> pd.DataFrame:
+        x = rng.gamma(2.0, size=(rows, len(names))) + rng.gamma(1.0, size=(rows, 1))
+        frame = pd.DataFrame(x, columns=names)
+        y = np.sin(x[:, 0]) + x @ np.linspace(0.5, 0.1, len(names)) + rng.normal(size=rows) / 4
+        return frame.assign(**{target: np.exp(y - y.max()) * 100}, **more)
+
+    return make
+
+
+# ---- claims, prompts, impressions -------------------------------------------------------------
+
+
+class ArraysOnly(pickle.Unpickler):
+    """Reads lists of numpy arrays, and runs nothing else that a pickle may name."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What numpy's own arrays are made of."""
+        if module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype"):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is not an array")
+
+
+def convert_medlfqa(content: dict[str, bytes]) -> Arrays:
+    """Labels and three scores of the claims of 4,805 questions, and where the questions are from.
+
+    The question files have 4,851 questions, as the paper lists them; the annotated set of Cherian,
+    Gibbs and Candès, which the paper uses too, leaves 46 of them out.
+    """
+    lists = {
+        name: ArraysOnly(io.BytesIO(content[name])).load()
+        for name in ("annotations", "frequencies", "selfevals", "logprobs")
+    }
+    groups = np.load(io.BytesIO(content["features"]))["arr_0"][:, 5:]
+    names = np.array(["healthsearch_qa", "kqa_golden", "kqa_silver_wogold", "live_qa"])
+    found = {
+        "offsets": np.append(0, np.cumsum([len(each) for each in lists["annotations"]])),
+        "is_supported": np.concatenate(lists["annotations"]).astype(bool),
+        "dataset_id": np.where(groups.any(axis=1), groups.argmax(axis=1), len(names)),
+        "dataset_names": np.append(names, "medication_qa"),
+    }
+    for name in ("frequencies", "selfevals", "logprobs"):
+        short = {"frequencies": "frequency"}.get(name, name[:-1])
+        found[short] = np.concatenate(lists[name]).astype(float)
+    return found
+
+
+def medlfqa_stand_in(rng: np.random.Generator) -> Arrays:
+    """600 questions with a few claims each, of which some sources have more false ones."""
+    sizes = rng.integers(2, 20, 600)
+    source, skill = rng.integers(0, 5, 600), rng.beta(18, 1, 600)
+    true = rng.random(sizes.sum()) < np.repeat(skill, sizes)
+    noise = rng.normal(size=(3, len(true)))
+    scores = 1 / (1 + np.exp(-(1.5 + 1.2 * true + noise)))
+    return {
+        "offsets": np.append(0, np.cumsum(sizes)),
+        "is_supported": true,
+        "dataset_id": source,
+        "dataset_names": np.array(["a", "b", "c", "d", "e"]),
+        **dict(zip(("selfeval", "logprob", "frequency"), scores.round(3), strict=True)),
+    }
+
+
+def convert_routellm(content: dict[str, bytes]) -> pd.DataFrame:
+    """Whether a cheap and an expensive model answered each prompt rightly."""
+    parts, models = [], ["mistralai/Mixtral-8x7B-Instruct-v0.1", "gpt-4-1106-preview"]
+    with zipfile.ZipFile(io.BytesIO(content["archive"])) as archive:
+        for path in sorted(archive.namelist()):
+            is_mmlu = "/evals/mmlu/responses/mmlu_" in path and path.endswith(".csv")
+            if not is_mmlu and not path.endswith("/gsm8k_responses.csv"):
+                continue
+            frame = pd.read_csv(archive.open(path))[["prompt", *models]]
+            frame.insert(0, "subject", Path(path).stem.removeprefix("mmlu_").split("_resp")[0])
+            frame.insert(0, "benchmark", "mmlu" if is_mmlu else "gsm8k")
+            parts.append(frame)
+    names = dict(zip(models, ("correct_mixtral_8x7b", "correct_gpt4_1106"), strict=True))
+    frame = pd.concat(parts, ignore_index=True).rename(columns=names)
+    order = frame["benchmark"].eq("gsm8k")  # MMLU first
+    return frame.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def routellm_stand_in(rng: np.random.Generator) -> pd.DataFrame:
+    """Prompts of made-up words; those with hard words are answered wrongly more often."""
+    words = np.array([f"word{k}" for k in range(200)])
+    chosen = rng.integers(0, 200, size=(2500, 12))
+    hard = (chosen < 40).mean(axis=1)
+    prompts = [f"{' '.join(words[row])} {number}" for number, row in enumerate(chosen)]
+    strong = rng.random(2500) < 0.95 - 0.4 * hard
+    weak = np.where(rng.random(2500) < 0.95, strong, ~strong) & (rng.random(2500) < 1.05 - hard)
+    benchmark = np.where(rng.random(2500) < 0.1, "gsm8k", "mmlu")
+    subject = np.where(benchmark == "gsm8k", "gsm8k", rng.choice(["law", "physics"], 2500))
+    return pd.DataFrame(
+        {"benchmark": benchmark, "subject": subject, "prompt": prompts}
+        | {"correct_mixtral_8x7b": weak, "correct_gpt4_1106": strong}
+    )
+
+
+def convert_open_bandit(policy: str, campaign: str) -> Callable[[dict[str, bytes]], pd.DataFrame]:
+    """A sample log inside the wheel of obp: what was shown where, and clicks."""
+
+    def convert(content: dict[str, bytes]) -> pd.DataFrame:
+        with zipfile.ZipFile(io.BytesIO(content["wheel"])) as archive:
+            name = f"obp/dataset/obd/{policy}/{campaign}/{campaign}.csv"
+            frame = pd.read_csv(archive.open(name), index_col=0)
+        frame = frame.rename(columns={"propensity_score": "propensity"})
+        return frame[["position", "item_id", "click", "propensity"]]
+
+    return convert
+
+
+def impressions_stand_in(policy: str) -> Callable[[np.random.Generator], pd.DataFrame]:
+    """Ten items in three positions, of which one policy prefers those that are clicked."""
+
+    def make(rng: np.random.Generator) -> pd.DataFrame:
+        rates = np.linspace(0.02, 0.2, 10)
+        chance = rates**1.5 if policy == "bts" else np.ones(10)
+        chance = chance / chance.sum()
+        item = rng.choice(10, 6000, p=chance)
+        click = (rng.random(6000) < rates[item]).astype(int)
+        columns = {"position": rng.integers(1, 4, 6000), "item_id": item, "click": click}
+        return pd.DataFrame(columns | {"propensity": chance[item]})
+
+    return make
+
+
+DATA: dict[str, DataSet] = {
+    "airfoil": DataSet(
+        "airfoil/airfoil_self_noise.csv.gz",
+        {"table": _raw(CPC, "constrained_AL/datasets/airfoil/airfoil.txt")},
+        convert_airfoil,
+        regression(AIRFOIL[:-1], AIRFOIL[-1], 700),
+    ),
+    "kin8nm": DataSet(
+        "kin8nm/kin8nm.csv.gz",
+        {"table": _raw(CPC, "constrained_AL/datasets/robot_arm/dataset_2175_kin8nm.arff")},
+        convert_kin8nm,
+        regression([f"theta{k}" for k in range(1, 9)], "y", 700),
+    ),
+    "communities": DataSet(
+        "communities_crime/communities_crime.csv.gz",
+        {"table": _raw(CPC, "constrained_AL/datasets/communities/communities.data")},
+        convert_communities,
+        regression([f"x{k}" for k in range(20)], "violent_crimes", 700),
+    ),
+    "meps": DataSet(
+        "meps/meps_2016_2017_expenditure.parquet",
+        {name: _raw(MEPS, f"MEPS data analysis/{name}.csv") for name in ("train", "test")},
+        convert_meps,
+        regression(MEPS_COLUMNS[:-1], MEPS_COLUMNS[-1], 700, year=YEAR),
+    ),
+    "medlfqa": DataSet(
+        "medlfqa/medlfqa_arrays.npz",
+        {
+            name.partition(".")[0]: _raw(COFACT, f"processed_data/MedLFQAv2/{name}")
+            for name in (
+                *("annotations.pkl", "frequencies.pkl", "selfevals.pkl", "logprobs.pkl"),
+                "features.npz",
+            )
+        },
+        convert_medlfqa,
+        medlfqa_stand_in,
+    ),
+    "routellm": DataSet(
+        "routellm_two_model/routellm_two_model.parquet",
+        {"archive": f"https://codeload.github.com/{ROUTELLM}"},
+        convert_routellm,
+        routellm_stand_in,
+    ),
+    **{
+        f"open_bandit_{policy}_{campaign}": DataSet(
+            f"open_bandit_small/obd_{policy}_{campaign}.parquet",
+            {"wheel": OBP},
+            convert_open_bandit(policy, campaign),
+            impressions_stand_in(policy),
         )
-    contexts = pd.concat(items, ignore_index=True)
-    for name in [f"item_feature_{i}" for i in range(1, 4)]:
-        contexts[name] = contexts[name].map(_coded(contexts[name])).astype("int16")
-    _write(contexts, folder / "obd_item_context.parquet")
-
-
-def _coded(column: Any) -> dict[str, int]:
-    return {value: number for number, value in enumerate(sorted(set(column)))}
-
-
-FOLDERS = {
-    "medlfqa": Folder(
-        "labels of github.com/huzr1999/CoFact (commit a7e9d54, processed_data/MedLFQAv2) joined to "
-        "scores of github.com/jjcherian/conformal-safety (commit 0e21c1a, data/medlfqa_*.npz), as "
-        "arrays offsets, is_supported, frequency, selfeval, logprob, dataset_id, dataset_names.",
-        {
-            "medlfqa_arrays.npz": "699e520353b0abdc4bf36ce75e3bb1f7"
-            "f320bfea5c612064dc68d1eb400ce86d",
-            "medlfqa_claims.parquet": "2a8bb1ec8291b7dc27ebd2876095a46c"
-            "d8215bc09f64cf86b2f9404117b62711",
-            "medlfqa_prompts.parquet": "5a5d1e3ebb5dbc27d5e4ec6c0593e58a"
-            "db46a9003e757f07a89593fdfc199fc0",
-        },
-    ),
-    "kin8nm": Folder(
-        "github.com/samuelstanton/conformal-policy-control (commit d4e621d, constrained_AL/"
-        "datasets/robot_arm/dataset_2175_kin8nm.arff, which is OpenML's kin8nm), rewritten as CSV "
-        "with the columns theta1 to theta8 and y, eight significant digits, gzip.",
-        {"kin8nm.csv.gz": "14df437b2268bfeaa3a97bef6891b7ea36110ab9eeab989497106de5bc9b195b"},
-    ),
-    "airfoil": Folder(
-        "github.com/samuelstanton/conformal-policy-control (commit d4e621d, constrained_AL/"
-        "datasets/airfoil/airfoil.txt, which is UCI's Airfoil Self-Noise), rewritten as CSV, gzip.",
-        {
-            "airfoil_self_noise.csv.gz": "137813cee719cbebf5830afff89a2f02"
-            "72d83946858edf4fe1a97dc6884223e6"
-        },
-    ),
-    "meps": Folder(
-        "not the paper's file: for 2016-17 github.com/wuziyueemory/Two-stage-SuperLearner (commit "
-        "2947991, MEPS data analysis/train.csv and test.csv), for 2006 github.com/jhlee1408/"
-        "assessor (commit f25a700, data/MEPS.rda), columns renamed, as Parquet.",
-        {
-            "meps_2016_2017_expenditure.parquet": "dc374b551dc1e0a3ffbdf9c9799038b8"
-            "23e7d5debc30c9c900d603966234145b",
-            "meps_2006_office_expenditure.parquet": "344c8b77d3c681b14606d310e432840342f235c5"
-            "b7bce45902e28bf6ff64d29a",
-        },
-    ),
-    "open_bandit_small": Folder(
-        f"the sample logs in the Python package obp 0.4.1 ({WHEEL}).",
-        {
-            "obd_bts_all.parquet": "d2df4a3d5a1afee7cf98401458104612"
-            "792ae1525da2957775f98cf6d28305fc",
-            "obd_bts_men.parquet": "aa1cec48100f9269e5a621e2e654207d"
-            "0d72fbc5c8c0f887f245c48ddd3571b1",
-            "obd_bts_women.parquet": "40b3b885a9a2eec8273ddf0e3b7e0dba"
-            "49b21c3ae4706cb05c0e7a73aac5f6c9",
-            "obd_item_context.parquet": "71694aa5215ad718a4811f8429c42068"
-            "d6f57421ffc285fb0a50c59a76bc2fbd",
-            "obd_random_all.parquet": "8d9a088f63c1d8ba1d9464bc92fd03c3"
-            "6cb345d86e440b8079010446697f25a5",
-            "obd_random_men.parquet": "cf8f3aedf47ff61b2b85572edb89bdaf"
-            "c82eea67701a746f403afeb386b3e109",
-            "obd_random_women.parquet": "45f091f03615cdb6c2c6909fde7da75a"
-            "d6365f90d8276435bdd1000ea5af54d8",
-        },
-        _open_bandit,
-    ),
-    "routellm_two_model": Folder(
-        "github.com/lm-sys/RouteLLM (commit 0b64fda, routellm/evals/mmlu/responses/*.csv and "
-        "routellm/evals/gsm8k/gsm8k_responses.csv), as one table with the columns benchmark, "
-        "subject, prompt, correct_mixtral_8x7b, correct_gpt4_1106.",
-        {
-            "routellm_two_model.parquet": "96094f19d05237c766be667743fa489c"
-            "7065de42e9e413661e4947950401c298"
-        },
-    ),
-    "xstest_labels": Folder(
-        "github.com/paul-rottger/exaggerated-safety (commit d7bb5bd, xstest_prompts.csv, "
-        "model_completions and evaluation/automated_evaluation_labels), joined by prompt.",
-        {
-            "xstest_labels.parquet": "0543251fbd219153bd480d2aa80d8b35"
-            "964c07453d802c9a5ab87c77fe0f9fce",
-            "xstest_prompts.parquet": "b025722260bad70b20bbf38167480811"
-            "de57e4e37ea358c6c4feb2c7070e8d76",
-        },
-    ),
+        for policy in ("random", "bts")
+        for campaign in ("all", "men", "women")
+    },
 }
+
+
+if __name__ == "__main__":
+    if unknown := [name for name in sys.argv[1:] if name not in DATA] or not sys.argv[1:]:
+        sys.exit(f"name some of {', '.join(DATA)}" + (f", got {unknown}" if sys.argv[1:] else ""))
+    for chosen in sys.argv[1:]:
+        print(fetch(chosen))

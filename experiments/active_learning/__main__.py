@@ -1,160 +1,153 @@
-"""Constrained active learning on airfoil, kin8nm and MEPS: `python -m experiments.active_learning`.
+"""Constrained active learning on four data sets: `python -m experiments.active_learning`.
 
-Writes `summary.csv`, `iterations.csv` and three figures. Blocks of seeds that an earlier run kept
-in `results/seeds/` are not run again: remove that folder after a change of code.
+Two designs: the paper's table as printed, and that of the authors' released scripts, where the safe
+policy is safe. Writes `summary.csv` with paired differences over seeds, and a figure.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments import harness
-from experiments.active_learning import pictures
-from experiments.active_learning.learner import COLUMNS, METHODS
-from experiments.active_learning.runs import Case, cases, run
+from experiments import harness, style
+from experiments.active_learning import learner, worlds
+from experiments.active_learning.learner import COLUMNS
 
+Floats = NDArray[np.float64]
 EARLY = 10
-"""The first iterations, which reference points are stated for."""
+"""The first iterations, for which the paper's figure is."""
+COLOURS = dict(zip(learner.METHODS, (style.GREY, style.RED, style.BLUE, style.GREEN), strict=True))
 
-Found = dict[Case, NDArray[np.float64]]
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A design on one data set at one alpha; `settings` are all that a learner needs."""
+
+    design: str
+    name: str
+    alpha: float
+    settings: Mapping[str, Any]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(self.settings["methods"])
+
+    def seed(self, seed: int, *, stand_in: bool) -> Floats:
+        """Methods × iterations × columns; every method of a seed starts from the same world."""
+        rng = np.random.default_rng([seed, 0])
+        gamma = self.settings["gamma"][self.name]
+        world = worlds.build(self.name, self.alpha, gamma, rng, stand_in=stand_in)
+        return np.array(
+            [learner.learn(world, each, self.alpha, self.settings, seed) for each in self.methods]
+        )
+
+
+def cases(settings: Mapping[str, Any]) -> list[Case]:
+    """Every design on each of its data sets, at each of its alphas."""
+    shared = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    return [
+        Case(design, name, alpha, shared | table)
+        for design, table in settings["designs"].items()
+        for name in table["gamma"]
+        for alpha in table["alphas"]
+    ]
+
+
+def work(stand_in: bool, job: tuple[Case, int]) -> Floats:
+    """One seed of a case, in one thread: the matrices are small."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return job[0].seed(job[1], stand_in=stand_in)
+
+
+def summarize(case: Case, rows: Floats) -> list[dict[str, Any]]:
+    """A row a method: risk, how often only the safe policy was served, and the test error.
+
+    `over_safe` and `over_clip` are differences of the test error within seeds, relative to those of
+    the safe policy only and of clip.
+    """
+    last, table = rows.shape[2] - 1, []
+    final = dict(zip(case.methods, rows[:, :, last, COLUMNS.index("error")].T, strict=True))
+    for place, method in enumerate(case.methods):
+        risk, log_beta = (rows[:, place, 1:, COLUMNS.index(name)] for name in COLUMNS[:2])
+        row: dict[str, Any] = {
+            "design": case.design,
+            "data": case.name,
+            "alpha": case.alpha,
+            "method": method,
+            "seeds": len(rows),
+            "safe_risk": float(rows[:, case.methods.index("safe only"), 1, 0].mean()),
+            "only_safe": float(np.isneginf(log_beta).mean()) if "clip" in method else "",
+        }
+        measured = {
+            "risk_first_ten": risk[:, :EARLY].mean(axis=1),
+            "risk": risk.mean(axis=1),
+            "mse": final[method],
+            "over_safe": final[method] / final["safe only"] - 1,
+            "over_clip": final[method] / final["clip"] - 1,
+        }
+        for name, values in measured.items():
+            row[name], row[f"{name}_error"] = harness.mean_and_error(values)
+        table.append(row)
+    return table
+
+
+def draw(found: Mapping[Case, Floats]) -> Any:
+    """Risk and test error per iteration in the second design, a column a data set."""
+    chosen = [case for case in found if case.design == "scripts"]
+    figure, axes = style.panels(len(chosen), 2, width=3.3, height=2.6)
+    for case, (top, bottom) in zip(chosen, axes.T, strict=True):
+        for place, method in enumerate(case.methods):
+            risk, error = (found[case][:, place, :, COLUMNS.index(n)] for n in ("risk", "error"))
+            steps = np.arange(risk.shape[1])
+            relative = error / error[:, :1]
+            for panel, values in ((top, risk[:, 1:]), (bottom, relative)):
+                mean = values.mean(axis=0)
+                spread = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+                style.band(panel, steps[-len(mean) :], mean, spread, COLOURS[method], label=method)
+        top.axhline(case.alpha, color=style.INK, lw=0.9, ls=(0, (5, 3)))
+        top.set(title=case.name, ylim=(0, 1))
+        bottom.set(xlabel="iteration")
+    axes[0, 0].set_ylabel("risk of the policy that picks")
+    axes[1, 0].set_ylabel("test MSE, of the initial one")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9)
+    return figure
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Run, write, and return the rows of the summary."""
     task = harness.begin(__file__, arguments)
-    found = run(task, list(cases(task)))
-    summary = [row for case, rows in found.items() for row in summarize(case, rows)]
-    task.table("summary", kept(task, "summary") + summary)
-    unfolded = [row for case, rows in found.items() for row in unfold(case, rows)]
-    task.table("iterations", kept(task, "iterations") + unfolded)
-    for name, draw in pictures.ALL.items():
-        if not task["only"]:
-            task.figure(name, draw(found))
-    print_summary(summary)
-    task.close()
-    with (task.out / "run.txt").open("a", encoding="utf-8") as file:
-        file.write((task.out / "seeds" / "blocks.txt").read_text(encoding="utf-8"))
-    return summary
-
-
-def kept(task: harness.Task, name: str) -> list[dict[str, Any]]:
-    """The rows of a table that belong to designs which are not run this time."""
-    path = task.out / f"{name}.csv"
-    if not task["only"] or not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["design"] not in task["only"]]
-
-
-def column(rows: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """One column of a case's results: seeds × methods × iterations, the first before any."""
-    return rows[..., COLUMNS.index(name)]
-
-
-def summarize(case: Case, rows: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """A row a method: risk, how often only the safe policy was served, and test errors.
-
-    The last two columns compare within each seed: with the safe policy only, and the model of all
-    labels with that of the training rows.
-    """
-    last = case.settings["iterations"]
-    reference = case.methods.index("safe only")
-    safe, safe_error = (
-        column(rows, "risk")[:, reference, 1],
-        column(rows, "error")[:, reference, last],
-    )
-    table = []
-    for place, method in enumerate(case.methods):
-        risk, missed, error, error_of_all = (
-            column(rows, name)[:, place] for name in ("risk", "log_beta", "error", "error_of_all")
-        )
-        early = risk[:, 1 : EARLY + 1].mean(axis=1)
-        calibrated = METHODS[method].beta == "calibrated"
-        none = np.isneginf(missed[:, 1:])
-        row: dict[str, Any] = {
-            "design": case.design,
-            "data": case.name,
-            "alpha": case.alpha,
-            "gamma": case.gamma,
-            "method": method,
-            "seeds": len(rows),
-            "iterations": last,
-            "safe_risk": safe.mean(),
-        }
-        row |= _with_error("risk_first_ten", early)
-        row |= _with_error("risk", risk[:, 1:].mean(axis=1))
-        row["only_safe_first_ten"] = none[:, :EARLY].mean() if calibrated else ""
-        row["only_safe"] = none.mean() if calibrated else ""
-        row["alarmed_at_start"] = column(rows, "alarm")[:, place, 0].mean()
-        row["alarmed"] = column(rows, "alarm")[:, place, last].mean()
-        row |= _with_error("mse_initial", error[:, 0])
-        row |= _with_error("mse", error[:, last])
-        row |= _with_error("mse_all_labels", error_of_all[:, last])
-        row |= _with_error("mse_over_safe", error[:, last] / safe_error - 1)
-        row |= _with_error("all_labels_over_training", error_of_all[:, last] / error[:, last] - 1)
-        table.append(row)
-    return table
-
-
-def unfold(case: Case, rows: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """Means and standard errors per iteration: the first ten, then every fifth."""
-    table = []
-    for place, method in enumerate(case.methods):
-        for at in range(rows.shape[2]):
-            if at > EARLY and at % 5:
-                continue
-            row: dict[str, Any] = {
-                "design": case.design,
-                "data": case.name,
-                "alpha": case.alpha,
-                "method": method,
-                "iteration": at,
-            }
-            for name, title in (("risk", "risk"), ("error", "mse"), ("error_of_all", "mse_all")):
-                row |= _with_error(title, column(rows, name)[:, place, at])
-            if METHODS[method].beta == "calibrated" and at > 0:
-                row["only_safe"] = np.isneginf(column(rows, "log_beta")[:, place, at]).mean()
-            else:
-                row["only_safe"] = ""
-            table.append({key: _fewer(value) for key, value in row.items()})
-    return table
-
-
-def print_summary(summary: list[dict[str, Any]]) -> None:
-    """The summary as a person reads it."""
-    print(
-        f"{'design':9}{'data':9}{'alpha':>6} {'method':18}{'safe':>6}"
-        f"{'risk, first ten':>18}{'risk, all':>16}{'only safe':>10}{'alarmed':>9}"
-        f"{'test MSE':>20}{'all labels':>20}"
-    )
+    jobs = [(case, seed) for case in cases(task.settings) for seed in range(task["seeds"])]
+    one = partial(work, task.quick)
+    if task["processes"] == 1:
+        done = list(map(one, jobs))
+    else:
+        with ProcessPoolExecutor(task["processes"], get_context("spawn")) as pool:
+            done = list(pool.map(one, jobs))
+    found: dict[Case, list[Floats]] = {}
+    for (case, _), rows in zip(jobs, done, strict=True):
+        found.setdefault(case, []).append(rows)
+    tables = {case: np.array(rows) for case, rows in found.items()}
+    summary = [row for case, rows in tables.items() for row in summarize(case, rows)]
+    task.table("summary", summary)
+    task.figure("scripts", draw(tables))
     for row in summary:
-        none = "" if row["only_safe"] == "" else f"{row['only_safe']:.0%}"
         print(
-            f"{row['design']:9}{row['data']:9}{row['alpha']:6g} {row['method']:18}"
-            f"{row['safe_risk']:6.3f}{_shown(row, 'risk_first_ten', 3):>18}"
-            f"{_shown(row, 'risk', 3):>16}{none:>10}{row['alarmed']:>9.0%}"
-            f"{_shown(row, 'mse', 4):>20}{_shown(row, 'mse_all_labels', 4):>20}"
+            f"{row['design']:8} {row['data']:11} alpha {row['alpha']:g} {row['method']:14} "
+            f"risk {row['risk']:.3f} ± {row['risk_error']:.3f}, test error over clip "
+            f"{row['over_clip']:+.1%} ± {row['over_clip_error']:.1%}"
         )
-
-
-def _with_error(name: str, values: NDArray[np.float64]) -> dict[str, float]:
-    mean, error = harness.mean_and_error(values)
-    return {name: mean, f"{name}_se": error}
-
-
-def _shown(row: dict[str, Any], name: str, digits: int) -> str:
-    return f"{row[name]:.{digits}f} ± {row[f'{name}_se']:.{digits}f}"
-
-
-def _fewer(value: Any) -> Any:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.4g}"
-    return value
+    task.close()
+    return summary
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from experiments import data
 from tether import Pool
 
 Floats = NDArray[np.float64]
-YEAR = 2016
 
 
 @dataclass(frozen=True)
@@ -45,27 +44,21 @@ class World:
 
 
 @cache
-def records(name: str) -> tuple[Floats, Floats, Floats]:
+def records(name: str, *, stand_in: bool = False) -> tuple[Floats, Floats, Floats]:
     """Features, labels, and the first principal component scaled to [0, 1], of one data set.
 
     The component's sign is such that its largest loading is positive.
     """
-    import pandas as pd
-
+    frame = data.load(name, stand_in=stand_in)
     if name == "airfoil":
-        frame = pd.read_csv(data.path("airfoil/airfoil_self_noise.csv.gz"))
         for column in ("frequency_hz", "suction_side_displacement_thickness_m"):
             frame[column] = np.log(frame[column])
-        label = frame.pop("sound_pressure_db")
-    elif name == "kin8nm":
-        frame = pd.read_csv(data.path("kin8nm/kin8nm.csv.gz"))
-        label = frame.pop("y")
-    elif name == "meps":
-        frame = pd.read_parquet(data.path("meps/meps_2016_2017_expenditure.parquet"))
-        frame = frame[frame["year"] == YEAR].drop(columns=["year", "person_index"])
-        label = np.log1p(frame.pop("total_expenditure_usd"))
-    else:
-        raise ValueError(f"name must be airfoil, kin8nm or meps, got {name!r}")
+    if name == "meps":
+        frame = frame[frame["year"] == data.YEAR]
+        frame = frame.drop(columns=["year", "person_index"], errors="ignore")
+    label = frame.pop(frame.columns[-1])
+    if name == "meps":
+        label = np.log1p(label)
     features = frame.to_numpy(dtype=float)
     centered = features - features.mean(axis=0)
     loadings = np.linalg.svd(centered, full_matrices=False)[2][0]
@@ -80,9 +73,11 @@ def infeasibility(component: Floats, alpha: float) -> Floats:
     return np.asarray(1 / (1 + np.exp((rank - min(2.5 * alpha, 0.98)) / 0.1)))
 
 
-def build(name: str, alpha: float, gamma: float, rng: np.random.Generator) -> World:
+def build(
+    name: str, alpha: float, gamma: float, rng: np.random.Generator, *, stand_in: bool = False
+) -> World:
     """A world of its own for each generator: other infeasible records and another test set."""
-    features, labels, component = records(name)
+    features, labels, component = records(name, stand_in=stand_in)
     infeasible = rng.random(len(labels)) < infeasibility(component, alpha)
     order = rng.permutation(len(labels))
     test, pool = np.split(order, [len(labels) // 5])

@@ -19,7 +19,6 @@ from experiments import harness
 from experiments.bayesian_optimization import figures, runs, townsend
 
 RUN = ["arm", "temperature", "alpha"]
-UNCONTROLLED = ("uncontrolled", "aimed, uncontrolled", "safe", "uniform")
 
 
 def summarize(found: pd.DataFrame) -> list[dict[str, Any]]:
@@ -34,21 +33,31 @@ def summarize(found: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def totals(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each run over all its rounds: its mean risk, and the best value at the end."""
+def totals(found: pd.DataFrame, early: int) -> list[dict[str, Any]]:
+    """Each run over all its rounds: its mean risk, and the best value early and at the end.
+
+    `lead` is the best value of a tethered run less that of the uncontrolled one that learns in the
+    same way, paired over seeds.
+    """
     rows = []
     after = found[found["round"] > 0]
     for key, group in after.groupby(RUN, sort=False, dropna=False):
-        row = dict(zip(RUN, key, strict=True))
-        last = group[group["round"] == group["round"].max()]
-        row["risk"], row["risk_error"] = harness.mean_and_error(
-            group.groupby("seed")["risk"].mean()
-        )
+        row = dict(zip(RUN, key, strict=True)) | {"seeds": group["seed"].nunique()}
+        per_seed = group.groupby("seed")["risk"].mean()
+        row["risk"], row["risk_error"] = harness.mean_and_error(per_seed)
         row["worst_round"] = float(group.groupby("round")["risk"].mean().max())
-        row["best"], row["best_error"] = harness.mean_and_error(last["best"])
-        row["seeds"] = len(last)
-        controlled = row["arm"] not in UNCONTROLLED
+        controlled = row["arm"].startswith("tethered")
         row["holds_alpha"] = holds_alpha(group, row["alpha"]) if controlled else ""
+        rival = row["arm"].replace("tethered", "uncontrolled")
+        same = (after["arm"] == rival) & (after["temperature"] == row["temperature"])
+        last = int(group["round"].max())
+        for name, number in (("early", min(early, last)), ("best", last)):
+            mine = group[group["round"] == number].set_index("seed")["best"]
+            row[name], row[f"{name}_error"] = harness.mean_and_error(mine)
+            other = after[same & (after["round"] == number)].set_index("seed")["best"]
+            lead = harness.paired(dict(mine), dict(other)) if controlled and len(other) else {}
+            row[f"{name}_lead"] = lead.get("difference", "")
+            row[f"{name}_lead_error"] = lead.get("difference_error", "")
         rows.append(row)
     return rows
 
@@ -59,55 +68,34 @@ def holds_alpha(group: pd.DataFrame, alpha: float) -> bool:
     return bool((rounds.mean() <= alpha + 3 * rounds.sem(ddof=1)).all())
 
 
-def kept(task: harness.Task, name: str) -> list[dict[str, Any]]:
-    """The rows of a table that belong to arms which are not run this time (setting `arms`)."""
-    path = task.out / f"{name}.csv"
-    if not path.is_file():
-        return []
-    table = pd.read_csv(path, keep_default_na=False, na_values=["nan"])
-    return table[~table["arm"].isin(task["arms"])].to_dict("records")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     task = harness.begin(__file__, arguments)
     settings = {key: value for key, value in task.settings.items() if key != "processes"}
-    folder = task.out / "seeds"
-    folder.mkdir(exist_ok=True)
-    units = [
-        (arm, seed)
-        for arm in runs.arms(settings)
-        for seed in runs.seeds_of(settings, arm[0], arm[1])
-    ]
-    work = partial(runs.one_run, settings, folder)
+    units = [(arm, seed) for arm in runs.arms(settings) for seed in range(settings["seeds"])]
+    work = partial(runs.one_run, settings)
     rows: list[dict] = []
     if task["processes"] == 1:
         for unit in units:
             rows.extend(work(unit))
     else:
         with ProcessPoolExecutor(task["processes"], mp_context=get_context("spawn")) as workers:
-            for done, each in enumerate(workers.map(work, units)):
+            for each in workers.map(work, units):
                 rows.extend(each)
-                print(f"\rrun {done + 1} of {len(units)}", end="", flush=True)
-        print()
     found = pd.DataFrame(rows)
-    table, ends = kept(task, "rounds") + summarize(found), kept(task, "totals") + totals(found)
+    table, ends = summarize(found), totals(found, task["early_round"])
     task.table("rounds", table)
     task.table("totals", ends)
     pool, shown = runs.grid(settings), found[found["seed"] == 0]
     most = float(townsend.objective(pool)[townsend.feasible(pool)].max())
     task.figure("rounds", figures.rounds(table, task["temperatures"], task["alpha"], most))
     task.figure("dial", figures.dial(ends, task["alphas"], task["alphas_temperature"]))
-    task.figure("aimed", figures.aimed(table, settings, most))
-    if {"tethered", "uncontrolled"} <= set(task["arms"]):
-        task.figure("townsend", figures.landscape(pool, shown, task.settings))
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    task.figure("townsend", figures.landscape(pool, shown, task.settings))
     for row in ends:
         print(
-            f"{row['arm']:19s} temperature {row['temperature']:4g} alpha {row['alpha']:4g}: "
-            f"violates in {row['risk']:.3f} ± {row['risk_error']:.3f}, "
-            f"best feasible {row['best']:.3f} ± {row['best_error']:.3f}"
+            f"{row['arm']:21s} temperature {row['temperature']:4g} alpha {row['alpha']:4g}: "
+            f"violates in {row['risk']:.3f} ± {row['risk_error']:.3f}, best feasible early "
+            f"{row['early']:.3f} ± {row['early_error']:.3f}, at the end {row['best']:.3f} ± "
+            f"{row['best_error']:.3f}"
         )
     task.close()
 

@@ -12,7 +12,9 @@ from experiments.bayesian_optimization import townsend
 
 COLOURS = {
     "tethered": style.BLUE,
+    "tethered, hidden": style.PURPLE,
     "uncontrolled": style.RED,
+    "uncontrolled, hidden": style.ORANGE,
     "safe": style.GREEN,
     "uniform": style.GREY,
 }
@@ -49,43 +51,6 @@ def rounds(
     style.label(axes[0, 0], max(place), alpha + 0.035, f"alpha = {alpha:g}", ha="right")
     style.label(axes[1, 0], max(place), most + 0.025, "optimum", ha="right")
     axes[1, 0].legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.85), handlelength=1.2)
-    return figure
-
-
-def aimed(rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], most: float) -> Any:
-    """Risk and best value per round of what goes beyond the paper, beside its arms."""
-    warm, cold = settings["alphas_temperature"], settings["aim_temperature"]
-    shown = {
-        ("uncontrolled", warm): (style.RED, "uncontrolled"),
-        ("tethered", warm): (style.BLUE, "clip"),
-        ("aimed", cold): (style.PURPLE, "aimed, clip"),
-        ("shortlist", cold): (style.GREY, "aimed, shortlist"),
-        ("ramp", warm): (style.ORANGE, "ramp"),
-        ("aimed ramp", cold): (style.GREEN, "aimed, ramp"),
-    }
-    figure, (left, right) = style.panels(2, width=4.3, height=3.3)
-    for (arm, temperature), (colour, name) in shown.items():
-        path = [
-            row
-            for row in rows
-            if (row["arm"], row["temperature"]) == (arm, temperature)
-            and (np.isnan(row["alpha"]) or row["alpha"] == settings["alpha"])
-        ]
-        if not path:
-            continue
-        place = [row["round"] for row in path]
-        for panel, what in ((left, "risk"), (right, "best")):
-            mean, error = ([row[f"{what}{end}"] for row in path] for end in ("", "_error"))
-            panel.errorbar(place, mean, error, color=colour, label=f"{name}, {temperature:g}")
-    left.axhline(settings["alpha"], color=style.INK, lw=1, ls=DASHED)
-    right.axhline(most, color=style.INK, lw=1, ls=DASHED)
-    left.set(ylim=(0, 1), xlabel="round", title="Risk of a violation")
-    right.set(ylim=(1.5, 2.1), xlabel="round", title="Best feasible value")
-    style.label(left, 0, settings["alpha"] + 0.03, f"alpha = {settings['alpha']:g}")
-    style.label(right, 0, most + 0.025, "optimum")
-    figure.legend(
-        *left.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8
-    )
     return figure
 
 

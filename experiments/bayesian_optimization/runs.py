@@ -5,11 +5,9 @@ These stand apart from `__main__`, which worker processes cannot import.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import tether
-from experiments.bayesian_optimization import aimed, townsend
-from experiments.shortlist_rounds import ShortlistRounds
+from experiments.bayesian_optimization import townsend
 from tether import bo
 
-PAPER = ("tethered", "uncontrolled", "safe", "uniform")
-"""The arms of the paper's experiment."""
-AIMED = ("aimed", "aimed ramp", "aimed, uncontrolled", "shortlist")
-"""Arms whose acquisition is aimed at a share of alpha."""
-CALIBRATED = ("tethered", "aimed", "shortlist")
-"""Arms that learn from half of their evaluations and calibrate on the other half."""
+HIDDEN = ", hidden"
+"""The end of the name of an arm that sees no objective where a point is infeasible."""
 
 
 def grid(settings: Mapping[str, Any]) -> np.ndarray:
@@ -48,10 +41,12 @@ def learn(
     actions: np.ndarray,
     temperature: float,
     rng: np.random.Generator,
+    *,
+    hidden: bool,
 ) -> bo.AcquisitionPool:
     """The optimized policy: log expected improvement plus log-probability of being feasible.
 
-    The value of a point is seen whether or not it is feasible, and improvement is over the best
+    The value of an infeasible point is seen, unless it is `hidden`; improvement is over the best
     feasible one. `actions` are all that it learns from.
     """
     import torch
@@ -65,9 +60,10 @@ def learn(
 
     points, inside = candidates[actions], townsend.feasible(candidates[actions])
     width = settings["half_width"]
-    values = torch.tensor(townsend.objective(points))[:, None]
+    seen = inside if hidden else np.ones(len(points), dtype=bool)
+    values = torch.tensor(townsend.objective(points[seen]))[:, None]
     model = SingleTaskGP(
-        torch.tensor(points),
+        torch.tensor(points[seen]),
         values,
         input_transform=Normalize(2, bounds=torch.tensor([[-width] * 2, [width] * 2]).double()),
     )
@@ -82,7 +78,7 @@ def learn(
     sampler = SobolQMCNormalSampler(
         torch.Size([settings["acquisition_samples"]]), seed=int(rng.integers(2**31))
     )
-    improvement = qLogExpectedImprovement(model, values[inside].max(), sampler=sampler)
+    improvement = qLogExpectedImprovement(model, values[inside[seen]].max(), sampler=sampler)
     bumps = Nystroem(gamma=0.5, n_components=min(60, len(points)), random_state=0)
     classifier = make_pipeline(bumps, LogisticRegression(C=100.0, max_iter=1000))
     if not inside.all():
@@ -105,48 +101,26 @@ def run(
     candidates = grid(settings)
     value, inside = townsend.objective(candidates), townsend.feasible(candidates)
     safe = safe_policy(settings, candidates)
-    uniform = tether.Pool.uniform(len(candidates))
     actions = safe.sample(settings["initial"], rng)
     learned, held = actions[::2], [actions[1::2]]  # to learn from, to calibrate on
     deployed: list[Any] = [safe]
-    policy, beta, risk = safe, np.nan, _risk(safe, ~inside)
-    lists = ShortlistRounds(safe, settings["shortlist_size"])
-    if arm == "shortlist":
-        lists.begin(held[0], rng)
+    fixed = {"safe": safe, "uniform": tether.Pool.uniform(len(candidates))}
+    policy, beta, hidden = safe, np.nan, arm.endswith(HIDDEN)
     for number in range(settings["rounds"] + 1):
-        if number and arm in ("safe", "uniform"):
-            policy = safe if arm == "safe" else uniform
-            drawn, risk = policy.sample(settings["batch"], rng), _risk(policy, ~inside)
-        elif number:
-            # An arm that is not calibrated on past rows learns from everything.
-            seen = learned if arm in CALIBRATED or "ramp" in arm else actions
-            optimized = learn(settings, candidates, seen, temperature, rng)
-            if arm in AIMED:
-                predicted = aimed.predicted_violations(settings, candidates, seen, inside)
-                optimized = aimed.aim(settings, optimized, predicted, alpha)
-            if "ramp" in arm:
-                ramp = aimed.ramp_round(
-                    settings["ramp_steps"], alpha, safe, optimized, held[0], ~inside, rng
-                )
-                drawn, risk, beta = ramp.actions, ramp.risk, ramp.share
-                learned = np.concatenate([learned, drawn])
-            elif arm == "shortlist":
-                served = lists.calibrate(optimized, alpha, ~inside)
-                drawn, rows, place = served.sample_with_rows(settings["batch"], rng)
-                lists.keep(served, rows[np.arange(1, len(rows), 2)], place[1::2])
-                learned, beta = np.concatenate([learned, drawn[::2]]), served.beta
-                risk = float(np.mean(~inside[served.sample(settings["shortlist_draws"], rng)]))
-            else:
-                policy = optimized
-                if arm in CALIBRATED:
-                    found = calibrate(
-                        settings, alpha, safe, optimized, deployed, held, ~inside, rng
-                    )
-                    policy, beta = tether.Tethered(safe, optimized, found), found.beta
-                drawn, risk = policy.sample(settings["batch"], rng), _risk(policy, ~inside)
-                learned = np.concatenate([learned, drawn[::2]])
-                deployed.append(policy)
-                held.append(drawn[1::2])
+        if number:
+            policy = fixed.get(arm)
+            if policy is None:
+                # An arm that is not calibrated learns from everything.
+                tethered = arm.startswith("tethered")
+                seen = learned if tethered else actions
+                policy = learn(settings, candidates, seen, temperature, rng, hidden=hidden)
+                if tethered:
+                    found = calibrate(settings, alpha, safe, policy, deployed, held, ~inside, rng)
+                    policy, beta = tether.Tethered(safe, policy, found), found.beta
+            drawn = policy.sample(settings["batch"], rng)
+            learned = np.concatenate([learned, drawn[::2]])
+            deployed.append(policy)
+            held.append(drawn[1::2])
         if number:
             actions = np.concatenate([actions, drawn])
         good = actions[inside[actions]]
@@ -156,16 +130,12 @@ def run(
             "alpha": alpha,
             "seed": seed,
             "round": number,
-            "risk": risk,
+            "risk": float(np.exp(policy.log_prob_all(1)[0]) @ ~inside),
             "violations": float((~inside[actions[-settings["batch"] :]]).mean()),
             "best": float(value[good].max()) if len(good) else np.nan,
             "beta": beta,
             "points": " ".join(map(str, actions[-settings["batch"] :])) if seed == 0 else "",
         }
-
-
-def _risk(policy: Any, costly: np.ndarray) -> float:
-    return float(np.exp(policy.log_prob_all(1)[0]) @ costly)
 
 
 def calibrate(
@@ -189,51 +159,20 @@ def calibrate(
 
 
 def arms(settings: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Each arm with its temperature and alpha, NaN where it knows none; `arms` selects by name.
-
-    The paper's arm runs at every temperature, and at one of them at every alpha; the aimed ramp at
-    every temperature. The others beyond the paper run at one temperature.
-    """
+    """Each arm with its temperature and alpha, NaN where it knows none; `arms` selects by name."""
     hot, alpha = settings["temperatures"], settings["alpha"]
-    dial = [each for each in settings["alphas"] if each != alpha]
-    warm, cold = settings["alphas_temperature"], settings["aim_temperature"]
-    every = [
-        *(("tethered", temperature, alpha) for temperature in hot),
-        *(("tethered", warm, each) for each in dial),
-        *(("uncontrolled", temperature, np.nan) for temperature in hot),
-        ("safe", np.nan, np.nan),
-        ("uniform", np.nan, np.nan),
-        *(("aimed ramp", temperature, alpha) for temperature in hot),
-        ("ramp", warm, alpha),
-        ("aimed", cold, alpha),
-        ("shortlist", cold, alpha),
-        ("aimed, uncontrolled", cold, alpha),
-    ]
+    every = [("safe", np.nan, np.nan), ("uniform", np.nan, np.nan)]
+    for end in ("", HIDDEN):
+        every += [(f"tethered{end}", each, alpha) for each in hot]
+        every += [(f"uncontrolled{end}", each, np.nan) for each in hot]
+    warm = settings["alphas_temperature"]
+    every += [("tethered", warm, each) for each in settings["alphas"] if each != alpha]
     return [each for each in every if each[0] in settings["arms"]]
 
 
-def seeds_of(settings: Mapping[str, Any], arm: str, temperature: float) -> range:
-    """The seeds of an arm: fewer for those beyond the paper, but for the one that was tuned."""
-    if arm in PAPER:
-        return range(settings["seeds"])
-    tuned = (arm, temperature) == ("aimed ramp", settings["aim_temperature"])
-    return range(settings["tuned_seeds" if tuned else "aim_seeds"])
-
-
-def one_run(
-    settings: Mapping[str, Any], folder: Path, given: tuple[tuple[str, float, float], int]
-) -> list[dict]:
-    """One arm with one seed; kept in a file, so that a run that broke off can go on."""
-    (arm, temperature, alpha), seed = given
-    left_out = ("arms", "seeds", "aim_seeds", "tuned_seeds", "temperatures", "alphas")
-    stated = {name: value for name, value in settings.items() if name not in left_out}
-    key = json.dumps(stated, sort_keys=True)
-    kept = folder / f"{arm.replace(', ', '-').replace(' ', '-')}-{temperature}-{alpha}-{seed}.json"
-    if kept.exists() and (found := json.loads(kept.read_text()))["settings"] == key:
-        return found["rows"]
+def one_run(settings: Mapping[str, Any], given: tuple[tuple[str, float, float], int]) -> list[dict]:
+    """One arm with one seed."""
     import torch
 
     torch.set_num_threads(1)
-    rows = list(run(settings, arm, temperature, alpha, seed))
-    kept.write_text(json.dumps({"settings": key, "rows": rows}))
-    return rows
+    return list(run(settings, *given[0], given[1]))

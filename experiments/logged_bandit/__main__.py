@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
 
 def policies(task: harness.Task, campaign: str) -> list[dict[str, Any]]:
     """What each policy's click rate looks like from either log, all rows: nothing is calibrated."""
-    random, thompson = load("random", campaign), load("bts", campaign)
+    random, thompson = (load(by, campaign, stand_in=task.quick) for by in ("random", "bts"))
     items = int(random.item.max()) + 1
     known = {"uniform": uniform(items)}
     known |= {name: learned(name, thompson, items) for name in task["policies"]}
@@ -75,7 +75,7 @@ def splits(task: harness.Task, campaign: str, name: str, floor: float) -> dict[s
 
     Loss is no click, so alpha is one less the floor. Positions are contexts.
     """
-    random, thompson = load("random", campaign), load("bts", campaign)
+    random, thompson = (load(by, campaign, stand_in=task.quick) for by in ("random", "bts"))
     items = int(random.item.max()) + 1
     safe = uniform(items)
     found: list[dict[str, float]] = []

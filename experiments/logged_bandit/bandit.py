@@ -39,11 +39,9 @@ class Impressions:
 
 
 @cache
-def load(logged_by: str, campaign: str) -> Impressions:
+def load(logged_by: str, campaign: str, *, stand_in: bool = False) -> Impressions:
     """The log of the `random` or the `bts` policy; positions and items count from 0."""
-    import pandas as pd
-
-    frame = pd.read_parquet(data.path(f"open_bandit_small/obd_{logged_by}_{campaign}.parquet"))
+    frame = data.load(f"open_bandit_{logged_by}_{campaign}", stand_in=stand_in)
     return Impressions(
         frame["position"].to_numpy(dtype=np.int64) - 1,
         frame["item_id"].to_numpy(dtype=np.int64),

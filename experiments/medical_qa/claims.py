@@ -20,9 +20,9 @@ class Questions:
     source: np.ndarray
 
     @classmethod
-    def load(cls) -> Questions:
+    def load(cls, *, stand_in: bool = False) -> Questions:
         """Read the arrays of MedLFQA."""
-        arrays = np.load(data.path("medlfqa/medlfqa_arrays.npz"))
+        arrays = data.load("medlfqa", stand_in=stand_in)
         return cls(
             {name: arrays[name] for name in ("selfeval", "logprob", "frequency")},
             arrays["is_supported"],

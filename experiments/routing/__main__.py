@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
 import tether
 from experiments import data, harness
-from experiments.routing import aimed, figures
-from experiments.routing.aimed import ACTIONS
+from experiments.routing import figures
 
+ACTIONS = ["cheap", "expensive"]
 ALWAYS_CHEAP = tether.Categorical.from_probabilities([1.0, 0.0], actions=ACTIONS)
 METHODS = ["clip", "mix", "budgeted_clip(8)", "marginal", "no router"]
 
@@ -55,29 +54,25 @@ class Prompts:
         return [self[np.flatnonzero(part[self.number] == k)] for k in range(len(sizes) + 1)]
 
 
-def load(features: int) -> tuple[Prompts, Any]:
+def load(task: harness.Task) -> tuple[Prompts, Any]:
     """All prompts, and of each distinct one its words and pairs of words, hashed and counted."""
-    table = pd.read_parquet(data.path("routellm_two_model/routellm_two_model.parquet"))
+    table = data.load("routellm", stand_in=task.quick)
     counter = HashingVectorizer(
-        ngram_range=(1, 2), n_features=features, alternate_sign=False, norm=None
+        ngram_range=(1, 2), n_features=task["features"], alternate_sign=False, norm=None
     )
     number, texts = table["prompt"].factorize()
     right = table[["correct_mixtral_8x7b", "correct_gpt4_1106"]].to_numpy()
     return Prompts(number, table["benchmark"].to_numpy(dtype=str), right), counter.transform(texts)
 
 
-def learn(
-    number: np.ndarray, lost: np.ndarray, words: Any, subjects: Any, task: harness.Task
-) -> tether.Policy:
+def learn(number: np.ndarray, lost: np.ndarray, words: Any, task: harness.Task) -> tether.Policy:
     """A router: logistic regression of whether the expensive model is needed, classes balanced.
 
     A model that regards every prompt alike would answer half and half; where the words say that the
     cheap model is rather safer than on average, it prefers the cheap one, the more so the colder.
-    What it answers is tabled once for all prompts. `subjects` may add columns to the words.
+    What it answers is tabled once for all prompts.
     """
     columns = TfidfTransformer(sublinear_tf=True).fit(words[number]).transform(words)
-    if subjects is not None:
-        columns = sparse.hstack([columns, subjects]).tocsr()
     router = LogisticRegression(C=task["strength"], class_weight="balanced", solver="liblinear")
     router.fit(columns[number], np.where(lost, "expensive", "cheap"))
     policy = tether.Categorical.from_classifier(router, temperature=task["temperature"])
@@ -124,12 +119,6 @@ class Trial:
         found = tether.calibrate(self.logs[towards], alpha=alpha, family=family)
         return found, tether.Tethered(self.safe, optimized, found)
 
-    def clip_towards(self, optimized: Any, alpha: float) -> tuple[Any, Any]:
-        """Calibrate clip towards another policy than the router."""
-        log = tether.make_log(self.safe, optimized, self.log.number, self.actions, self.losses)
-        found = tether.calibrate(log, alpha=alpha)
-        return found, tether.Tethered(self.safe, optimized, found)
-
     def _marginal(self, alpha: float) -> tuple[Any, Any]:
         """Algorithm 1 to the letter: one normalizer for all prompts, and draws of the router.
 
@@ -166,94 +155,12 @@ def measure(policy: Any, held_out: Prompts) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def aimed_trials(task: harness.Task, prompts: Prompts, words: Any) -> Iterator[dict[str, Any]]:
-    """The methods that aim beside clip, all towards what was learned from the training prompts."""
-    subjects = aimed.load_subjects()
-    for split in range(task["aim_splits"]):
-        rng = np.random.default_rng([task["seed"], split])
-        train, log, held_out = prompts.split([task["train_prompts"], task["log_prompts"]], rng)
-        needed = train.loss[:, 0] > 0
-        routers = [learn(train.number, needed, words, more, task) for more in (None, subjects)]
-        models = [
-            aimed.fit_losses(train.number, needed, words, more, task["strength"])
-            for more in (None, subjects)
-        ]
-        trial = Trial.begin(safe_policy(task["safe_cheap"]), routers[0], log, rng)
-        for alpha in task["alphas"]:
-            policies = {
-                "clip": routers[0],
-                "clip, subject": routers[1],
-                "aimed, words": aimed.aim_always_cheap(models[0], alpha, task),
-                "aimed": aimed.aim_always_cheap(models[1], alpha, task),
-            }
-            name = ""
-            if split < task["choose_splits"] and alpha in task["choose_alphas"]:
-                own = np.random.default_rng([task["seed"], split, 1])
-                choice = choose(task, trial.safe, len(log.number), train, words, alpha, own)
-                name, policies["chosen"] = choice.name, choice.policy
-            for method, policy in policies.items():
-                found, served = trial.clip_towards(policy, alpha)
-                more = {"split": split, "method": method, "alpha": alpha}
-                more |= {"safe_only": float(not found.exists), "picked": name}
-                yield more | measure(served, held_out)
-        print(f"\raimed, split {split + 1} of {task['aim_splits']}", end="", flush=True)
-    print()
-
-
-def summarize_aimed(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Means, and the lead in traffic over clip on the same splits and logs."""
-    clip = found[found["method"] == "clip"].set_index(["split", "alpha"])["share"]
-    index = pd.MultiIndex.from_frame(found[["split", "alpha"]])
-    found = found.assign(lead=found["share"].to_numpy() - clip[index].to_numpy())
-    rows = summarize(found, ["method", "alpha"], ["share", "lead", "risk", "accuracy"])
-    for row in rows:
-        row["holds_alpha"] = bool(not row["risk"] > row["alpha"] + 3 * row["risk_error"])
-        same = (found["method"] == row["method"]) & (found["alpha"] == row["alpha"])
-        picked = found["picked"][same].value_counts() if row["method"] == "chosen" else {}
-        row["picked"] = "; ".join(f"{name}: {count}" for name, count in dict(picked).items())
-    return rows
-
-
-def choose(
-    task: harness.Task,
-    safe: Any,
-    calibration_rows: int,
-    train: Prompts,
-    words: Any,
-    alpha: float,
-    rng: np.random.Generator,
-) -> tether.aiming.Choice:
-    """Choose a policy by what the safe policy's answers to the training prompts would have shown.
-
-    The reward is 1 for an answer of the cheap model.
-    """
-    lost = np.zeros(words.shape[0], dtype=bool)
-    lost[train.number] = train.loss[:, 0] > 0
-    answers = safe.sample(train.number, rng)
-    columns = (answers == ACTIONS[1]).astype(int)
-
-    def router(number: np.ndarray, needed: np.ndarray, subjects: Any) -> tether.Policy:
-        return learn(number, needed, words, subjects, task)
-
-    return tether.choose(
-        aimed.candidates(lost, words, aimed.load_subjects(), alpha, router, task),
-        safe=safe,
-        contexts=train.number,
-        actions=answers,
-        losses=train.loss[np.arange(len(columns)), columns],
-        rewards=(columns == 0).astype(float),
-        alpha=alpha,
-        rng=rng,
-        calibration_rows=calibration_rows,
-    )
-
-
 def trials(task: harness.Task, prompts: Prompts, words: Any) -> Iterator[dict[str, Any]]:
     """Every split, method and alpha, and for the first splits other safe policies and curves."""
     for split in range(task["splits"]):
         rng = np.random.default_rng([task["seed"], split])
         train, log, held_out = prompts.split([task["train_prompts"], task["log_prompts"]], rng)
-        router = learn(train.number, train.loss[:, 0] > 0, words, None, task)
+        router = learn(train.number, train.loss[:, 0] > 0, words, task)
         first = split < task["exploration_splits"]
         for cheap in sorted({task["safe_cheap"], *(task["exploration"] if first else [])}):
             trial = Trial.begin(safe_policy(cheap), router, log, rng)
@@ -290,20 +197,9 @@ def summarize(found: pd.DataFrame, by: list[str], columns: Sequence[str]) -> lis
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    task = harness.begin(__file__, arguments)
-    prompts, words = load(task["features"])
-    if "aimed" in task["parts"]:
-        rows = summarize_aimed(pd.DataFrame(aimed_trials(task, prompts, words)))
-        task.table("aimed", rows)
-        task.figure("aimed", figures.aimed(rows, task["alphas"]))
-        show(rows)
-    if "families" in task["parts"]:
-        families(task, prompts, words)
-    task.close()
-
-
-def families(task: harness.Task, prompts: Prompts, words: Any) -> None:
     """Clip, mix, budgeted clip and the marginal formula, and how much to explore."""
+    task = harness.begin(__file__, arguments)
+    prompts, words = load(task)
     found = pd.DataFrame(trials(task, prompts, words))
     found["safe_only"] = found["safe_only"].astype(float)
     curve = found["method"].str.startswith("curve")
@@ -326,16 +222,12 @@ def families(task: harness.Task, prompts: Prompts, words: Any) -> None:
     task.table("curves", curves)
     task.figure("routing", figures.routing(rows, curves, task["alphas"]))
     task.figure("exploration", figures.exploration(explored, task["alphas"]))
-    show(rows)
-
-
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """The table as a person reads it."""
     for row in rows:
         print(
             f"{row['method']:16s} alpha {row['alpha']:5g}: to the cheap model {row['share']:6.1%} "
             f"± {row['share_error']:.1%}, risk {row['risk']:.4f} ± {row['risk_error']:.4f}"
         )
+    task.close()
 
 
 if __name__ == "__main__":

@@ -21,12 +21,6 @@ NAMES = {
     "marginal": "marginal formula",
     "no router": "mix, no router",
 }
-AIMED = {
-    "clip": (style.BLUE, "router, words"),
-    "clip, subject": ("#56b4e9", "router, words and subject"),
-    "aimed, words": (style.GREY, "aimed, words"),
-    "aimed": (style.ORANGE, "aimed, words and subject"),
-}
 DASHED = (0, (4, 3))
 Rows = Sequence[Mapping[str, Any]]
 
@@ -86,33 +80,6 @@ def routing(rows: Rows, curves: Rows, alphas: Sequence[float]) -> Any:
         right.plot([], [], "o", ms=5, color=COLOURS[name], label=NAMES[name])[0] for name in methods
     ]
     left.legend(handles=handles, loc="upper left", ncols=2, fontsize=8.5, handletextpad=0.2)
-    return figure
-
-
-def aimed(rows: Rows, alphas: Sequence[float]) -> Any:
-    """Traffic moved by clip and by what aims, on the same splits, and its risk."""
-    figure, (left, right) = style.panels(2, width=4.7, height=3.2)
-    for place, (method, (colour, name)) in enumerate(AIMED.items()):
-        chosen = [row for row in rows if row["method"] == method]
-        x = [alphas.index(row["alpha"]) + 0.12 * (place - 1.5) for row in chosen]
-        for panel, what, scale in ((left, "share", [1] * len(chosen)), (right, "risk", alphas)):
-            panel.errorbar(
-                x,
-                [row[what] / by for row, by in zip(chosen, scale, strict=True)],
-                [2 * row[f"{what}_error"] / by for row, by in zip(chosen, scale, strict=True)],
-                fmt="o",
-                ms=5,
-                color=colour,
-                label=name,
-            )
-    right.axhline(1, color=style.INK, lw=1, ls=DASHED)
-    for panel in (left, right):
-        panel.set(xlim=(-0.5, len(alphas) - 0.5), ylim=(0, None), xlabel="alpha")
-        panel.set_xticks(range(len(alphas)), [f"{alpha:g}" for alpha in alphas])
-    left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    left.set_title("Traffic that moves to the cheap model")
-    right.set_title("Risk on held-out prompts, as a multiple of alpha")
-    left.legend(fontsize=8.5, loc="upper left")
     return figure
 
 

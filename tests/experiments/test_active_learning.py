@@ -1,14 +1,10 @@
 """The active-learning experiment: its parts against brute force, and what it must show."""
 
-import math
-
 import numpy as np
 import pytest
 from experiments.active_learning import learner, surrogate, worlds
-from experiments.active_learning.__main__ import main
 
 import tether
-from experiments import data
 
 SETTINGS = {
     "initial": 40,
@@ -22,10 +18,6 @@ SETTINGS = {
     "label_noise": 0.05,
     "infeasible_noise": 1.1,
     "draws": 200,
-    "awareness": 1.0,
-    "online_step": 0.5,
-    "shortlist_size": 8,
-    "shortlist_draws": 100,
 }
 
 
@@ -77,34 +69,14 @@ def test_fitted_finds_what_scikit_learn_finds():
     )
 
 
-def test_feasibility_is_the_logistic_regression_of_scikit_learn():
-    from sklearn.linear_model import LogisticRegression
-
-    rng = np.random.default_rng(2)
-    asked = rng.normal(size=(300, 3)) * [1, 5, 0.1] + [0, 2, 0]
-    rows = asked[:60]
-    infeasible = rng.random(60) < 1 / (1 + np.exp(2 * rows[:, 0] + 0.3 * rows[:, 1]))
-    scaled = (asked - asked.mean(axis=0)) / asked.std(axis=0)
-    found = surrogate.log_feasibility(scaled[:60], infeasible, scaled)
-    peer = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(scaled[:60], ~infeasible)
-    np.testing.assert_allclose(found, peer.predict_log_proba(scaled)[:, 1], atol=1e-3)
-
-
-def test_feasibility_when_no_row_was_infeasible():
-    rows = np.random.default_rng(3).normal(size=(20, 2))
-    found = surrogate.log_feasibility(rows, np.zeros(20, dtype=bool), rows)
-    assert np.all(np.isfinite(found))
-    assert found.min() > np.log(0.9)
-
-
 def test_mixture_is_that_of_the_policies_deployed_each_with_its_beta_and_count():
     rng = np.random.default_rng(4)
     world = small_world(rng)
     state = learner.Learner(world, 0.4, SETTINGS, rng)
     deployed, counts = [world.safe], [state.safe_rows]
     for _ in range(12):
-        optimized = state.curious(aware=True)
-        found = state.calibrate(optimized, "clip")
+        optimized = state.curious()
+        found = state.calibrate(optimized)
         policy = tether.Tethered(world.safe, optimized, found)
         before = np.count_nonzero(~state.trains)
         state.acquire(policy)
@@ -132,12 +104,12 @@ def test_mixture_is_that_of_the_policies_deployed_each_with_its_beta_and_count()
 def test_the_optimized_policy_never_sees_the_calibration_rows():
     world = small_world(np.random.default_rng(5))
     state = learner.Learner(world, 0.3, SETTINGS, np.random.default_rng(6))
-    before = state.curious(aware=True).log_prob_all(1), state.aimed().log_prob_all(1)
+    before = state.curious().log_prob_all(1), state.aimed().log_prob_all(1)
     world.infeasible[state.actions[~state.trains]] ^= True
     flipped = world.infeasible[state.actions[state.trains]]
     shared = np.isin(state.actions[state.trains], state.actions[~state.trains])
     world.infeasible[state.actions[state.trains][shared]] = ~flipped[shared]
-    after = state.curious(aware=True).log_prob_all(1), state.aimed().log_prob_all(1)
+    after = state.curious().log_prob_all(1), state.aimed().log_prob_all(1)
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -148,54 +120,7 @@ def test_an_aimed_policy_is_predicted_to_lose_alpha():
     taken = state.actions[state.trains]
     feasible = surrogate.log_feasibility(world.scaled[taken], world.infeasible[taken], world.scaled)
     predicted = 1 - np.exp(feasible)
-    plain = np.exp(state.curious(aware=False).log_prob_all(1)[0]) @ predicted
+    plain = np.exp(state.curious().log_prob_all(1)[0]) @ predicted
     aimed = np.exp(state.aimed().log_prob_all(1)[0]) @ predicted
     assert plain > 0.1
     assert aimed == pytest.approx(0.1, abs=1e-4)
-
-
-def test_shortlists_keep_the_candidates_of_their_calibration_rows():
-    world = small_world(np.random.default_rng(9))
-    found = learner.learn(world, "shortlist, aimed", 0.3, SETTINGS | {"iterations": 12}, 1)
-    assert found.shape == (13, len(learner.COLUMNS))
-    assert np.isfinite(found[1:, 0]).all()
-    assert (found[1:, 1] > -np.inf).any()  # a beta passed
-
-
-@pytest.fixture(scope="module")
-def summary(tmp_path_factory):
-    out = tmp_path_factory.mktemp("active_learning")
-    try:
-        rows = main(["--quick", "--out", str(out)])
-    except data.DataMissing as missing:
-        pytest.skip(str(missing))
-    for name in ("summary.csv", "iterations.csv", "held.svg", "alphas.svg", "printed.svg"):
-        assert (out / name).stat().st_size > 500
-    return {(row["design"], row["data"], row["method"]): row for row in rows}
-
-
-def test_the_printed_settings_have_no_beta_and_the_safe_policy_is_served(summary):
-    row = summary["printed", "airfoil", "clip"]
-    assert row["safe_risk"] > 0.3  # the assumption fails: alpha is 0.2
-    assert row["only_safe"] > 0.7
-    assert row["risk"] - row["safe_risk"] < 0.05
-    assert summary["printed", "airfoil", "unconstrained"]["risk"] > 0.45
-
-
-@pytest.mark.parametrize("name", ["airfoil", "kin8nm"])
-def test_where_the_safe_policy_is_safe_the_tethered_one_is_and_others_are_not(summary, name):
-    tethered = summary["held", name, "clip"]
-    assert tethered["safe_risk"] < 0.2
-    assert tethered["risk"] < 0.2 + 3 * tethered["risk_se"]
-    assert tethered["risk"] > tethered["safe_risk"]
-    assert tethered["only_safe"] < 0.7
-    assert summary["held", name, "unconstrained"]["risk"] > 0.6
-    assert summary["variants", name, "online"]["risk"] > 0.3
-    aware = summary["variants", name, "clip, aware"]
-    assert aware["risk"] < 0.2 + 3 * aware["risk_se"]
-    for method in ("clip, aimed", "shortlist, aimed"):
-        row = summary["aimed", "airfoil", method]
-        assert row["risk"] < 0.2 + 3 * row["risk_se"]
-    for row in summary.values():
-        assert math.isfinite(row["mse"])
-        assert math.isfinite(row["mse_all_labels"])

@@ -1,158 +1,94 @@
-"""Data files are found in the right order, and never believed without their SHA-256."""
+"""Data files: where they are looked for, how public sources are converted, and stand-ins."""
 
-import functools
-import hashlib
-import http.server
 import io
-import threading
+import pickle
 import zipfile
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from experiments import data
 
-CONTENT = b"theta1,y\n0.5,1.0\n"
-NAME = "arm/arm.csv"
-
 
 @pytest.fixture(autouse=True)
-def registry(monkeypatch, tmp_path):
-    """One small data set that is not downloaded, an empty cache, and no TETHER_DATA."""
-    folder = data.Folder("a robot arm.", {"arm.csv": hashlib.sha256(CONTENT).hexdigest()})
-    monkeypatch.setitem(data.FOLDERS, "arm", folder)
-    monkeypatch.setattr(data, "cache", lambda: tmp_path / "cache")
+def empty(monkeypatch, tmp_path):
     monkeypatch.delenv("TETHER_DATA", raising=False)
+    monkeypatch.setenv("TETHER_CACHE", str(tmp_path / "cache"))
 
 
-def put(folder, content=CONTENT):
-    (folder / "arm").mkdir(parents=True, exist_ok=True)
-    (folder / NAME).write_bytes(content)
-    return folder / NAME
+@pytest.mark.parametrize("name", data.DATA)
+def test_a_missing_file_is_one_sentence_that_says_what_to_run(name):
+    with pytest.raises(data.DataMissing, match=f"python -m experiments.data {name}") as caught:
+        data.load(name)
+    assert "\n" not in str(caught.value)
+    assert len(data.load(name, stand_in=True)) > 3
 
 
 def test_the_environment_comes_before_the_cache(monkeypatch, tmp_path):
-    cached = put(tmp_path / "cache")
-    assert data.path(NAME) == cached
-    given = put(tmp_path / "given")
+    file = data.DATA["kin8nm"].file
+    for folder, value in (("cache", 1.0), ("given", 2.0)):
+        (tmp_path / folder / file).parent.mkdir(parents=True)
+        pd.DataFrame({"y": [value]}).to_csv(tmp_path / folder / file, index=False)
+    assert data.load("kin8nm")["y"][0] == 1.0
     monkeypatch.setenv("TETHER_DATA", str(tmp_path / "given"))
-    assert data.path(NAME) == given
-    given.unlink()
-    assert data.path(NAME) == cached
+    assert data.load("kin8nm")["y"][0] == 2.0
+    with pytest.raises(ValueError, match="'iris'"):
+        data.load("iris")
 
 
-@pytest.mark.parametrize("where", ["given", "cache"])
-def test_another_file_of_that_name_is_refused(monkeypatch, tmp_path, where):
-    monkeypatch.setenv("TETHER_DATA", str(tmp_path / "given"))
-    file = put(tmp_path / where, CONTENT + b"0.6,1.1\n")
-    with pytest.raises(data.DataError, match="SHA-256") as caught:
-        data.path(NAME)
-    assert str(file) in str(caught.value)
-    assert not isinstance(caught.value, data.DataMissing)  # a test must not skip for this
+def test_what_is_fetched_is_converted_and_found(monkeypatch):
+    arff = b"@relation kin8nm\n@DATA\n" + b", ".join([b"0.5"] * 9) + b"\n"
+    monkeypatch.setattr(data, "urlopen", lambda address, timeout: io.BytesIO(arff))
+    data.fetch("kin8nm")
+    assert data.load("kin8nm").shape == (1, 9)
 
 
-def test_a_missing_file_says_where_it_was_sought_and_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("TETHER_DATA", str(tmp_path / "given"))
-    with pytest.raises(data.DataMissing) as caught:
-        data.path(NAME)
-    text = str(caught.value)
-    for part in (NAME, "given", "cache", "a robot arm", "not downloaded automatically"):
-        assert part in text
-    assert data.FOLDERS["arm"].files["arm.csv"] in text
+def test_tables_are_converted():
+    table = data.convert_airfoil({"table": b"800\t0\t0.3\t71.3\t0.002\t126.2\n"})
+    assert table["sound_pressure_db"].tolist() == [126.2]
+    crime = b"8,?,1,Aville,1,0.5,?,0.25,0.1\n9,?,2,Btown,1,0.75,0.2,0.5,0.2\n"
+    table = data.convert_communities({"table": crime})
+    assert table.to_numpy().tolist() == [[0.5, 0.25, 0.1], [0.75, 0.5, 0.2]]
+    assert table.columns[-1] == "violent_crimes"
+    head = ["AGE1X", *(f"c{k}" for k in range(18)), "TOTEXP"]
+    row = ",".join(["7", *["1"] * 20])
+    years = {name: f"DUPERSID,{','.join(head)}\n{row}\n".encode() for name in ("train", "test")}
+    table = data.convert_meps(years)
+    assert table["year"].tolist() == [2016, 2017]
+    assert list(table.columns[1:]) == data.MEPS_COLUMNS
 
 
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(data.DataError, match=r"no data file is named 'arm/leg.csv'.*arm/arm.csv"):
-        data.path("arm/leg.csv")
+def test_claims_are_read_from_arrays_and_from_nothing_else():
+    lists = [np.array([True, False]), np.array([True])]
+    content = {
+        name: pickle.dumps([each.astype(float) for each in lists])
+        for name in ("frequencies", "selfevals", "logprobs")
+    }
+    groups = io.BytesIO()
+    np.savez(groups, arr_0=np.array([[0.0] * 5 + [0, 1, 0, 0], [0.0] * 9]))
+    content |= {"annotations": pickle.dumps(lists), "features": groups.getvalue()}
+    found = data.convert_medlfqa(content)
+    assert found["offsets"].tolist() == [0, 2, 3]
+    assert found["dataset_names"][found["dataset_id"]].tolist() == ["kqa_golden", "medication_qa"]
+    with pytest.raises(pickle.UnpicklingError, match="not an array"):
+        data.convert_medlfqa(content | {"annotations": pickle.dumps(print)})
 
 
-def test_a_converted_file_is_believed_by_its_note_and_only_in_the_cache(monkeypatch, tmp_path):
-    other = CONTENT + b"0.7,1.2\n"
-    file = put(tmp_path / "cache", other)
-    note = file.with_name("arm.csv.sha256")
-    note.write_text(hashlib.sha256(other).hexdigest() + "\n")
-    assert data.path(NAME) == file
-    file.write_bytes(other + b"damaged")
-    with pytest.raises(data.DataError, match="damaged one"):
-        data.path(NAME)
-
-
-def test_every_known_file_has_its_own_full_digest():
-    digests = [digest for folder in data.FOLDERS.values() for digest in folder.files.values()]
-    assert all(len(digest) == 64 and int(digest, 16) >= 0 for digest in digests)
-    assert len(set(digests)) == len(digests)
-
-
-@pytest.fixture
-def wheel():
-    """A wheel with the layout of the real one: two rows a log."""
-    rows = (
-        ",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,"
-        "user_feature_2,user_feature_3,user-item_affinity_0\n"
-        "0,2019-11-24 00:00:17.004101+00:00,79,2,0,0.5,ff,aa,bb,cc,0.25\n"
-        "1,2019-11-24 00:00:19+00:00,14,1,1,0.25,0{i},aa,bb,dd,0.0\n"
-    )
-    item = (
-        ",item_id,item_feature_0,item_feature_1,item_feature_2,item_feature_3\n0,0,1.5,a{i},b,c\n"
-    )
+def test_archives_are_converted():
+    models = "mistralai/Mixtral-8x7B-Instruct-v0.1,gpt-4-1106-preview"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for policy in ("random", "bts"):
-            for i, campaign in enumerate(("all", "men", "women")):
-                home = f"obp/dataset/obd/{policy}/{campaign}"
-                archive.writestr(f"{home}/{campaign}.csv", rows.format(i=i))
-                archive.writestr(f"{home}/item_context.csv", item.format(i=i))
-    return file.getvalue()
-
-
-@pytest.fixture
-def served(monkeypatch, tmp_path, wheel):
-    """The wheel on a server of our own; how often it was asked for."""
-    (tmp_path / "www").mkdir()
-    (tmp_path / "www" / "obp.whl").write_bytes(wheel)
-    asked = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *text):
-            asked.append(text)
-
-    handler = functools.partial(Handler, directory=str(tmp_path / "www"))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setattr(data, "WHEEL", f"http://127.0.0.1:{server.server_port}/obp.whl")
-    monkeypatch.setattr(data, "WHEEL_SHA256", hashlib.sha256(wheel).hexdigest())
-    yield asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_download_is_converted_kept_and_checked_again(served):
-    file = data.path("open_bandit_small/obd_bts_men.parquet")
-    frame = pd.read_parquet(file)
-    assert list(frame.columns[:7]) == (
-        ["timestamp", "policy", "campaign", "position", "item_id", "click", "propensity"]
-    )
-    assert frame["item_id"].tolist() == [79, 14]
-    assert frame["user_feature_0"].tolist() == [3, 1]  # places among 00, 01, 02, ff of all logs
-    assert frame["affinity_0"].tolist() == [0.25, 0.0]
-    items = pd.read_parquet(data.path("open_bandit_small/obd_item_context.parquet"))
-    assert items["campaign"].tolist() == ["all", "men", "women"]
-    assert items["item_feature_1"].tolist() == [0, 1, 2]
-    assert len(served) == 1  # the second file came from the cache
-    file.write_bytes(file.read_bytes()[:-1] + b"?")
-    with pytest.raises(data.DataError, match="SHA-256"):
-        data.path("open_bandit_small/obd_bts_men.parquet")
-
-
-def test_a_changed_source_is_refused(served, monkeypatch):
-    monkeypatch.setattr(data, "WHEEL_SHA256", "0" * 64)
-    with pytest.raises(ValueError, match="hash"):
-        data.path("open_bandit_small/obd_bts_men.parquet")
-
-
-def test_no_connection_is_said_plainly(monkeypatch):
-    monkeypatch.setattr(data, "WHEEL", "http://127.0.0.1:1/obp.whl")
-    with pytest.raises(data.DataMissing, match="its download failed"):
-        data.path("open_bandit_small/obd_bts_men.parquet")
+        archive.writestr("R/routellm/evals/gsm8k/gsm8k_responses.csv", f"prompt,{models}\nq,1,0\n")
+        archive.writestr(
+            "R/routellm/evals/mmlu/responses/mmlu_law.csv", f"prompt,{models}\np,0,1\n"
+        )
+    table = data.convert_routellm({"archive": file.getvalue()})
+    assert table["subject"].tolist() == ["law", "gsm8k"]
+    assert table["correct_gpt4_1106"].tolist() == [1, 0]
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        rows = ",item_id,position,click,propensity_score\n0,79,2,0,0.5\n"
+        archive.writestr("obp/dataset/obd/bts/men/men.csv", rows)
+    table = data.DATA["open_bandit_bts_men"].convert({"wheel": wheel.getvalue()})
+    assert table.iloc[0].tolist() == [2, 79, 0, 0.5]

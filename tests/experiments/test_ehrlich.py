@@ -1,7 +1,6 @@
 import itertools
 import json
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -9,9 +8,10 @@ import torch
 from experiments.ehrlich import genetic, train
 from experiments.ehrlich.function import INSTANCES, Ehrlich
 from experiments.ehrlich.model import Shape, make_model
-from experiments.ehrlich.policy import Language, Prompted, token_log_probs
-from experiments.ehrlich.rows import Rows, Served, affordable, log_acceptance
-from experiments.ehrlich.stock import Stocked
+from experiments.ehrlich.policy import Language, Prompted, log_probs
+from experiments.ehrlich.rounds import Aimed
+from experiments.ehrlich.start import Start
+from experiments.ehrlich.weighted import WeightedRun, affordable, log_acceptance
 
 import tether
 
@@ -64,36 +64,6 @@ def test_the_function_is_its_definition(name):
     assert function(function.start[None])[0] > 0
 
 
-def test_coarser_steps_round_down():
-    plain = json.loads(INSTANCES.read_text(encoding="utf-8"))["Ehr(16,16)-2-4-4"]
-    plain = plain | {"quantization": 2}
-    function = Ehrlich.from_dict("coarse", plain)
-    sequences = mixed_sequences(function, 1000, np.random.default_rng(1))
-    assert function(sequences).tolist() == [direct(plain, row) for row in sequences.tolist()]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_function_equals_the_reference_on_a_hundred_thousand_sequences(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the reference imports warns of its own future
-        pytest.importorskip("holo")
-        from experiments.ehrlich.export import plain, reference
-
-        theirs = reference(name)
-        assert plain(theirs) == json.loads(INSTANCES.read_text(encoding="utf-8"))[name]
-        function = Ehrlich.load(name)
-        sequences = mixed_sequences(function, 100_000, np.random.default_rng(2))
-        expected = theirs(torch.as_tensor(sequences)).double().numpy()
-    values = function(sequences)
-    assert np.array_equal(values, expected)
-    assert 0.05 < np.isneginf(values).mean() < 0.95
-
-
-def test_an_unknown_function_is_named():
-    with pytest.raises(ValueError, match=r"function must be one of .* got 'Ehr\(1\)'"):
-        Ehrlich.load("Ehr(1)")
-
-
 @pytest.fixture(scope="module")
 def history():
     function = Ehrlich.load(NAMES[1])
@@ -110,35 +80,13 @@ def test_evolution_improves_and_keeps_everything_it_saw(history):
     assert len(np.unique(history.sequences, axis=0)) == len(history.sequences) > 1000
 
 
-def test_evolution_keeps_the_share_that_shall_survive():
+def test_pairs_improve_within_the_distance(history):
     function = Ehrlich.load(NAMES[1])
-    options = {"rounds": 6, "particles": 400, "mutation": 0.05, "recombination": 0.5}
-    strict, lax = (
-        genetic.evolve(function, np.random.default_rng(0), **options, survival=survival)
-        for survival in (0.1, 1.0)
-    )
-    assert strict.feasible().values.mean() > 1.2 * lax.feasible().values.mean()
-
-
-@pytest.mark.parametrize("closest", [False, True])
-def test_pairs_improve_within_the_distance(history, closest):
-    function = Ehrlich.load(NAMES[1])
-    before, after = genetic.improving_pairs(
-        history, 200, 4, np.random.default_rng(1), closest=closest
-    )
+    before, after = genetic.improving_pairs(history, 200, 4, np.random.default_rng(1))
     assert len(before) == 200
     assert (function(after) > function(before)).all()
     assert np.isfinite(function(before)).all()
     assert (before != after).sum(axis=1).max() <= 4
-
-
-def test_diverse_seeds_begin_with_the_best_and_spread(history):
-    pool = history.feasible().sequences[: len(history.feasible().values) // 10]
-    seeds = genetic.diverse(history, 6, 0.1)
-    assert np.array_equal(seeds[0], pool[0])
-    apart = (seeds[:, None] != seeds[None]).sum(axis=2) + 99 * np.eye(6)
-    nearest = (pool[:, None] != seeds[:5]).sum(axis=2).min(axis=1)
-    assert apart[5, :5].min() == nearest.max()  # the last one is the farthest that there was
 
 
 @pytest.fixture(scope="module")
@@ -185,28 +133,13 @@ def test_the_model_is_what_transformers_computes(model, language):
     assert expected.std() > 0.5
 
 
-def test_pretrained_layers_are_loaded(model, language, tmp_path):
-    transformers = pytest.importorskip("transformers")
-    shape = model.shape
-    config = transformers.GPTNeoXConfig(
-        vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-        intermediate_size=128,
-    )  # fmt: skip
-    saved = transformers.GPTNeoXForCausalLM(config)
-    saved.save_pretrained(tmp_path)
-    loaded = make_model(shape, 3, "cpu", str(tmp_path)).state_dict()
-    name = "gpt_neox.layers.1.attention.query_key_value.weight"
-    assert torch.equal(loaded[name], saved.state_dict()[name])
-    assert loaded["gpt_neox.embed_in.weight"].shape == (language.vocabulary, 32)
-
-
 def test_scores_share_prompts_without_a_difference(policy, language):
     actions = policy.sample(700, np.random.default_rng(1))
     columns = []
     for seed in policy.seeds:
         prompts = torch.as_tensor(language.prompts(np.tile(seed, (len(actions), 1))))
         with torch.no_grad():
-            score = token_log_probs(policy.model, prompts, torch.as_tensor(actions), language.end)
+            score = log_probs(policy.model, prompts, torch.as_tensor(actions), language.states)
         columns.append(score.double().numpy())
     expected = np.logaddexp.reduce(columns, axis=0) - np.log(3)
     assert np.abs(policy.log_prob(None, actions) - expected).max() < 1e-4
@@ -215,21 +148,16 @@ def test_scores_share_prompts_without_a_difference(policy, language):
 
 def test_what_is_scored_is_what_is_sampled(model):
     """All actions of a tiny language: frequencies are the scored probabilities, which sum to 1."""
-    plain = {"length": 2, "allowed": ["11", "11"], "motifs": [[0, 1]], "spacings": [[1]]}
-    tiny = Language(Ehrlich.from_dict("tiny", plain | {"quantization": 2, "start": [0, 1]}))
+    plain = {"length": 3, "allowed": ["111"] * 3, "motifs": [[0, 1]], "spacings": [[1]]}
+    tiny = Language(Ehrlich.from_dict("tiny", plain | {"quantization": 2, "start": [0, 1, 2]}))
     small = make_model(Shape(tiny.vocabulary, width=32, layers=2), 0, "cpu")
     generator = torch.Generator().manual_seed(0)
     for parameter in small.parameters():
-        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
-    policy = Prompted(small.eval(), np.array([[0, 1], [1, 1]]), tiny)
+        parameter.data += 0.8 * torch.randn(parameter.shape, generator=generator)
+    policy = Prompted(small.eval(), np.array([[0, 1, 2], [1, 1, 1]]), tiny)
     one, two = (Prompted(small, policy.seeds[[place]], tiny) for place in (0, 1))
-    rows = {
-        tuple(row[: row.index(tiny.end)] + [tiny.end] * (3 - row.index(tiny.end)))
-        if tiny.end in row
-        else tuple(row)
-        for row in map(list, itertools.product(range(tiny.vocabulary), repeat=3))
-    }
-    every = np.array(sorted(rows))
+    rows = sorted(itertools.product(range(tiny.states), repeat=tiny.length))
+    every = np.array(rows)  # sequences of states of the right length, and nothing else
     probability = np.exp(policy.log_prob(None, every))
     assert abs(probability.sum() - 1) < 1e-5
     apart = np.exp(one.log_prob(None, every)) - np.exp(two.log_prob(None, every))
@@ -238,7 +166,7 @@ def test_what_is_scored_is_what_is_sampled(model):
     drawn, times = np.unique(
         policy.sample(count, np.random.default_rng(0)), axis=0, return_counts=True
     )
-    place = [sorted(rows).index(tuple(row)) for row in drawn.tolist()]
+    place = [rows.index(tuple(row)) for row in drawn.tolist()]
     observed = np.zeros(len(every))
     observed[place] = times
     expected = count * probability
@@ -247,41 +175,12 @@ def test_what_is_scored_is_what_is_sampled(model):
     assert chi < often.sum() + 5 * np.sqrt(2 * often.sum())
 
 
-def test_what_cannot_be_read_is_an_action_that_is_infeasible(language):
-    good = language.actions(language.function.start[None])
-    short, long, odd = good.copy(), good.copy(), good.copy()
-    short[0, -3:] = language.end
-    long[0, -1] = 3
-    odd[0, 4] = language.begin
-    actions = np.concatenate([good, short, long, odd])
-    assert language.read(actions)[1].tolist() == [True, False, False, False]
-    values = language.values(actions)
-    assert values[0] > 0
-    assert np.isneginf(values[1:]).all()
-
-
-def test_the_stock_is_used_once_and_then_fresh_draws(policy):
-    actions = policy.sample(50, np.random.default_rng(3))
-    scores = policy.log_prob(None, actions)
-    stocked = Stocked(policy, actions, scores - 1)  # marked, to see which scores are remembered
-    rng = np.random.default_rng(4)
-    drawn = np.concatenate([stocked.sample(30, rng), stocked.sample(30, rng)])
-    assert np.array_equal(drawn[:50], actions)
-    assert stocked.used == 50
-    found = stocked.log_prob(None, drawn)
-    fresh = policy.log_prob(None, drawn[50:])
-    remembered = [any((row == actions).all(axis=1)) for row in drawn[50:]]
-    assert np.allclose(found[:50], scores - 1)
-    assert np.allclose(found[50:], fresh - remembered, atol=1e-5)
-
-
-@pytest.mark.parametrize("infeasible", [False, True])
-def test_preferences_are_within_groups_and_ordered(infeasible):
+def test_preferences_are_feasible_within_groups_and_ordered():
     rng = np.random.default_rng(0)
     values, group = rng.choice([-np.inf, 0.1, 0.5], size=300), rng.integers(4, size=300)
-    better, worse = train.preferences(values, group, 128, rng, infeasible=infeasible)
+    better, worse = train.preferences(values, group, 128, rng)
     assert len(better) == 128
-    assert np.isneginf(values[worse]).any() == infeasible
+    assert np.isfinite(values[worse]).all()
     assert (values[better] > values[worse]).all()
     assert (group[better] == group[worse]).all()
 
@@ -289,8 +188,8 @@ def test_preferences_are_within_groups_and_ordered(infeasible):
 def test_preference_training_raises_the_margin_and_leaves_the_model_alone(model, language):
     rng = np.random.default_rng(0)
     seeds = np.tile(language.function.start, (64, 1))
-    better = language.actions(np.tile(language.function.start, (64, 1)))
-    worse = language.actions(rng.integers(16, size=(64, 16)))
+    better = np.tile(language.function.start, (64, 1))
+    worse = rng.integers(16, size=(64, 16))
     before = {key: value.clone() for key, value in model.state_dict().items()}
     options = {"rate": 1e-3, "beta": 0.1}
     _, first = train.preferred(model, language, seeds, better, worse, rng, **options, batch=64)
@@ -322,19 +221,32 @@ def test_acceptance_is_that_of_the_tethered_policy():
 
 
 def test_the_mixture_counts_each_past_policy_with_its_own_normalizer(policy):
-    stocked = Stocked(policy, np.empty((0, 17), dtype=np.int64), np.empty(0))
-    seeds = np.random.default_rng(5).integers(16, size=(2, 16))
-    optimized = Prompted(policy.model, seeds, policy.language)
-    served = [Served(None, "clip", -np.inf, 0.0), Served(optimized, "clip", -1.0, -1.3)]
-    actions = optimized.sample(20, np.random.default_rng(1))
-    rows = Rows.scored(stocked, served, actions, np.zeros(20))
+    rng, language = np.random.default_rng(5), policy.language
+    stock = policy.sample(5, rng)
+    stock = stock, policy.log_prob(None, stock)
+    start = Start(language, policy.model, policy.seeds, stock, {})
+    settings = {"calibration_share": 0.5}
+    run = WeightedRun(start, settings, "clip", 0.3, 0)
+    optimized = Prompted(policy.model, rng.integers(16, size=(2, 16)), language)
+    run._observe(policy.sample(60, rng), None, -np.inf, 0.0)
+    run._observe(optimized.sample(20, rng), optimized, -1.0, -1.3)
+    assert run.counts == [30, 10]
+    actions = np.concatenate(run.actions)
     log_safe, log_optimized = policy.log_prob(None, actions), optimized.log_prob(None, actions)
     clipped = np.exp(np.minimum(log_optimized, log_safe - 1) + 1.3)
     expected = np.log(0.75 * np.exp(log_safe) + 0.25 * clipped)
-    assert np.allclose(rows.log_mix(served, [30, 10]), expected, atol=1e-4)
-    more = optimized.sample(10, np.random.default_rng(2))
-    later = rows.joined(Rows.scored(stocked, served, more, np.ones(10)))
-    assert np.allclose(later.log_past[1], optimized.log_prob(None, later.actions), atol=1e-4)
-    assert np.allclose(later.log_safe, policy.log_prob(None, later.actions), atol=1e-4)
-    assert later.loss.tolist() == [0.0] * 20 + [1.0] * 10
-    assert later.scored_too(None).log_past[2] is None
+    assert np.allclose(run._log_mix(None, log_safe), expected, atol=1e-4)
+    assert np.allclose(run._log_mix(actions, log_safe), expected, atol=1e-4)
+
+
+def test_aim_takes_the_first_of_the_draws_whose_neighbours_were_seen(policy):
+    function, rng = policy.language.function, np.random.default_rng(0)
+    training = mixed_sequences(function, 300, rng)
+    aimed = Aimed.learn(policy, training, 3)
+    feasible = training[np.isfinite(function(training))]
+    known = {pair for row in feasible for pair in itertools.pairwise(row)}
+    assert {tuple(pair) for pair in np.argwhere(aimed.seen)} == known
+    drawn = policy.sample(30, np.random.default_rng(1)).reshape(10, 3, -1)
+    unseen = [[sum(p not in known for p in itertools.pairwise(row)) for row in of] for of in drawn]
+    expected = [of[int(np.argmin(count))] for of, count in zip(drawn, unseen, strict=True)]
+    assert np.array_equal(aimed.sample(10, np.random.default_rng(1)), expected)

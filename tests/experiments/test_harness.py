@@ -41,22 +41,17 @@ def test_tables_and_the_run_are_written(script, capsys):
     assert "seconds" in capsys.readouterr().out
 
 
-def test_figures_have_the_same_bytes_and_are_closed(script):
-    import matplotlib.pyplot as plt
-
-    from experiments import style
-
-    task, found = harness.begin(script, []), []
-    for _ in range(2):
-        figure, axes = style.panels()
-        axes.plot([0, 1], [0, 1])
-        found.append(task.figure("line", figure).read_bytes())
-        assert not plt.fignum_exists(figure.number)
-    assert found[0] == found[1]
-
-
 def test_mean_and_error_leave_out_what_is_missing():
     mean, error = harness.mean_and_error([1.0, 2.0, 3.0, math.nan])
     assert (mean, error) == (2.0, pytest.approx(1 / math.sqrt(3)))
     assert harness.mean_and_error([5.0])[0] == 5.0
     assert all(map(math.isnan, harness.mean_and_error([])))
+
+
+def test_pairs_are_compared_within_seeds():
+    ours, theirs = {1: 2.0, 2: 3.0, 3: 5.0, 4: 9.0}, {1: 1.0, 2: 2.0, 3: 3.0, 5: 1.0}
+    found = harness.paired(ours, theirs)
+    assert found["ratio"] == pytest.approx(10 / 6)
+    assert found["difference"] == pytest.approx(4 / 3)
+    assert found["difference_error"] == pytest.approx(1 / 3)
+    assert found["p"] == pytest.approx(0.0572, abs=1e-3)

@@ -1,16 +1,12 @@
 """The logged bandit: estimates against brute force, and what the experiment must show."""
 
-import csv
-
 import numpy as np
 import pytest
-from experiments.logged_bandit.__main__ import main
 from experiments.logged_bandit.bandit import (
     Impressions,
     click_rate,
     distance,
     learned,
-    load,
     uniform,
 )
 
@@ -46,19 +42,6 @@ def test_click_rates_come_out_right_from_another_policys_rows():
     assert click_rate(target, rows).effective == pytest.approx(sum(weight) ** 2 / sum(weight**2))
 
 
-@pytest.fixture
-def men(needs_data):
-    needs_data(*(f"open_bandit_small/obd_{policy}_men.parquet" for policy in ("random", "bts")))
-
-
-@pytest.mark.usefixtures("men")
-def test_rows_under_their_own_policy_weigh_one():
-    rows = load("random", "men")
-    found = click_rate(uniform(34), rows)
-    assert found.rate == pytest.approx(rows.click.mean())
-    assert found.effective == pytest.approx(len(rows))
-
-
 def test_learned_policies_follow_the_counts_and_have_full_support():
     shown = Impressions(
         np.array([0, 0, 0, 1, 2]), np.array([1, 1, 2, 0, 0]), np.zeros(5), np.ones(5)
@@ -71,32 +54,3 @@ def test_learned_policies_follow_the_counts_and_have_full_support():
     assert distance(learned("frozen", shown, 3), uniform(3)) == pytest.approx(
         (1 / 6 + 1 / 6 + 1 / 6) / 3
     )
-
-
-@pytest.mark.usefixtures("men")
-def test_halves_share_no_row():
-    rows = load("bts", "men")
-    marked = Impressions(rows.position, np.arange(len(rows)), rows.click, rows.propensity)
-    first, second = marked.halves(np.random.default_rng(0))
-    assert sorted([*first.item, *second.item]) == list(range(len(rows)))
-
-
-@pytest.mark.usefixtures("men")
-def test_what_the_experiment_shows(tmp_path):
-    rows = main(["--quick", "--out", str(tmp_path)])
-    assert (tmp_path / "floors.svg").stat().st_size > 1000
-    by = {(row["policy"], row["floor"]): row for row in rows}
-    for policy in ("frozen", "neglected"):
-        ways = [by[policy, floor]["way"] for floor in (0.002, 0.003, 0.004)]
-        assert ways == sorted(ways, reverse=True)  # a higher floor lets it move less
-        assert ways[0] > 0.9
-        for floor in (0.002, 0.003, 0.004):
-            row = by[policy, floor]
-            assert 0 <= row["exists"] <= 1
-            assert row["held_out"] > floor - 3 * row["held_out_se"]
-    with (tmp_path / "policies.csv").open(encoding="utf-8") as file:
-        whole = {row["policy"]: row for row in csv.DictReader(file)}
-    # The check on Thompson's rows rests on few of them, and disagrees with itself.
-    assert float(whole["uniform"]["from_random"]) == pytest.approx(0.0046)
-    assert float(whole["uniform"]["from_thompson_effective"]) < 700
-    assert float(whole["neglected"]["from_thompson_effective"]) < 300

@@ -1,1 +1,0 @@
-"""Tether beside its peers, on the tasks that they can express."""
