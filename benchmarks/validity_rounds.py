@@ -16,6 +16,7 @@ import numpy as np
 
 import tether
 from benchmarks.cases import Case
+from tether.runs import Controller
 
 Array = np.ndarray
 ROUNDS, ROWS = 6, 150
@@ -92,7 +93,7 @@ def tethered(world: Any, promised: bool, rng: np.random.Generator) -> Array:
     asked = {"promise" if promised else "alpha": world.alpha}
     risks, optimized = [], None
     seed = int(rng.integers(1 << 31))
-    with tether.Controller(world.safe, store="sqlite://", seed=seed, **asked) as run:
+    with Controller(world.safe, "sqlite://", seed=seed, **asked) as run:
         for _ in range(ROUNDS):
             begun = run.begin(optimized)
             taken = begun.act(world.arrive(ROWS, rng), rng)
@@ -151,9 +152,7 @@ def ramped(kind: str, late: tuple[float, float], rng: np.random.Generator) -> Ar
     harm = np.minimum(harm * 0.5 * RAMP_ALPHA / max(float(harm.mean()), 0.05), 1.0)
     pay = rng.random(shape) + 2 * harm  # what harms pays more
     safe = TablePolicy()
-    with tether.Controller(
-        safe, alpha=RAMP_ALPHA, store="sqlite://", family="ramp", step=40, stop=None
-    ) as run:
+    with Controller(safe, "sqlite://", alpha=RAMP_ALPHA, family="ramp(40)", stop=None) as run:
 
         def act(count: int) -> None:
             contexts = rng.integers(KINDS, size=(count, 1))

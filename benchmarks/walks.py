@@ -14,7 +14,6 @@ import argparse
 import inspect
 import json
 import os
-import string
 import subprocess
 import sys
 import tempfile
@@ -75,13 +74,14 @@ def whole_round(folder: Path) -> Walk:
 
 def _round(folder: Path, *, serve: bool) -> Walk:
     import tether
+    from tether.runs import Controller
 
     rng = np.random.default_rng(0)
     safe, optimized = tether.Gaussian(0.0, 1.0), tether.Gaussian(0.5, 0.9)
-    run = tether.Controller(safe, alpha=0.1, store=folder / "run.db")
+    run = Controller(safe, folder / "run.db", alpha=0.1)
     first = run.begin()
     taken = first.act(400, rng)
-    first.observe(taken.ids, taken.actions > 1.5)
+    run.observe(taken.ids, taken.actions > 1.5)
 
     def walk() -> None:
         second = run.begin(optimized)
@@ -89,7 +89,7 @@ def _round(folder: Path, *, serve: bool) -> Walk:
             raise RuntimeError(f"no beta passed, so this is not the usual walk: {second.note}")
         if serve:
             taken = second.act(100, rng)
-            second.observe(taken.ids, taken.actions > 1.5)
+            run.observe(taken.ids, taken.actions > 1.5)
 
     return walk
 
@@ -104,54 +104,13 @@ def gcrc(_: Path) -> Walk:
     return lambda: tether.gcrc(tether.Claims(scores, labels, np.arange(0, 5001, 5)), alpha=0.1)
 
 
-def llm(_: Path) -> Walk:
-    """`tether.llm.preflight` of a tiny local model and its adapter, and `sample` of the adapter."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    import tether
-
-    letters = ["<end>", *string.ascii_letters, " "]
-    numbers = {letter: number for number, letter in enumerate(letters)}
-    words = Tokenizer(models.WordLevel(numbers, unk_token=" "))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    words.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(letters),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        eos_token_id=0,
-        bos_token_id=None,
-        pad_token_id=None,
-    )
-    adapter = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    model = get_peft_model(LlamaForCausalLM(config), adapter, adapter_name="optimized").eval()
-    safe = tether.llm.CausalPolicy(model, tokenizer, max_new_tokens=4)
-    optimized = tether.llm.CausalPolicy(model, tokenizer, adapter="optimized", max_new_tokens=4)
-    prompts, rng = np.array(["cat", "what is it"]), np.random.default_rng(0)
-
-    def walk() -> None:
-        tether.llm.preflight(safe, optimized, prompts, rng, draws=6)
-        optimized.sample(prompts, rng)
-
-    return walk
-
-
 WALKS: dict[str, Callable[[Path], Walk]] = {
     "calibrate": calibrate,
     "begin": begin,
     "round": whole_round,
     "gcrc": gcrc,
-    "llm": llm,
 }
-LIMITS = {"calibrate": 71, "begin": 103}
+LIMITS = {"calibrate": 45, "begin": 60}
 """The most files that a walk may visit, where there is a limit."""
 
 

@@ -1,15 +1,15 @@
 """A new system that is good for most users and harmful for some, released with a router.
 
 The old system fails 1 % of all users. The new one fails 0.5 % of them, but half of one segment in
-ten: 5.5 % in all, and at most 2 % are tolerated. Alone, the new system is ramped up to a fifth of
-the users. A router that was trained beforehand sends most of that segment to the old system; the
+ten: 5.5 % in all, and at most 2 % are tolerated. Alone, the new system is stopped. A
+router that was trained beforehand sends most of that segment to the old system; the
 pair is within alpha, and is ramped up to all. Nobody has to trust the router: the pair passes by
 its own rows.
 """
 
 import numpy as np
 
-import tether
+from tether.runs import Release
 
 ALPHA, USERS, STEPS = 0.02, 2_000, 8
 LOG = {"failure": np.arange(2_000) < 20}  # what the old system did last week
@@ -23,7 +23,7 @@ def fails(is_new, in_segment, rng):
 
 def ramp(router, rng):
     """The share of the new system, or of the pair, and of users that the new system answered."""
-    release = tether.Release("sqlite://", {"failure": ALPHA}, old=LOG, salt=b"routing")
+    release = Release("sqlite://", {"failure": ALPHA}, old=LOG)
     shares, answered = [], []
     for step in range(STEPS):
         users = [f"user {step * USERS + k}" for k in range(USERS)]

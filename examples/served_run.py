@@ -9,18 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 import tether
-from tether.rounds import TrainingRows
+from tether.runs import Controller, TrainingRows
 
 ACTIONS = ["wait", "treat"]
 FEATURES = 2
 
 
-def make_controller(store: str) -> tether.Controller:
+def make_controller(store: str) -> Controller:
     """The run: at most 15 patients in 100 may be harmed."""
     safe = tether.Categorical.from_probabilities([0.8, 0.2], actions=ACTIONS)
-    return tether.Controller(
-        safe, store=store, alpha=0.15, missing="worst_case", fallback="safe", deadline=1.0
-    )
+    return Controller(safe, store, alpha=0.15, missing="worst_case", fallback="safe", deadline=1.0)
 
 
 def make_optimized(rows: TrainingRows) -> tether.Categorical:

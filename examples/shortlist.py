@@ -9,6 +9,7 @@ drafts of each reply, and the calibrated policy picks one of them.
 import numpy as np
 
 import tether
+from tether.runs import Controller
 
 rng = np.random.default_rng(0)
 
@@ -69,13 +70,14 @@ def learn(rows):
 
 # The same over rounds: the log is recorded, then each round has a score of its own. Candidates are
 # stored with every action, so the rows of past rounds are weighted exactly.
-with tether.Controller(tether.Shortlist(draft, size=8), alpha=0.1, store="sqlite://") as run:
-    recorded = run.begin().record(customers, drafts, rng)
+with Controller(tether.Shortlist(draft, size=8), "sqlite://", alpha=0.1) as run:
+    run.begin()
+    recorded = run.record(customers, drafts, rng)
     run.observe(recorded.ids, losses, rewards=drafts)
     for score in (frankness, learn(run.training_rows())):
         round_ = run.begin(score)
         arrived = arrive(2_000)
         taken = round_.act(arrived, rng)
         harm = offends(arrived, taken.actions)
-        round_.observe(taken.ids, harm, rewards=taken.actions)
+        run.observe(taken.ids, harm, rewards=taken.actions)
         print(f"{round_}: {harm.mean():.1%} offended, mean frankness {taken.actions.mean():.2f}")

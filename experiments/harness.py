@@ -14,6 +14,7 @@ import platform
 import sys
 import time
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -115,6 +116,7 @@ def _shown(name: str) -> ExitStack:
     import tether
     from tether._core import progress
 
+    warnings.simplefilter("ignore", tether.PromiseWarning)  # they are about the paper's rule
     stack = ExitStack()
     atexit.register(stack.close)
     stack.enter_context(tether.progress_bars())

@@ -31,9 +31,6 @@ def test_functions_count_but_bodies_of_modules_and_classes_and_generated_methods
     assert walks.follow(walk) == ["walked_function.py"]
 
 
-@pytest.mark.parametrize("name", ["round", "gcrc", pytest.param("llm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["round", "gcrc"])
 def test_walks_without_a_limit_run(name):
-    if name == "llm":
-        pytest.importorskip("transformers", reason="needs tether[llm]")
-        pytest.importorskip("peft", reason="needs tether[llm]")
     assert walks.visited(name)

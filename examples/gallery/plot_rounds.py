@@ -17,25 +17,26 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import tether
+from tether.runs import Controller
 
 rng = np.random.default_rng(0)
 safe, promise, rows, runs, rounds = tether.Gaussian(0.0, 1.0), 0.1, 400, 16, 6
 
 
-def observe(round_):
+def observe(run, policy=None):
     """Act, and tell the run what happened; return the share of harm and the mean reward."""
-    taken = round_.act(rows, rng)
+    taken = run.begin(policy).act(rows, rng)
     harm, reward = taken.actions > 2, taken.actions
-    round_.observe(taken.ids, harm.astype(float), rewards=reward)
+    run.observe(taken.ids, harm.astype(float), rewards=reward)
     return harm.mean(), reward.mean()
 
 
 outcomes = np.zeros((runs, rounds, 2))
 for number in range(runs):
-    with tether.Controller(safe, promise=promise, store="sqlite://") as run:
-        outcomes[number, 0] = observe(run.begin())
+    with Controller(safe, "sqlite://", promise=promise) as run:
+        outcomes[number, 0] = observe(run)
         for place in range(1, rounds):
-            outcomes[number, place] = observe(run.begin(tether.Gaussian(0.5 * place, 0.9)))
+            outcomes[number, place] = observe(run, tether.Gaussian(0.5 * place, 0.9))
         history = run.history()
 print(history)  # of the last run
 

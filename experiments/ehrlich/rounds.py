@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import tether
 from experiments.ehrlich.function import Sequences
 from experiments.ehrlich.policy import Prompted
 from experiments.ehrlich.start import Start
 from experiments.ehrlich.train import improve
+from tether.runs import Controller
 
 
 @dataclass(frozen=True)
@@ -147,14 +147,14 @@ class RampRun(Run):
         super().__init__(*arguments)
         self.steps = 0
         """How many steps the current policy has had."""
-        self.control = tether.Controller(
+        step = self.settings["sample"] // self.settings["ramp_steps"]
+        self.control = Controller(
             self.start.safe.policy,
-            store="sqlite://",
+            "sqlite://",
             alpha=self.alpha,
-            family="ramp",
+            family=f"ramp({step})",
             against="last",
             calibration_share=self.settings["ramp_calibration_share"],
-            actions_per_step=self.settings["sample"] // self.settings["ramp_steps"],
             max_silence=None,
             seed=self.labels["seed"],
         )
@@ -192,6 +192,6 @@ class RampRun(Run):
         before = sum(map(len, self.training))
         taken = self.control.round.act(count, self.rng)
         values = self.function(taken.actions)
-        self.control.observe(taken.ids, np.isneginf(values).astype(float), np.maximum(values, 0))
+        self.control.observe(taken.ids, np.isneginf(values) * 1.0, rewards=np.maximum(values, 0))
         self.training.append(self.control.training_rows().actions[before:])
         return np.asarray(taken.actions)
