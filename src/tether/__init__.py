@@ -51,8 +51,6 @@ if TYPE_CHECKING:
         Log,
         Mix,
         Proposals,
-        gain,
-        gain_over_alphas,
     )
     from tether.control.calibrate import calibrate
     from tether.control.plan import plan
@@ -130,8 +128,6 @@ __all__ = [
     "decide",
     "estimate_ratio",
     "filter_claims",
-    "gain",
-    "gain_over_alphas",
     "gcrc",
     "learn",
     "llm",
@@ -170,7 +166,6 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
     **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
     **dict.fromkeys(("Gain", "Mix", "Proposals"), "control"),
-    **dict.fromkeys(("gain", "gain_over_alphas"), "control"),
     "calibrate": "control.calibrate",
     **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
     **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),

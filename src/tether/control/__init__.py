@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.control.alpha_grid import AlphaGrid, gain, gain_over_alphas
     from tether.control.calibration import Calibration, LossResult
     from tether.control.columns import Acting, PolicyPath
     from tether.control.engine import Constraint
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acting",
-    "AlphaGrid",
     "BudgetedClip",
     "Calibration",
     "Clip",
@@ -40,14 +38,11 @@ __all__ = [
     "Proposals",
     "WeightedMean",
     "find_family",
-    "gain",
-    "gain_over_alphas",
     "mixture_log_density",
     "permutation_weights",
 ]
 
 _MODULES = {
-    **dict.fromkeys(("AlphaGrid", "gain", "gain_over_alphas"), "alpha_grid"),
     **dict.fromkeys(("Calibration", "LossResult"), "calibration"),
     **dict.fromkeys(("Acting", "PolicyPath"), "columns"),
     **dict.fromkeys(("Constraint",), "engine"),

@@ -19,7 +19,7 @@ from tether.control.checks import check_rows, is_refuted
 from tether.control.draws import shared_ratio_error
 from tether.control.engine import Constraint, Problem, Search, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.gains import DEFAULT_INTERVAL, measure_gain
+from tether.control.gains import measure_gain
 from tether.control.log import Log
 from tether.control.measure import Measured, measure
 from tether.control.pose import pose
@@ -150,7 +150,7 @@ def calibrate(
     else:
         found = _by_alpha(problem, log)
     if "reward" in log.rows.names or log.has_tables:
-        found = replace(found, gain=measure_gain(problem, found, DEFAULT_INTERVAL))
+        found = replace(found, gain=measure_gain(problem, found))
     doubts = check_rows(
         log.rows,
         None if proposals is None else proposals.rows,

@@ -11,13 +11,6 @@ least 1 as room for rounding; an average over stakes exceeds 1/f with probabilit
 number of rows and however large single r are. Since log(1 + x) ≤ x, the sum of r settles most logs,
 and products are computed only where it does not. q is the optimized policy, and with tables of all
 actions also the policy proportional to √p, which notices actions shuffled among contexts.
-
-**Copies.** Rows that are drawn independently can be equal, but with N_c values that occur c times
-
-    E[N_(c+1)] ≥ c / (c + 1) · E[N_c]² / E[N_(c−1)]
-
-whatever the distribution (Cauchy and Schwarz). A table that was joined to itself has values that
-occur twice and hardly any that occur three times.
 """
 
 from __future__ import annotations
@@ -29,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Floats, Integers
-from tether._core.rows import ODD, Block, Rows, hash_rows
+from tether._core.arrays import Floats
+from tether._core.rows import Block, Rows, hash_rows
 
 FALSE_ALARM = 1e-6
 """The probability with which a bet refutes a log that is what it states."""
@@ -55,10 +48,6 @@ SUMMED, SAMPLED = 1 << 18, 1 << 16
 """About how many rows are summed, and are compared with each other, where there are more."""
 COPIES = 0.02
 """The share of rows that may be copies without a word, where no two rows should be equal."""
-MAX_COPIES = 8
-"""Up to how many copies of a row are looked for."""
-CHANCE = 3.0
-"""How many standard errors counts of copies may be off."""
 OTHERS = 0.05
 """Contexts that come back by design do so with another row in at least this share of cases."""
 
@@ -87,29 +76,13 @@ def check_rows(
 ) -> tuple[str, ...]:
     """Say in words what looks wrong about the rows of a log, and about fresh draws.
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows of the log.
-    draws : Rows, optional
-        The proposals.
-    contextual : bool, default False
-        Whether there are contexts, which may come back.
-    context : ndarray, optional
-        The context of each row, where it is in memory.
-    ratio_error : float, default 1.0
-        A factor by which ratios of probabilities may be wrong.
-
-    Returns
-    -------
-    tuple of str
-        One sentence for each thing; a finding that refutes the log begins with `REFUTED`.
+    `contextual` says whether there are contexts, which may come back, and `context` has them where
+    they are in memory; ratios of probabilities may be wrong by a factor `ratio_error`. One sentence
+    for each thing; a finding that refutes the log begins with `REFUTED`.
     """
     if context is not None:
-        codes = (
-            context if context.dtype.kind in "iub" else np.unique(context, return_inverse=True)[1]
-        )
-        rows = Rows({**rows.columns, "context": codes.astype(np.float64)})
+        codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
+        rows = Rows({**rows.columns, "context": codes})
     found = rows.reduce(partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SUMMED), HOW)
     findings = list(_scores(found))
     if not findings:
@@ -117,8 +90,8 @@ def check_rows(
         if "actions" in found:
             findings += _tables(rows, found, ROOM * ratio_error)
         findings += _losses(rows, found)
-    known = not contextual or "log_safe_all" in rows.names or context is not None
-    findings += _copies(found["hashes"], len(rows), known)
+    if not contextual or "log_safe_all" in rows.names or context is not None:
+        findings += _copies(found["hashes"], len(rows))
     if draws is not None and len(draws) == len(rows) and _same_scores(draws, rows):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
@@ -205,9 +178,8 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     scores = ["log_safe", "log_optimized"]
     keys = [name for name in ("context", "log_safe_all") if name in block][:1] or scores
     if share < 1:
-        key = block[keys[0]] if len(keys) < 2 else block[keys[0]] + 0.618 * block[keys[1]]
-        key = np.ascontiguousarray(key if key.ndim == 1 else key[:, 0])
-        place = np.flatnonzero(key.view(np.uint64) * ODD < np.uint64(share * 2.0**64))
+        sampled = hash_rows([block[keys[0]].reshape(len(block["log_safe"]), -1)[:, :1]])
+        place = np.flatnonzero(sampled < np.uint64(share * 2.0**64))
         block = {name: column[place] for name, column in block.items()}
     every = [name for name, column in block.items() if column.dtype.kind in "fb"]
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
@@ -241,11 +213,9 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     possible = found["tables"][0] / count if "tables" in found else 1.0
     # Of a mixture without who acted, single rows may have larger expectations: no bet is fair.
     mixed = "log_mix" in rows.names and "log_logged" not in rows.names
-    high = (
-        mean > room + ERRORS * error
-        if mixed
-        else _exceeds(rows, count, total, room, _optimized_ratio)
-    )
+    high = mean > room + ERRORS * error
+    if not mixed:
+        high = _exceeds(rows, count, total, room, _optimized_ratio)
     stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
     if high:
         yield (
@@ -304,12 +274,8 @@ def _tables(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
             f"the policy that acted"
         )
     for policy, (low, high, least) in zip(POLICIES, found["logits"], strict=True):
-        if (
-            found["rows"] >= MIN_ROWS
-            and low < 1e-6
-            and 0.9 < high < 1 + 1e-6
-            and high + least > 0.01
-        ):
+        sure = 0.9 < high < 1 + 1e-6 and high + least > 0.01
+        if found["rows"] >= MIN_ROWS and low < 1e-6 and sure:
             yield (
                 f"the {policy} policy's probabilities are in every row the softmax of numbers "
                 f"between 0 and 1 that sum to 1: were probabilities passed where logits are "
@@ -337,59 +303,28 @@ def _losses(rows: Rows, found: dict[str, Any]) -> Iterator[str]:
             )
 
 
-def _copies(hashes: NDArray[np.uint64], rows: int, known: bool) -> Iterator[str]:
-    """Rows that are in the log more than once; `known` says whether contexts are."""
-    whole, scores, key = hashes
-    if not whole.size:
+def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
+    """Rows that are in the log more than once, where scores hardly ever repeat themselves."""
+    size = hashes.shape[1]
+    whole, scores, contexts = (len(np.unique(each)) for each in hashes)
+    copies, returned = size - whole, size - contexts
+    by_design = returned - copies > OTHERS * returned  # the contexts come back with other rows
+    if scores <= size / 2 or copies <= COPIES * size or by_design:
         return
-    times, distinct, contexts = _times(whole), len(_times(scores)), len(_times(key))
-    copies, returned = len(whole) - len(times), len(key) - contexts
-    unusual = known and distinct > len(whole) / 2 and copies > COPIES * len(whole)
-    by_design = returned - copies > OTHERS * returned
-    if by_design or not (unusual or _implausible(times)):
-        return
-    share = times[times > 1].sum() / len(whole)
-    about = "" if len(whole) == rows else "about "
+    share = 1 - np.count_nonzero(np.unique(hashes[0], return_counts=True)[1] == 1) / size
     yield (
-        f"{about}{share * rows:,.0f} of {rows:,} rows are in the log more than "
-        f"once, with the same values, far more than by chance: are rows repeated, or do files "
-        f"overlap? A promise takes every row for a new observation: remove the copies"
+        f"{'' if size == rows else 'about '}{share * rows:,.0f} of {rows:,} rows are in the log "
+        f"more than once, with the same values: are rows repeated, or do files overlap? A promise "
+        f"takes every row for a new observation: remove the copies"
     )
 
 
-def _times(values: NDArray[Any]) -> Integers:
-    """How often each different value occurs."""
-    ordered = np.sort(values)
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    return np.diff(np.append(first, len(ordered)))
-
-
-def _implausible(times: Integers) -> bool:
-    """Whether values that occur so often cannot be those of independent rows."""
-    from scipy.special import pdtr
-
-    values = np.bincount(np.minimum(times, MAX_COPIES + 1), minlength=MAX_COPIES + 2)
-    for copies in range(2, MAX_COPIES):
-        fewer, here, more = values[copies - 1 : copies + 2].tolist()
-        at_least = max(here - CHANCE * here**0.5, 0)
-        at_most = fewer + CHANCE * (fewer**0.5 + CHANCE)
-        if pdtr(more, copies / (copies + 1) * at_least**2 / at_most) < FALSE_ALARM:
-            return True
-    return False
-
-
 def _same_scores(first: Rows, second: Rows) -> bool:
-    """Whether two sets of rows have the same scores, in whatever order: equal sums, then hashes."""
+    """Whether two sets of rows have the same scores, in whatever order."""
 
     def sums(block: Block) -> dict[str, Any]:
-        return {"sums": np.array([block[f"log_{each}"].sum() for each in POLICIES])}
-
-    def hashes(block: Block) -> dict[str, Any]:
         hashed = hash_rows(block[f"log_{each}"] for each in POLICIES)
         return {"sums": np.sum(hashed, dtype=np.uint64, keepdims=True)}
 
-    for kernel in (sums, hashes):
-        one, other = (each.reduce(kernel, {"sums": "sum"})["sums"] for each in (first, second))
-        if not (np.allclose(one, other, rtol=1e-9) if kernel is sums else (one == other).all()):
-            return False
-    return True
+    one, other = (each.reduce(sums, {"sums": "sum"})["sums"] for each in (first, second))
+    return bool((one == other).all())

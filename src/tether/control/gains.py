@@ -1,15 +1,13 @@
 """What a calibration buys, estimated from its log: rewards, losses, and how much changes.
 
 With weights w_i = policy/mixture density and values v_i, the mean under the policy is estimated by
-Σ w_i·v_i / Σ w_i: it needs no normalizing constant, stays within the range of the values, and moves
-along when a constant is added to all of them. With the shares s_i = w_i / Σ w_i it is worth
-m = 1/Σ s_i² rows, and its variance is about Σ s_i²·(v_i − mean)², which misses the rows that are
-rare and heavy. So each end of an interval is computed with one more row, of the largest weight seen
-and the extreme value seen on that side.
+Σ w_i·v_i / Σ w_i. With the shares s_i = w_i / Σ w_i it is worth m = 1/Σ s_i² rows, and its variance
+is about Σ s_i²·(v_i − mean)², which misses the rows that are rare and heavy. So each end of an
+interval is computed with one more row, of the largest weight seen and the extreme value seen on
+that side; and nothing is stated where the mean weight shows that heavy rows are missing.
 
-- Values without a limit (rewards) have the interval of Student's t with m − 1 degrees of freedom.
-- Values in [0, B] (losses) have that of Agresti and Coull, which adds z²/2 rows with the value 0
-  and as many with the value B. So it has a width even if all losses in the log are 0.
+Rewards have the interval of Student's t with m − 1 degrees of freedom; losses in [0, B] that of
+Agresti and Coull, which adds z²/2 rows with the value 0 and as many with the value B.
 
 These are estimates, not promises: beta was found on the same rows, so that the estimated loss at
 beta is a little too small on average. `benchmarks.gains` measures how often intervals cover.
@@ -37,15 +35,15 @@ if TYPE_CHECKING:
 
     from tether.control.calibration import Calibration
 
+CONFIDENCE = 0.95
+"""The probability of the intervals."""
 LEAST_EFFECTIVE_ROWS = 30.0
 """With fewer effective rows than this, no mean is stated."""
-MISSING_ERRORS = 4.0
-"""How many standard errors below 1 a mean weight shows that the log lacks actions."""
+LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0
+"""No mean is stated where the mean weight is below this, or so many standard errors below 1."""
 LARGEST_LOG = 300.0
 """Larger log-weights count as this one, whose exponential has a finite square."""
 POLICIES = ("safe", "tethered", "optimized")
-DEFAULT_INTERVAL = 0.95
-"""The probability of the intervals."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +52,8 @@ class WeightedMean:
 
     Parameters
     ----------
-    mean : float, optional
-        The estimate; None if the log does not tell.
-    lower, upper : float, optional
-        The interval; infinite if all values are equal and nothing else limits them.
+    mean, lower, upper : float, optional
+        The estimate and its interval; None if the log does not tell.
     effective_sample_size : float
         How many equally weighted rows the estimate is worth.
     unknown : str, optional
@@ -118,8 +114,6 @@ class Gain(Described):
         between the safe and the tethered policy.
     traffic : float, optional
         The share of actions drawn from the optimized policy; None unless the family is mix.
-    confidence : float
-        The probability of the intervals, which are approximate.
     notes : tuple of str
         What the intervals do not allow for.
 
@@ -140,7 +134,6 @@ class Gain(Described):
     losses: dict[str, PolicyMeans]
     changed: float
     traffic: float | None
-    confidence: float
     notes: tuple[str, ...] = ()
 
     def to_frame(self) -> Columns:
@@ -153,8 +146,7 @@ class Gain(Described):
             `lower`, `upper` and `effective_sample_size`; NaN where the log does not tell.
         """
         rows = list(self._estimates())
-        columns = Columns()
-        columns["quantity"] = np.array([quantity for quantity, _, _ in rows])
+        columns = Columns(quantity=np.array([q for q, _, _ in rows]))
         columns["policy"] = np.array([policy for _, policy, _ in rows])
         for name in ("mean", "lower", "upper", "effective_sample_size"):
             values = [getattr(estimate, name) for _, _, estimate in rows]
@@ -164,7 +156,7 @@ class Gain(Described):
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the expected rewards and losses of the three policies with their intervals.
 
-        Pyplot is not used. Needs the extra `plot`.
+        Needs the extra `plot`; pyplot is not used.
 
         Parameters
         ----------
@@ -183,49 +175,42 @@ class Gain(Described):
 
     def facts(self) -> list[tuple[str, str]]:
         """What the summary of a calibration says of its gain."""
-        shown = {} if self.reward is None else {"reward": self.reward}
-        shown |= {_quantity(name): means for name, means in self.losses.items()}
         return [
             (f"{name}, estimated", f"{means.tethered}; the safe policy's is {means.safe}")
-            for name, means in shown.items()
+            for name, means in self._quantities().items()
         ]
 
     def _describe(self) -> Description:
         facts = [
-            (f"{quantity}, {policy}", str(estimate))
-            for quantity, policy, estimate in self._estimates()
+            (f"{quantity}, {policy}", str(each)) for quantity, policy, each in self._estimates()
         ]
         facts.append(("decisions that change", f"{self.changed:.4g}"))
         if self.traffic is not None:
             facts.append(("traffic to optimized", f"{self.traffic:.4g}"))
         return Description(
-            f"gain, estimated from {self.rows:,} rows, with approximate {self.confidence:.4g} "
-            "intervals",
+            f"gain, estimated from {self.rows:,} rows, with approximate {CONFIDENCE:g} intervals",
             facts=tuple(facts),
             warnings=self.notes,
             notes=("estimates, not promises: beta was found on the same rows",),
         )
 
+    def _quantities(self) -> dict[str, PolicyMeans]:
+        shown = {} if self.reward is None else {"reward": self.reward}
+        named = {"loss" if name == "loss" else f"loss[{name}]": name for name in self.losses}
+        return shown | {shown_as: self.losses[name] for shown_as, name in named.items()}
+
     def _estimates(self) -> Iterator[tuple[str, str, WeightedMean]]:
         """Every estimate with its quantity and its policy."""
-        quantities = {} if self.reward is None else {"reward": self.reward}
-        quantities |= {_quantity(name): means for name, means in self.losses.items()}
-        for quantity, means in quantities.items():
+        for quantity, means in self._quantities().items():
             for policy in (*POLICIES, "difference"):
                 yield quantity, policy, getattr(means, policy)
 
 
-def _quantity(name: str) -> str:
-    return "loss" if name == "loss" else f"loss[{name}]"
-
-
-# ---- one pass ----------------------------------------------------------------------------------
-
-
-def measure_gain(problem: Problem, found: Calibration, confidence: float) -> Gain:
+def measure_gain(problem: Problem, found: Calibration) -> Gain:
     """One pass over the rows of the problem that a calibration was found on.
 
-    The tethered policy is the one that is served: with a chain that is spread, all its betas.
+    The tethered policy is the one that is served: with a chain that is spread, all its betas. The
+    optimized policy is the one that was given, without a blend.
     """
     t, shares = np.array([found.log_beta]), np.array([0.0, 1.0])
     if found.chain is not None and found.chain.spread:
@@ -240,7 +225,7 @@ def measure_gain(problem: Problem, found: Calibration, confidence: float) -> Gai
 
     def one_pass(block: Block) -> dict[str, Any]:
         ratio, base = scores(block)
-        if "log_drawn" in block:  # the optimized policy as it was given, without a blend
+        if "log_drawn" in block:
             ratio = block["log_drawn"] - block["log_safe"]
         weights = np.exp(np.minimum([base, base, base + ratio], LARGEST_LOG))
         if len(t):
@@ -265,28 +250,25 @@ def measure_gain(problem: Problem, found: Calibration, confidence: float) -> Gai
     how |= dict.fromkeys(("most", "high", "low"), "max")
     size = kernel.size if len(t) < 2 else max(64, (1 << 20) // len(t))
     sums = problem.rows.reduce(one_pass, how, size)
-    bounds = [each.bound for each in problem.constraints]
-    names = [each.name for each in problem.constraints]
-    limits = [None, *bounds] if "reward" in problem.rows.names else bounds
-    means = [_means(sums, k, limit, confidence, found) for k, limit in enumerate(limits)]
-    family = problem.family
+    has_reward, names = "reward" in problem.rows.names, [each.name for each in problem.constraints]
+    bounds = [None] * has_reward + [each.bound for each in problem.constraints]
+    means = [_means(sums, k, bound, found) for k, bound in enumerate(bounds)]
+    family, notes = problem.family, []
+    if isinstance(kernel, BudgetedKernel):
+        notes = [
+            "weights come from draws: the share of decisions that change is a little too large"
+        ]
+        if problem.shares_draws:
+            notes.append("rows share draws, whose common noise no interval allows for")
     return Gain(
         log_beta=found.log_beta,
         rows=int(sums["rows"]),
-        reward=means[0] if "reward" in problem.rows.names else None,
-        losses=dict(zip(names, means[-len(names) :], strict=True)),
+        reward=means[0] if has_reward else None,
+        losses=dict(zip(names, means[has_reward:], strict=True)),
         changed=float(min(sums["changed"] / sums["rows"], 1.0)),
         traffic=family.optimized_share(found.log_beta) if family.single_draw else None,
-        confidence=confidence,
-        notes=tuple(_notes(problem)),
+        notes=tuple(notes),
     )
-
-
-def _notes(problem: Problem) -> Iterator[str]:
-    if isinstance(problem.kernel, BudgetedKernel):
-        yield "weights come from draws: the share of decisions that change is a little too large"
-        if problem.shares_draws:
-            yield "rows share draws, and no interval allows for the noise that they have in common"
 
 
 # ---- means and their intervals -----------------------------------------------------------------
@@ -306,7 +288,6 @@ class _Sums:
 
     @property
     def effective(self) -> float:
-        """How many equally weighted rows the weights are worth."""
         return float(self.first[0] ** 2 / self.second[0]) if self.second[0] > 0 else 0.0
 
     @property
@@ -314,70 +295,66 @@ class _Sums:
         return float(self.first[1] / self.first[0])
 
     def spread(self, center: float) -> float:
-        """The mean square distance from a center, with shares of w² as weights, times Σ s²."""
+        """Σ s²·(v − center)²."""
         total = float(self.second @ [center**2, -2 * center, 1.0])
         return max(total, 0.0) / float(self.first[0] ** 2)
 
 
-def _means(
-    found: dict[str, Any], k: int, bound: float | None, confidence: float, of: Calibration
-) -> PolicyMeans:
+def _means(found: dict[str, Any], k: int, bound: float | None, of: Calibration) -> PolicyMeans:
     """The means of quantity k, from sums over rows."""
     places = [0, 1 + k, 1 + len(found["high"]) + k]
     sums = [_Sums(found["sums"][p, places[:2]], found["squares"][p, places]) for p in range(3)]
-    ends = -found["low"][k], found["high"][k]
-    unknown = [_too_few(each.effective) for each in sums]
+    ends, rows = (-found["low"][k], found["high"][k]), found["rows"]
+    unknown = [
+        None
+        if each.effective >= LEAST_EFFECTIVE_ROWS
+        else f"the log is worth {each.effective:.3g} rows of this policy, too few to tell"
+        for each in sums
+    ]
+    shown = "the log shows about {:.0%} of what this policy does"
     if not of.measured.covered:
-        unknown[1] = unknown[1] or _not_shown(of.measured.coverage)
-    mean, rows = sums[2].first[0] / found["rows"], found["rows"]
+        unknown[1] = unknown[1] or shown.format(of.measured.coverage)
+    mean = sums[2].first[0] / rows
     error = np.sqrt(max(sums[2].second[0] / rows - mean**2, 0.0) / rows)
-    if mean + MISSING_ERRORS * error < 1:
-        unknown[2] = unknown[2] or _not_shown(mean)
+    if mean < LEAST_SHOWN or mean + MISSING_ERRORS * error < 1:
+        unknown[2] = unknown[2] or shown.format(mean)
     safe, tethered, optimized = (
         WeightedMean(None, None, None, each.effective, why)
         if why is not None
-        else _interval(each, most, ends, bound, confidence)
+        else _interval(each, most, ends, bound)
         for each, most, why in zip(sums, found["most"], unknown, strict=True)
     )
     effective, why = min(sums[0].effective, sums[1].effective), unknown[1] or unknown[0]
-    difference = WeightedMean(None, None, None, effective, why)
     if of.log_beta == -np.inf:
         difference = WeightedMean(0.0, 0.0, 0.0, effective)
-    elif why is None:
+    elif why is not None:
+        difference = WeightedMean(None, None, None, effective, why)
+    else:
         both = found["squares"][3, places]
-        difference = _difference(sums, both, found["most"][1], rows, ends, bound, confidence)
+        difference = _difference(sums, both, found["most"][1], rows, ends, bound)
     return PolicyMeans(safe, tethered, optimized, difference)
 
 
-def _too_few(effective: float) -> str | None:
-    if effective >= LEAST_EFFECTIVE_ROWS:
-        return None
-    return f"the log is worth {effective:.3g} rows of this policy, too few to tell"
-
-
-def _not_shown(mean: float) -> str:
-    return f"the log shows about {mean:.0%} of what this policy does"
-
-
 def _interval(
-    sums: _Sums, most: float, ends: tuple[float, float], bound: float | None, confidence: float
+    sums: _Sums, most: float, ends: tuple[float, float], bound: float | None
 ) -> WeightedMean:
     """The mean, and each end of its interval with one more row, the extreme one on that side."""
     found = []
     for side, value in zip((-1, 1), ends, strict=True):
         more = sums.with_row(most, value)
         if bound is None:
-            half = student_quantile(confidence, more.effective - 1) * more.spread(more.mean) ** 0.5
+            half = _student_quantile(more.effective - 1) * more.spread(more.mean) ** 0.5
             found.append(more.mean + side * (half if ends[0] < ends[1] else np.inf))
             continue
-        added = student_quantile(confidence, np.inf) ** 2
+        added = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) ** 2
         size, rows = more.effective, more.effective + added
         center = (size * more.mean + added * bound / 2) / rows
         variance = size**2 * more.spread(center) + added / 2 * (center**2 + (bound - center) ** 2)
-        found.append(center + side * (added * max(variance, 0.0)) ** 0.5 / rows)
-    low, high = (float(np.clip(each, *_limits(bound, 0.0))) for each in found)
+        end = center + side * (added * max(variance, 0.0)) ** 0.5 / rows
+        found.append(float(np.clip(end, 0.0, bound)))
+    low, high = found
     mean = min(max(sums.mean, low), high)  # rounding errors may take it out of [0, bound]
-    return WeightedMean(mean, low, high, sums.effective)
+    return WeightedMean(mean, float(low), float(high), sums.effective)
 
 
 def _difference(
@@ -387,7 +364,6 @@ def _difference(
     rows: int,
     ends: tuple[float, float],
     bound: float | None,
-    confidence: float,
 ) -> WeightedMean:
     """How much larger the mean is under the tethered policy than under the safe one.
 
@@ -403,21 +379,14 @@ def _difference(
         shared = products @ [mean * other, -mean - other, 1.0]
         spread = tethered.spread(mean) + safe.spread(other)
         spread -= 2 * shared / (tethered.first[0] * safe.first[0])
-        half = student_quantile(confidence, effective - 1) * max(spread, 0.0) ** 0.5
+        half = _student_quantile(effective - 1) * max(spread, 0.0) ** 0.5
         found.append(mean - other + side * (half if ends[0] < ends[1] else np.inf))
-    middle = sums[1].mean - sums[0].mean
-    low, high = (np.clip(each, *_limits(bound, -1.0)) for each in found)
+    middle, most_apart = sums[1].mean - sums[0].mean, np.inf if bound is None else bound
+    low, high = np.clip(found, -most_apart, most_apart)
     return WeightedMean(middle, float(min(low, middle)), float(max(high, middle)), effective)
 
 
-def _limits(bound: float | None, least: float) -> tuple[float, float]:
-    return (-np.inf, np.inf) if bound is None else (least * bound, bound)
-
-
-def student_quantile(confidence: float, degrees: float) -> float:
-    """That of Student's t, two-sided; with infinite degrees of freedom, the normal one."""
-    if degrees == np.inf:
-        return NormalDist().inv_cdf((1 + confidence) / 2)
+def _student_quantile(degrees: float) -> float:
     from scipy import special  # takes longer to import than numpy
 
-    return float(special.stdtrit(degrees, (1 + confidence) / 2))
+    return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))

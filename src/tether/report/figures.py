@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tether.control.alpha_grid import AlphaGrid
     from tether.control.calibration import Calibration
     from tether.control.gains import Gain, PolicyMeans
     from tether.thresholds.selection import Selection
@@ -193,33 +192,6 @@ def _draw_means(gain: Gain, axes: Axes, label: str, means: PolicyMeans) -> None:
     axes.set_xlim(-0.5, len(POLICY_COLORS) - 0.5)
     axes.set_xticks(range(len(POLICY_COLORS)), list(POLICY_COLORS))
     finish_axes(axes, "", label, f"{format_percent(gain.changed)} of decisions change")
-
-
-def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
-    """Plot the expected reward of the tethered policy along alpha or promise, with intervals.
-
-    The reward of the safe policy is a horizontal line. Without rewards, the share of decisions that
-    change is drawn. What was asked of several losses is numbered.
-    """
-    if axes is None:
-        axes = new_figure().add_subplot()
-    columns, found = grid.to_frame(), grid.calibrations
-    numbered = len(found[0].losses) > 1
-    asked = np.array([k + 1.0 if numbered else each.binding.alpha for k, each in enumerate(found)])
-    order = np.argsort(asked, kind="stable")
-    named = "reward" if "reward" in columns else "changed"
-    if named == "reward":
-        low, high = (columns[f"reward_{end}"][order] for end in ("lower", "upper"))
-        seen = np.isfinite(high - low)
-        axes.vlines(asked[order][seen], low[seen], high[seen], color=PASSING_COLOR, linewidth=1.6)
-        first = found[0].gain
-        if first is not None and first.reward is not None and first.reward.safe.mean is not None:
-            axes.axhline(first.reward.safe.mean, color=ink(), label="safe")
-    axes.plot(asked[order], columns[named][order], "o-", color=PASSING_COLOR, label="tethered")
-    axes.legend(frameon=False)
-    label = "expected reward" if named == "reward" else "share of decisions that change"
-    finish_axes(axes, f"number of the {grid.asked}s" if numbered else grid.asked, label)
-    return figure_of(axes)
 
 
 def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
