@@ -1,17 +1,25 @@
-"""The columns of a log: which there are, and when they contradict themselves or each other."""
+"""The columns of logs and proposals: how they are named, and when they contradict themselves.
+
+Columns of arrays, of frames and of files take the same way: a mapping of the names that kernels
+know to values, checked at once in memory and block by block where they are read in parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
+from tether._core import frames, validate
 from tether._core.arrays import Booleans, Floats, Losses
-from tether._core.rows import Block
+from tether._core.frames import ContextColumns, read_contexts
+from tether._core.rows import Block, Rows
 from tether.control.families import PathFamily
+from tether.control.probes import EXPORT, Probes
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
@@ -20,6 +28,10 @@ SAME_ACTION_TOLERANCE = 1e-4
 MIN_ROWS_OF_PROBABILITIES = 20
 """Fewer rows of log-densities than this may all lie between 0 and 1 by chance."""
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
+SOURCES = ("safe", "optimized")
+
+Chosen = dict[str, str | Sequence[str]]
+"""For each column that kernels know, where it is: a name, or several names of a table."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +54,14 @@ class Acting:
     log_logged_all: Floats | None = None
     log_base_limit: Floats | None = None
 
-    def __post_init__(self) -> None:
-        validate.log_probabilities("log_logged", self.log_logged)
-        if self.log_logged_all is not None:
-            validate.log_probabilities("log_logged_all", self.log_logged_all, ndim=2, zero=True)
-
 
 class PolicyPath:
     """The log-density of the tethered policy at each of several betas, for every row.
 
-    A policy that is tethered at every token, or in any other way inside of an action, has a density
-    that the scores of the two policies do not determine; a path is its table. The betas must not
-    depend on the losses. At a beta of 0 the policy is the safe one and at an infinite beta the
-    optimized one, whose scores the log has; between two betas of the path the policy at the smaller
-    one is served.
+    A policy that is tethered at every token has a density that the scores of the two policies do
+    not determine; a path is its table. The betas must not depend on the losses. At a beta of 0 the
+    policy is the safe one and at an infinite beta the optimized one, whose scores the log has;
+    between two betas of the path the policy at the smaller one is served.
 
     Parameters
     ----------
@@ -90,28 +96,18 @@ class PolicyPath:
         drawn_at: ArrayLike | None = None,
     ) -> None:
         self.family = PathFamily(family).name
-        self.log_beta = validate.frozen(np.array(log_beta, dtype=np.float64))
-        betas = self.log_beta
-        if betas.ndim != 1 or not len(betas) or not np.isfinite(betas).all():
-            raise ValueError(f"log_beta must be a sequence of finite numbers, got {log_beta!r:.80}")
-        if not (np.diff(betas) > 0).all():
-            raise ValueError(f"log_beta must increase, got {betas!r:.200}")
-        table = np.array(log_density, dtype=np.float64)
-        if table.ndim != 2 or table.shape[1] != len(betas) or not len(table):
+        self.log_beta = betas = validate.floats("log_beta", log_beta)
+        if not np.isfinite(betas).all() or not (np.diff(betas) > 0).all():
+            raise ValueError(f"log_beta must hold finite numbers that increase, got {betas!r:.200}")
+        table = validate.log_probabilities("log_density", log_density, ndim=2, zero=True)
+        if table.shape[1] != len(betas):
             raise ValueError(
-                f"log_density must have one row per action and {len(betas)} columns, one per beta, "
-                f"got shape {table.shape}"
+                f"log_density must have {len(betas)} columns, one per beta, got {table.shape[1]}"
             )
-        if np.isnan(table).any() or (table == np.inf).any():
-            raise ValueError("log_density must hold log-densities below inf, got NaN or inf")
-        self.log_density = validate.frozen(table)
-        self.drawn_at: Floats | None = None
+        self.log_density, self.drawn_at = table, None
         if drawn_at is not None:
-            levels = np.array(drawn_at, dtype=np.float64)
-            validate.same_length("drawn_at", levels, "log_density", len(table))
-            if np.isnan(levels).any():
-                raise ValueError("drawn_at must hold log betas, got NaN")
-            self.drawn_at = validate.frozen(levels)
+            self.drawn_at = validate.floats("drawn_at", drawn_at)
+            validate.same_length("drawn_at", self.drawn_at, "log_density", len(table))
 
     def __len__(self) -> int:
         return len(self.log_density)
@@ -120,105 +116,157 @@ class PolicyPath:
         return f"PolicyPath({self.family}, {len(self)} rows, {len(self.log_beta)} betas)"
 
 
-def refuse_probabilities(name: str, scores: Floats) -> None:
+# ---- what columns must satisfy -----------------------------------------------------------------
+
+
+def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
+    """Columns as arrays of one length, None left out; −inf is accepted where it has a meaning."""
+    columns: Block = {}
+    for name, values in given.items():
+        shown = name
+        if values is None:
+            continue
+        if name.startswith("loss/"):
+            shown = "loss" if name == "loss/loss" else f"loss[{name[5:]!r}]"
+            columns[name] = validate.losses(shown, values)
+        elif name == "reward":
+            columns[name] = validate.floats(name, values, meaning="reward")
+            if not np.isfinite(columns[name]).all():
+                validate.reject(name, values, ~np.isfinite(columns[name]), "a finite reward")
+        elif name.startswith(("draws_", "base_")):
+            columns[name] = values
+            if np.isnan(values).any():
+                validate.reject(name, values, np.isnan(values), "the log ratio of a draw")
+        elif name in ("log_base_limit", "drawn_at"):
+            columns[name] = validate.floats(name, values)
+        elif name == "from_safe":
+            columns[name] = values
+        else:
+            table = name.endswith(("_all", "_path"))
+            zero = draws or table or name == "log_optimized"
+            columns[name] = validate.log_probabilities(name, values, ndim=1 + table, zero=zero)
+        validate.same_length(shown, columns[name], "log_safe", len(columns["log_safe"]))
+    return columns
+
+
+def check_log(given: Mapping[str, Any], safe_share: float | None, max_ratio: float | None) -> Block:
+    """The checked columns of a log; an error if they contradict each other or what is stated."""
+    columns = checked(given)
+    _check_tables(columns)
+    if safe_share is not None and "log_mix" in columns:
+        least = columns["log_safe"] + np.log(safe_share)
+        _reject_first(
+            columns["log_mix"] < least - SHARE_TOLERANCE,
+            "log_mix[{row}] is {:g}, below log_safe + log(safe_share) = {:g}: a mixture with that "
+            "share of the safe policy is at least this large",
+            *(columns["log_mix"], least),
+        )
+    if max_ratio is not None:
+        log_ratio = columns["log_optimized"] - columns["log_safe"]
+        _reject_first(
+            log_ratio > np.log(max_ratio) + SHARE_TOLERANCE,
+            f"row {{row}} has log_optimized − log_safe = {{:g}}, above log(max_ratio) = "
+            f"{np.log(max_ratio):g}",
+            log_ratio,
+        )
+    if (limit := columns.get("log_base_limit")) is not None:
+        base = columns["log_safe"] - columns["log_logged"]
+        _reject_first(
+            ~(base - limit <= SHARE_TOLERANCE),
+            "log_base_limit[{row}] is {:g}, below log_safe − log_logged = {:g} of its own row",
+            *(limit, base),
+        )
+    return columns
+
+
+def check_stated(
+    columns: Collection[str], safe_share: float | None, max_ratio: float | None
+) -> float | None:
+    """The share of rows that the safe policy produced; None where that is not known."""
+    if max_ratio is not None:
+        validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
+    if safe_share is not None:
+        validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
+    if "log_mix" in columns:
+        return safe_share
+    if safe_share not in (None, 1):
+        raise ValueError(
+            f"safe_share is {safe_share!r} but without log_mix the safe policy produced every row; "
+            f"give both"
+        )
+    return 1.0
+
+
+def _reject_first(bad: Booleans, text: str, *values: Floats) -> None:
+    """Raise with the values of the first bad row, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(text.format(*(each[row] for each in values), row=row))
+
+
+def refuse_probabilities(columns: Block) -> None:
     """Raise if a column of log-probabilities holds probabilities."""
-    low, high = scores.min(), scores.max()
-    if len(scores) >= MIN_ROWS_OF_PROBABILITIES and 0 <= low < high <= 1:
-        raise ValueError(
-            f"{name} must hold log-probabilities, but all its {len(scores)} values lie between 0 "
-            f"and 1 ({low:.4g} to {high:.4g}), as probabilities do: take their logarithm. If these "
-            f"are log-densities, subtract log_safe from all columns of scores: only differences "
-            f"count"
-        )
-
-
-def named_losses(loss: Losses, rows: int) -> dict[str, Floats]:
-    """Each loss by its name, checked."""
-    columns = list(getattr(loss, "columns", ()))
-    if len(columns) > 1 and not isinstance(loss, Mapping):
-        raise ValueError(
-            f"loss is a frame with the columns {columns[:5]}: several losses are passed as a "
-            f"mapping of columns by name, dict(frame); one loss is a column"
-        )
-    named = loss if isinstance(loss, Mapping) else {"loss": loss}
-    if not named:
-        raise ValueError("loss is an empty mapping; at least one loss is needed")
-    checked: dict[str, Floats] = {}
-    for key, values in named.items():
-        if not isinstance(key, str):
-            raise TypeError(f"loss must be named by strings, got the name {key!r}")
-        name = f"loss[{key!r}]" if isinstance(loss, Mapping) else "loss"
-        checked[key] = validate.losses(name, values)
-        validate.same_length(name, checked[key], "log_safe", rows)
-    return checked
-
-
-def checked_share(columns: Block, safe_share: float | None) -> float | None:
-    """The share of rows that the safe policy produced, compared with the mixture."""
-    if "log_mix" not in columns:
-        if safe_share is not None and validate.real("safe_share", safe_share) != 1:
+    for name in ("log_safe", "log_optimized"):
+        low, high = columns[name].min(), columns[name].max()
+        if len(columns[name]) >= MIN_ROWS_OF_PROBABILITIES and 0 <= low < high <= 1:
             raise ValueError(
-                f"safe_share is {safe_share!r} but without log_mix the safe policy produced "
-                f"every row; give log_mix too"
+                f"{name} must hold log-probabilities, but all its values lie between 0 and 1 "
+                f"({low:.4g} to {high:.4g}), as probabilities do: take their logarithm. If these "
+                f"are log-densities, subtract log_safe from all columns of scores: only "
+                f"differences count"
             )
-        return 1.0
-    if safe_share is None:
-        return None
-    share = validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
-    least = columns["log_safe"] + np.log(share)
-    short = columns["log_mix"] < least - SHARE_TOLERANCE
-    if short.any():
-        row = int(np.argmax(short))
+
+
+def named_losses(loss: Losses) -> dict[str, Any]:
+    """Each loss by the name of its column."""
+    if not isinstance(loss, Mapping):
+        columns = list(getattr(loss, "columns", ()))
+        if len(columns) > 1:
+            raise ValueError(
+                f"loss is a frame with the columns {columns[:5]}: several losses are passed as a "
+                f"mapping of columns by name, dict(frame); one loss is a column"
+            )
+        return {"loss/loss": loss}
+    if not loss:
+        raise ValueError("loss is an empty mapping; at least one loss is needed")
+    if odd := [name for name in loss if not isinstance(name, str)]:
+        raise TypeError(f"loss must be named by strings, got the name {odd[0]!r}")
+    return {f"loss/{name}": values for name, values in loss.items()}
+
+
+def check_names(names: Collection[str]) -> None:
+    """Refuse columns without those that must be with them."""
+    for name, needed in (
+        *(("log_safe_all", "log_optimized_all"), ("log_optimized_all", "log_safe_all")),
+        *(("log_mix_all", "log_safe_all"), ("log_mix_all", "log_mix")),
+        *(("log_logged_all", "log_safe_all"), ("log_base_limit", "log_logged")),
+        *(("draws_safe", "draws_optimized"), ("draws_optimized", "draws_safe")),
+    ):
+        if name in names and needed not in names:
+            raise ValueError(f"{needed} is missing: {name} needs it")
+    if "log_mix" in names and "log_safe_all" in names and "log_mix_all" not in names:
         raise ValueError(
-            f"log_mix[{row}] is {columns['log_mix'][row]:g}, below log_safe + log(safe_share) = "
-            f"{least[row]:g}: a mixture with that share of the safe policy is at least this large"
+            "log_mix_all is missing: with tables the mixture must be known at every action, not "
+            "only at the actions taken"
         )
-    return share
+    if "draws_safe" in names and "log_safe_all" in names:
+        raise ValueError("draws are not needed with log_safe_all: the tables are exact")
 
 
-def checked_max_ratio(columns: Block, max_ratio: float | None) -> float | None:
-    """A number that no ratio exceeds, compared with the rows."""
-    if max_ratio is None:
-        return None
-    validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
-    log_ratio = columns["log_optimized"] - columns["log_safe"]
-    beyond = log_ratio > np.log(max_ratio) + SHARE_TOLERANCE
-    if beyond.any():
-        row = int(np.argmax(beyond))
-        raise ValueError(
-            f"row {row} has the ratio exp(log_optimized - log_safe) = "
-            f"{np.exp(log_ratio[row]):.6g}, above max_ratio = {max_ratio!r} "
-            f"({int(beyond.sum())} such row(s))"
-        )
-    return float(max_ratio)
-
-
-def check_table_names(names: Collection[str]) -> None:
-    """Refuse tables without those that must be with them."""
-    if ("log_safe_all" in names) != ("log_optimized_all" in names):
-        lacking = "log_optimized_all" if "log_safe_all" in names else "log_safe_all"
-        raise ValueError(f"{lacking} is missing: give the tables of both policies, or neither")
-    if "log_mix_all" in names and "log_safe_all" not in names:
-        raise ValueError("log_mix_all needs log_safe_all and log_optimized_all as well")
-    if "log_safe_all" in names and ("log_mix_all" in names) != ("log_mix" in names):
-        lacking = "log_mix" if "log_mix_all" in names else "log_mix_all"
-        raise ValueError(
-            f"{lacking} is missing: with tables the mixture must be known at every action, not "
-            f"only at the actions taken"
-        )
-
-
-def check_tables(columns: Block) -> None:
+def _check_tables(columns: Block) -> None:
     """Refuse tables that contradict each other, or the rows."""
-    check_table_names(columns)
-    tables = {name: columns[name] for name in ACTION_TABLES if name in columns}
-    if not tables:
+    check_names(columns)
+    if "log_safe_all" not in columns:
         return
     shape = columns["log_safe_all"].shape
     matches: Booleans = np.ones(shape, dtype=np.bool_)
-    for name, table in tables.items():
+    for name in (*ACTION_TABLES, "log_logged_all"):
+        if (table := columns.get(name)) is None:
+            continue
         if table.shape != shape:
             raise ValueError(f"{name} has shape {table.shape} but log_safe_all {shape}")
+        if name == "log_logged_all":
+            continue
         total = np.exp(table).sum(axis=1)
         off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
         if off.any():
@@ -231,35 +279,174 @@ def check_tables(columns: Block) -> None:
             )
         taken = columns[name.removesuffix("_all")][:, None]
         matches &= np.isclose(table, taken, rtol=SAME_ACTION_TOLERANCE, atol=SAME_ACTION_TOLERANCE)
-    absent = ~matches.any(axis=1)
-    if absent.any():
-        row = int(np.argmax(absent))
-        raise ValueError(
-            f"row {row} took an action with log_safe {columns['log_safe'][row]:g} and "
-            f"log_optimized {columns['log_optimized'][row]:g}: no action of its tables "
-            f"(log_safe_all, log_optimized_all) has these and its log_mix"
-        )
+    _reject_first(
+        ~matches.any(axis=1),
+        "row {row} took an action with log_safe {:g} and log_optimized {:g}: no action of its "
+        "tables (log_safe_all, log_optimized_all) has these and its log_mix",
+        *(columns["log_safe"], columns["log_optimized"]),
+    )
 
 
-def acting_columns(acting: Acting, columns: Block) -> Block:
-    """What the rows carry of the policies that acted, checked against the rows."""
-    rows, found = len(columns["log_safe"]), {"log_logged": acting.log_logged}
-    validate.same_length("log_logged", acting.log_logged, "log_safe", rows)
-    if (table := acting.log_logged_all) is not None:
-        if "log_safe_all" not in columns:
-            raise ValueError("log_logged_all needs log_safe_all and log_optimized_all in the log")
-        if table.shape != columns["log_safe_all"].shape:
-            shape = columns["log_safe_all"].shape
-            raise ValueError(f"log_logged_all has shape {table.shape} but log_safe_all {shape}")
-        found["log_logged_all"] = table
-    if (limit := acting.log_base_limit) is not None:
-        validate.same_length("log_base_limit", limit, "log_safe", rows)
-        excess = columns["log_safe"] - acting.log_logged - limit
-        if not (excess <= SHARE_TOLERANCE).all():
-            row = int(np.argmax(~(excess <= SHARE_TOLERANCE)))
+def check_draws(given: Mapping[str, Any]) -> Block:
+    """The checked columns of proposals; no policy makes a draw that it cannot make."""
+    columns = checked(given, draws=True)
+    if "drawn_at" in columns:
+        return columns
+    for policy, drew in (("safe", columns["from_safe"]), ("optimized", ~columns["from_safe"])):
+        values = columns[f"log_{policy}"]
+        impossible = drew & np.isneginf(values)
+        if impossible.any():
+            accepted = f"a finite log-probability, since the {policy} policy drew this row"
+            validate.reject(f"log_{policy}", values, impossible, accepted)
+    return columns
+
+
+def from_safe(source: Any, rows: int) -> Booleans:
+    """Which draws the safe policy made."""
+    if isinstance(source, str):
+        return np.full(rows, validate.choice("source", source, SOURCES) == "safe")
+    names = validate.labels("source", source, rows)
+    unknown = ~np.isin(names, SOURCES)
+    if unknown.any():
+        validate.reject("source", names, unknown, "'safe' or 'optimized'")
+    return np.asarray(names == "safe")
+
+
+# ---- columns by name ---------------------------------------------------------------------------
+
+
+def choose(
+    known: Sequence[str],
+    loss: str | Sequence[str] = (),
+    *,
+    tables: Mapping[str, str | Sequence[str] | None] | None = None,
+    draws: Mapping[str, Sequence[str] | None] | None = None,
+    **scores: str | None,
+) -> Chosen:
+    """Where each column is, of a frame or of files with the known names.
+
+    A column `log_mix` is used if there is one, and so are tables called by the name of a table, or
+    by that name and an underscore.
+    """
+    names = [loss] if isinstance(loss, str) else list(loss)
+    if len(set(names)) < len(names) or (tables is not None and not names):
+        raise ValueError(f"loss must name at least one column, and none twice, got {loss!r}")
+    columns: Chosen = {"loss/loss" if loss == name else f"loss/{name}": name for name in names}
+    for name, given in scores.items():
+        if given is not None or (name == "log_mix" and name in known):
+            columns[name] = given or name
+    for name, table in (tables or {}).items():
+        several = [each for each in known if each.startswith(f"{name}_")]
+        if found := table or (name if name in known else several):
+            columns[name] = found
+    needed = ("log_safe", "log_optimized", "log_mix")[: 3 if "log_mix" in columns else 2]
+    for policy, given_draws in (draws or {}).items():
+        if given_draws is None:
+            continue
+        columns[f"draws_{policy}"] = tuple(given_draws)
+        if isinstance(given_draws, str) or len(given_draws) != len(needed):
             raise ValueError(
-                f"log_base_limit[{row}] is {limit[row]:g}, below log_safe − log_logged = "
-                f"{columns['log_safe'][row] - acting.log_logged[row]:g} of its own row"
+                f"{policy}_draws must name {len(needed)} columns of lists, with "
+                f"{', '.join(needed)} of the draws, got {given_draws!r}"
             )
-        found["log_base_limit"] = limit
+    check_names(columns)
+    return columns
+
+
+def used(columns: Chosen) -> set[str]:
+    """The names that columns have where they are read."""
+    several = ([name] if isinstance(name, str) else name for name in columns.values())
+    return {each for names in several for each in names}
+
+
+def read(frame: Any, columns: Chosen) -> dict[str, Any]:
+    """The chosen columns of a frame."""
+    return {
+        name: frames.column(frame, name.partition("/")[0], column)
+        if isinstance(column, str)
+        else frames.table(frame, name, column)
+        for name, column in columns.items()
+    }
+
+
+def has_contexts(
+    context: ContextColumns, known: Sequence[str], columns: Chosen, *, stated: bool = False
+) -> bool:
+    """Whether contexts are stated of columns that are not read; an error if nothing is."""
+    nothing = {name: np.zeros(1, dtype=np.int64) for name in known}
+    return read_contexts(nothing, context, used(columns), has_tables=stated) is not None
+
+
+def scan_log(
+    source: Any,
+    where: Any,
+    context: ContextColumns,
+    safe_share: float | None,
+    max_ratio: float | None,
+    **named: Any,
+) -> tuple[Rows, bool]:
+    """The rows of a log that is read in parts, and whether it has contexts."""
+    from tether.scan import open_rows
+
+    found: list[bool] = []
+
+    def columns(known: list[str]) -> Chosen:
+        chosen = choose(known, **named)
+        listed = "log_safe_all" in chosen or "draws_safe" in chosen
+        found.append(has_contexts(context, known, chosen, stated=listed) or listed)
+        return chosen
+
+    check = partial(check_log, safe_share=safe_share, max_ratio=max_ratio)
+    return open_rows(source, columns, where, derive=_with_ratios, check=check), found[0]
+
+
+def exported_probes(rows: Rows) -> Probes | None:
+    """The digest that files have which a run has exported."""
+    held = getattr(rows, "metadata", {}).get(EXPORT.encode())
+    return None if held is None else Probes({EXPORT: held.decode()})
+
+
+def _with_ratios(block: Block) -> Block:
+    """The block with log ratios of stored draws, and their log bases, in place of their scores."""
+    found = dict(block)
+    for policy in SOURCES:
+        if (scores := block.get(f"draws_{policy}")) is None:
+            continue
+        safe, optimized, *mix = np.split(scores, 3 if "log_mix" in block else 2, axis=1)
+        possible = safe > -np.inf
+        with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
+            ratio = np.where(possible | np.isnan(safe), optimized - safe, np.inf)
+            found[f"draws_{policy}"] = ratio
+            if mix:
+                found[f"base_{policy}"] = np.where(possible, safe - mix[0], -np.inf)
     return found
+
+
+def scan_draws(
+    source: Any, where: Any, context: ContextColumns, drawn_by: str | None, **named: Any
+) -> Rows:
+    """The rows of proposals that are read in parts."""
+    from tether.scan import open_rows
+
+    stated: list[str] = []
+
+    def columns(known: list[str]) -> Chosen:
+        chosen = choose(known, **named)
+        if drawn_by is not None and (drawn_by in known or drawn_by not in SOURCES):
+            chosen["from_safe"] = drawn_by
+        elif drawn_by is None and "source" in known:
+            chosen["from_safe"] = "source"
+        else:
+            stated.append(drawn_by or "optimized")
+        if has_contexts(context, known, chosen):
+            raise ValueError(
+                "context: proposals with contexts cannot be read in parts; store the draws of each "
+                "row's context beside it (Log.scan, safe_draws and optimized_draws)"
+            )
+        return chosen
+
+    def derive(block: Block) -> Block:
+        drawn: Any = stated[0] if stated else block["from_safe"]
+        return {**block, "from_safe": from_safe(drawn, len(block["log_safe"]))}
+
+    return open_rows(source, columns, where, derive=derive, check=check_draws)

@@ -11,18 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import frames, validate
 from tether._core.arrays import Floats, Frame, Losses, check_row_indexes, shown
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
-from tether._core.rows import Block, Rows
+from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
     ACTION_TABLES,
     Acting,
     PolicyPath,
-    acting_columns,
-    check_tables,
-    checked_max_ratio,
-    checked_share,
+    check_log,
+    check_stated,
+    choose,
+    exported_probes,
     named_losses,
+    read,
     refuse_probabilities,
+    scan_log,
+    used,
 )
 
 if TYPE_CHECKING:
@@ -130,40 +133,26 @@ class Log(Described):
         warnings: Sequence[str] = (),
     ) -> None:
         given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
-        tables = {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
-        tables["log_mix_all"] = log_mix_all
-        check_row_indexes({"loss": loss, "context": context, "reward": reward, **given, **tables})
-        if acting is not None and not isinstance(acting, Acting):
-            raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
-        columns: Block = {}
-        for name, values in given.items():
-            if values is not None:
-                zero = name == "log_optimized"
-                columns[name] = validate.log_probabilities(name, values, zero=zero)
-                rows = len(columns["log_safe"])
-                validate.same_length(name, columns[name], "log_safe", rows)
-        for name in ("log_safe", "log_optimized"):
-            refuse_probabilities(name, columns[name])
-        columns |= {f"loss/{name}": each for name, each in named_losses(loss, rows).items()}
-        if reward is not None:
-            columns["reward"] = validate.rewards("reward", reward, rows)
-        for name, values in tables.items():
-            if values is not None:
-                columns[name] = validate.log_probabilities(name, values, ndim=2, zero=True)
-                validate.same_length(name, columns[name], "log_safe", rows)
-        check_tables(columns)
+        given |= {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
+        given |= {"log_mix_all": log_mix_all, "reward": reward}
+        check_row_indexes({"loss": loss, "context": context, **given})
+        given |= named_losses(loss)
         if policy_path is not None:
-            validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
-            columns["log_path"] = policy_path.log_density
+            validate.same_length("policy_path", policy_path, "log_safe", len(log_safe))  # type: ignore[arg-type]
+            given["log_path"] = policy_path.log_density
         if acting is not None:
-            columns |= acting_columns(acting, columns)
+            if not isinstance(acting, Acting):
+                raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
+            given |= vars(acting)
+        columns = check_log(given, safe_share, max_ratio)
+        refuse_probabilities(columns)
         self.context: NDArray[Any] | None = None
         if context is not None:
-            self.context = validate.labels("context", context, rows)
+            self.context = validate.labels("context", context, len(columns["log_safe"]))
         self.rows = Rows(columns)
         self.contextual = context is not None or self.has_tables
-        self.safe_share = checked_share(columns, safe_share)
-        self.max_ratio = checked_max_ratio(columns, max_ratio)
+        self.safe_share = check_stated(columns, safe_share, max_ratio)
+        self.max_ratio = max_ratio
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.policy_path, self.probes, self.warnings = policy_path, probes, tuple(warnings)
 
@@ -179,15 +168,9 @@ class Log(Described):
         """Make a log of rows that lie anywhere; its arrays exist if they lie in memory."""
         log = cls.__new__(cls)
         log.rows, log.context = rows, None
-        log.contextual = contextual or "log_safe_all" in rows.names
-        mixed = "log_mix" in rows.names
-        if not mixed and safe_share not in (None, 1):
-            raise ValueError(f"safe_share is {safe_share!r} but there is no log_mix; give both")
-        if safe_share is not None:
-            validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
-        if max_ratio is not None:
-            validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
-        log.safe_share, log.max_ratio = safe_share if mixed else 1.0, max_ratio
+        log.contextual = contextual or log.has_tables
+        log.safe_share = check_stated(rows.names, safe_share, max_ratio)
+        log.max_ratio = max_ratio
         log.acting = log.approximate = log.policy_path = log.probes = None
         log.ratio_error, log.warnings = 1.0, ()
         return log
@@ -252,34 +235,22 @@ class Log(Described):
         ...                loss="cost", context=["age", "sex"])
         Log(2 rows, losses ['loss'], contexts)
         """
-        names = [loss] if isinstance(loss, str) else list(loss)
-        used = [*names, log_safe, log_optimized, log_mix or "log_mix", reward or "reward"]
-        used.append("max_ratio")
-        stated = frames.optional(frame, "max_ratio", None) if max_ratio is None else None
-        for columns in (log_safe_all, log_optimized_all, log_mix_all):
-            used += columns or []
-        losses: Losses
-        if isinstance(loss, str):
-            losses = frames.column(frame, "loss", loss)
-        else:
-            losses = {name: frames.column(frame, "loss", name) for name in names}
-        wanted = (log_safe_all, log_optimized_all, log_mix_all)
-        tables: dict[str, Any] = {
-            name: frames.table(frame, name, columns)
-            for name, columns in zip(ACTION_TABLES, wanted, strict=True)
-        }
-        has_tables = tables["log_safe_all"] is not None
-        return cls(
-            losses,
-            frames.column(frame, "log_safe", log_safe),
-            frames.column(frame, "log_optimized", log_optimized),
-            context=read_contexts(frame, context, used, has_tables=has_tables),
-            log_mix=frames.optional(frame, "log_mix", log_mix),
-            **tables,
-            safe_share=safe_share,
-            max_ratio=max_ratio if stated is None else float(np.max(stated, initial=1.0)),
-            reward=None if reward is None else frames.column(frame, "reward", reward),
+        tables = (log_safe_all, log_optimized_all, log_mix_all)
+        columns = choose(
+            frames.names(frame),
+            loss,
+            tables=dict(zip(ACTION_TABLES, tables, strict=True)),
+            **{"log_safe": log_safe, "log_optimized": log_optimized},
+            **{"log_mix": log_mix, "reward": reward},
         )
+        if max_ratio is None and (stated := frames.optional(frame, "max_ratio", None)) is not None:
+            max_ratio = float(np.max(stated, initial=1.0))
+        taken = {*used(columns), "max_ratio"}
+        context = read_contexts(frame, context, taken, has_tables="log_safe_all" in columns)
+        values = read(frame, columns)
+        losses: Losses = {name[5:]: values.pop(name) for name in columns if name[:5] == "loss/"}
+        losses = losses["loss"] if isinstance(loss, str) else losses
+        return cls(losses, **values, context=context, safe_share=safe_share, max_ratio=max_ratio)
 
     @classmethod
     def scan(
@@ -346,24 +317,16 @@ class Log(Described):
         TypeError, ValueError
             If the source is none of these, contexts are not stated, or it has no such column.
         """
-        from tether.control.scanned import exported_probes, log_rows
-
         tables = (log_safe_all, log_optimized_all, log_mix_all)
-        rows, contextual = log_rows(
-            source,
-            where,
-            context=context,
+        rows, contextual = scan_log(
+            *(source, where, context, safe_share, max_ratio),
             loss=loss,
-            scores={
-                **{"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix},
-                **{"reward": reward, "log_logged": log_logged, "log_base_limit": log_base_limit},
-            },
             tables=dict(zip(ACTION_TABLES, tables, strict=True)),
             draws={"safe": safe_draws, "optimized": optimized_draws},
-            safe_share=safe_share,
-            max_ratio=max_ratio,
+            **{"log_safe": log_safe, "log_optimized": log_optimized},
+            **{"log_mix": log_mix, "reward": reward},
+            **{"log_logged": log_logged, "log_base_limit": log_base_limit},
         )
-        contextual = contextual or safe_draws is not None
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
         log.probes = exported_probes(rows)
         return log

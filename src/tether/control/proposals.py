@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
 from tether._core.arrays import Booleans, Floats, Frame, check_row_indexes
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
-from tether._core.rows import Block, Rows
-from tether.control.columns import PolicyPath, refuse_probabilities
+from tether._core.rows import Rows
+from tether.control.columns import (
+    SOURCES,
+    PolicyPath,
+    check_draws,
+    choose,
+    from_safe,
+    read,
+    refuse_probabilities,
+    scan_draws,
+    used,
+)
 
-SOURCES = ("safe", "optimized")
 COLUMNS = ("log_safe", "log_optimized", "log_mix", "from_safe")
 
 
@@ -70,23 +78,16 @@ class Proposals:
     ) -> None:
         given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
         check_row_indexes({**given, "context": context, "source": source})
-        columns: Block = {}
-        for name, values in given.items():
-            if values is not None:
-                columns[name] = validate.log_probabilities(name, values, zero=True)
-                rows = len(columns["log_safe"])
-                validate.same_length(name, columns[name], "log_safe", rows)
-        columns["from_safe"] = from_safe(source, rows)
-        if policy_path is None:
-            check_possible(columns)
-        else:
-            validate.same_length("policy_path", policy_path.log_density, "log_safe", rows)
+        rows = len(validate.floats("log_safe", log_safe))
+        given["from_safe"] = from_safe(source, rows)
+        if policy_path is not None:
             if policy_path.drawn_at is None:
                 raise ValueError("policy_path of proposals needs drawn_at: which policy drew them")
-            columns |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
+            validate.same_length("policy_path", policy_path, "log_safe", rows)
+            given |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
+        columns = check_draws(given)
         if columns["log_safe"].any():  # else the other column holds log ratios, often positive
-            for name in ("log_safe", "log_optimized"):
-                refuse_probabilities(name, columns[name])
+            refuse_probabilities(columns)
         self.policy_path = policy_path
         self.context: NDArray[Any] | None = None
         if context is not None:
@@ -145,15 +146,14 @@ class Proposals:
         >>> Proposals.from_frame(columns, context=None, source="safe")
         Proposals(2 safe and 0 optimized draws)
         """
-        drawn_by: str | NDArray[Any] | None = source
-        if source not in SOURCES or source in frames.names(frame):
+        known = frames.names(frame)
+        columns = choose(known, log_safe=log_safe, log_optimized=log_optimized, log_mix=log_mix)
+        drawn_by: Any = source
+        if source not in SOURCES or source in known:
             drawn_by = frames.optional(frame, "source", source)
-        used = [log_safe, log_optimized, log_mix or "log_mix", source or "source"]
         return cls(
-            frames.column(frame, "log_safe", log_safe),
-            frames.column(frame, "log_optimized", log_optimized),
-            context=read_contexts(frame, context, used),
-            log_mix=frames.optional(frame, "log_mix", log_mix),
+            **read(frame, columns),
+            context=read_contexts(frame, context, {*used(columns), source or "source"}),
             source="optimized" if drawn_by is None else drawn_by,
         )
 
@@ -198,11 +198,8 @@ class Proposals:
         TypeError, ValueError
             If the source is none of these, or it has no such column.
         """
-        from tether.control.scanned import proposal_rows
-
-        scores = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
-        rows = proposal_rows(source, where, context=context, scores=scores, drawn_by=drawn_by)
-        return cls.of_rows(rows)
+        named = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
+        return cls.of_rows(scan_draws(source, where, context, drawn_by, **named))
 
     def __getattr__(self, name: str) -> Any:
         """A column of rows in memory, or None; an error where rows lie in files."""
@@ -219,25 +216,3 @@ class Proposals:
         safe = int(self.from_safe.sum())
         contexts = "" if self.context is None else ", with contexts"
         return f"Proposals({safe} safe and {len(self) - safe} optimized draws{contexts})"
-
-
-def check_possible(columns: Block) -> None:
-    """Refuse a draw that the policy which made it cannot make."""
-    for policy, drew in (("safe", columns["from_safe"]), ("optimized", ~columns["from_safe"])):
-        values = columns[f"log_{policy}"]
-        if drew.any() and values.min() == -np.inf:
-            impossible = drew & np.isneginf(values)
-            if impossible.any():
-                accepted = f"a finite log-probability, since the {policy} policy drew this row"
-                validate.reject(f"log_{policy}", values, impossible, accepted)
-
-
-def from_safe(source: str | ArrayLike, rows: int) -> Booleans:
-    """Which draws the safe policy made."""
-    if isinstance(source, str):
-        return np.full(rows, validate.choice("source", source, SOURCES) == "safe")
-    names = validate.labels("source", source, rows)
-    unknown = ~np.isin(names, SOURCES)
-    if unknown.any():
-        validate.reject("source", names, unknown, "'safe' or 'optimized'")
-    return np.asarray(names == "safe")
