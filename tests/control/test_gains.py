@@ -156,10 +156,10 @@ def test_intervals_cover_where_weights_are_heavy(monkeypatch):
 
 
 def test_nothing_is_stated_where_the_heavy_rows_are_missing():
-    rng, covered = np.random.default_rng(0), []
-    for _ in range(300):
+    rng, known = np.random.default_rng(0), 0
+    for _ in range(100):
         log = world(rng, 200, shift=2.0)
-        reward = tether.calibrate(log, alpha=0.12).gain.reward.optimized
-        if reward.known:
-            covered.append(reward.lower <= 2.0 <= reward.upper)
-    assert np.mean(covered) > 0.8
+        mean_ratio = np.exp(log.log_ratio).mean()
+        known += (stated := tether.calibrate(log, alpha=0.12).gain.reward.optimized.known)
+        assert mean_ratio >= 0.85 or not stated
+    assert known < 10

@@ -1,4 +1,9 @@
-"""From a log to beta."""
+"""From a log to beta, by three rules.
+
+`alpha` is Algorithm 1 of the paper on the grid of `engine`, with the terms of `promise`. `promise`
+is the soft chain (`chain`) and `confidence` the certificate (`confidence`): both are proved, need
+no test weight and estimate no term. All of them weigh the rows of one problem (`pose`).
+"""
 
 from __future__ import annotations
 
@@ -11,22 +16,24 @@ from typing import TypeVar
 import numpy as np
 
 from tether._core import validate
-from tether._core.arrays import limit_if_tied
-from tether._core.promises import SafeMean
+from tether._core.arrays import Floats, limit_if_tied
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, why_not_useful
+from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
+from tether.control.confidence import certify
 from tether.control.draws import shared_ratio_error
-from tether.control.engine import Constraint, Problem, Search, search
+from tether.control.engine import COARSE, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.gains import measure_gain
+from tether.control.kernels import BudgetedKernel, ClipKernel
 from tether.control.log import Log
 from tether.control.measure import Measured, measure
 from tether.control.pose import pose
-from tether.control.promise import PromiseTerms, make_terms
+from tether.control.promise import make_terms
 from tether.control.proposals import Proposals
-from tether.control.proved import by_confidence, by_promise, check_own_draws
 from tether.control.stability import instability
+from tether.control.unbiased import Weights, unbiased_weights
 
 Target = TypeVar("Target")
 
@@ -42,6 +49,10 @@ WORTH_SAYING = 0.05
 """A term of the promise that is a smaller share of it changes no decision."""
 MIN_EFFECTIVE_ROWS = 30.0
 """A smaller effective sample size than this is worth a warning."""
+BAND_ERROR = 1e-3
+"""The share of a promise that an unknown normalizing constant may cost."""
+LOOSE_BAND = 0.3
+"""A normalizing constant that is open by more than this, in logs, costs gain."""
 
 
 def calibrate(
@@ -59,6 +70,7 @@ def calibrate(
     safe_risk: float | Mapping[str, float] | None = None,
     spread: bool = False,
     seed: int = 0,
+    looks: int = 1,
 ) -> Calibration:
     """Find how far the optimized policy may pull away from the safe one.
 
@@ -108,6 +120,9 @@ def calibrate(
         With `promise`, serve a mixture of betas, drawn for each action, rather than one drawn once.
     seed : int, default 0
         With `promise`, what the recorded draw is made from.
+    looks : int, default 1
+        How many calibrations on these rows the policy that is served is chosen from, this one
+        included. Each further one costs: it enters what is stated.
 
     Returns
     -------
@@ -135,18 +150,19 @@ def calibrate(
     """
     chosen = find_family(family)
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
-    targets: float | Mapping[str, float]
+    looks = validate.integer_at_least("looks", looks)
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     proved = promise is not None or confidence is not None
     needed = None if proved and isinstance(test_weight, str) else test_weight
     problem = pose(log, proposals, chosen, needed, blend, constraints)
     if proved:
-        check_own_draws(problem, log, "promise" if confidence is None else "confidence")
+        _check_own_draws(problem, log, "promise" if confidence is None else "confidence")
     if confidence is not None:
-        found = by_confidence(problem, log, confidence)
+        found = _by_confidence(problem, log, confidence, looks)
     elif promise is not None:
-        found = by_promise(problem, log, safe_risk, spread=spread, seed=seed)
+        known = _known_risks(safe_risk, constraints)
+        found = _by_promise(problem, log, known, spread=spread, seed=seed, looks=looks)
     else:
         found = _by_alpha(problem, log)
     if "reward" in log.rows.names or log.has_tables:
@@ -159,7 +175,7 @@ def calibrate(
         ratio_error=constraints[0].ratio_error,
     )
     found = replace(found, warnings=(*found.warnings, *doubts))
-    found = replace(found, warnings=(*found.warnings, *_warnings(found, log)))
+    found = replace(found, warnings=(*found.warnings, *_warnings(found, log, looks)))
     logger.info(
         "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
         *(len(log), found.beta, found.family, asked, targets),
@@ -197,21 +213,127 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
         found = search(problem)
         log_betas = found.largest()
     log_beta = min(log_betas.values())
-    nothing = log_beta == -np.inf and not problem.kernel.nested
+    exists = log_beta > -np.inf
+    nothing = not exists and not problem.kernel.nested
     measured = measure(problem, float(problem.kernel.coarse[0]) if nothing else log_beta)
     _check_test_weight(problem, measured)
-    exists = log_beta > -np.inf
     moved = instability(found, log_beta, measured.log_total) if exists else np.inf
-    terms = {
-        each.name: make_terms(problem, each, log_beta, measured, moved)
-        for each in problem.constraints
+    curves = [found.curve(place) for place in range(len(stated))]
+    result = _result("alpha", problem, log, measured, log_betas, curves)
+    losses = {}
+    for constraint in problem.constraints:
+        each = result.losses[constraint.name]
+        risk = limit_if_tied(each.risk, each.alpha, RISK_TOLERANCE)
+        if exists and not risk <= each.alpha:
+            raise RuntimeError(
+                f"beta = exp({log_beta}) was found for {each.name!r} but its calibrated risk is "
+                f"{risk}, above alpha = {each.alpha}: this is a bug in tether, please report it"
+            )
+        terms = make_terms(problem, constraint, log_beta, measured, moved)
+        promise = terms.total if exists else each.bound
+        losses[each.name] = replace(each, risk=risk, terms=terms, promise=promise)
+    return replace(result, losses=losses)
+
+
+def _by_promise(
+    problem: Problem,
+    log: Log,
+    safe_risk: dict[str, float],
+    *,
+    spread: bool,
+    seed: int,
+    looks: int,
+) -> Calibration:
+    """The soft chain: fixed candidates, served with probabilities that a proof bounds."""
+    error = 0.0
+    if isinstance(problem.kernel, ClipKernel):
+        if problem.draws is None:
+            raise ValueError(
+                "promise needs proposals for a log without contexts: fresh draws of the policies, "
+                "from which the normalizing constant is known (tether.make_proposals makes them)"
+            )
+        error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
+    weights = unbiased_weights(problem, "promise", error)
+    chain, own = find_chain(
+        weights,
+        draw_uniform(problem.rows, validate.integer_at_least("seed", seed, 0)),
+        rows=len(problem.rows),
+        safe_risk=safe_risk,
+        error=error,
+        spread=spread,
+        looks=looks,
+    )
+    found = _proved("promise", problem, log, chain.log_beta, own, weights.t)
+    losses = {
+        name: replace(each, promise=_promised(chain, each) if found.exists else each.bound)
+        for name, each in found.losses.items()
     }
+    found = replace(found, losses=losses, chain=chain)
+    return replace(found, warnings=tuple(_chain_warnings(found, chain, weights)))
+
+
+def _promised(chain: Chain, loss: LossResult) -> float:
+    """The promise; what the theorem says instead where the safe policy's risk is clearly above."""
+    clearly = loss.safe_mean - 2 * loss.safe_error > chain.levels[loss.name]
+    safe_risk = loss.safe_mean if clearly else 0.0
+    return min(loss.bound, chain.risk_limit(loss.name, safe_risk))
+
+
+def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) -> Calibration:
+    """The certificate: betting that the risk at beta is at most alpha; an error for every look."""
+    log_betas, t = certify(problem, confidence)
+    found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, t)
+    losses = {
+        name: replace(each, promise=each.alpha if found.exists else each.bound)
+        for name, each in found.losses.items()
+    }
+    return replace(found, losses=losses, confidence=max(1 - looks * (1 - confidence), 0.0))
+
+
+def _proved(
+    rule: str,
+    problem: Problem,
+    log: Log,
+    log_beta: float,
+    log_betas: Mapping[str, float],
+    t: Floats,
+) -> Calibration:
+    """A result of the rules that estimate no term; coarse points are enough for its curve."""
+    t = t[np.isin(t, COARSE)] if problem.kernel.nested else t
+    levels = problem.levels(t)
+    curves = [(t, levels.risks(each, place)) for place, each in enumerate(problem.constraints)]
+    found = _result(rule, problem, log, measure(problem, log_beta), log_betas, curves)
+    return replace(found, log_beta=log_beta)
+
+
+def _result(
+    rule: str,
+    problem: Problem,
+    log: Log,
+    measured: Measured,
+    log_betas: Mapping[str, float],
+    curves: list[tuple[Floats, Floats]],
+) -> Calibration:
+    """What all rules say; the promises are still to come."""
+    losses = {}
+    for each, (t, risks) in zip(problem.constraints, curves, strict=True):
+        mean, error = measured.safe_means[each.name]
+        losses[each.name] = LossResult(
+            *(each.name, each.alpha, each.bound, each.ratio_error, log_betas[each.name]),
+            risk=measured.risks[each.name],
+            safe_mean=mean,
+            safe_error=error,
+            terms=None,
+            promise=each.bound,
+            log_betas=t,
+            risks=risks,
+        )
     return Calibration(
-        rule="alpha",
-        log_beta=log_beta,
+        rule=rule,
+        log_beta=min(log_betas.values()),
         family=problem.family.name,
         blend=problem.blend,
-        losses=_losses(found, log_betas, measured, terms),
+        losses=losses,
         rows=measured.rows,
         contextual=log.contextual,
         confidence=None,
@@ -220,35 +342,7 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     )
 
 
-def _losses(
-    found: Search,
-    log_betas: Mapping[str, float],
-    measured: Measured,
-    terms: Mapping[str, PromiseTerms],
-) -> dict[str, LossResult]:
-    """What is said of every loss; the risk is computed afresh and compared with alpha."""
-    exists = min(log_betas.values()) > -np.inf
-    losses = {}
-    for place, each in enumerate(found.problem.constraints):
-        risk = limit_if_tied(measured.risks[each.name], each.alpha, RISK_TOLERANCE)
-        if exists and not risk <= each.alpha:
-            raise RuntimeError(
-                f"beta = exp({min(log_betas.values())}) was found for {each.name!r} but its "
-                f"calibrated risk is {risk}, above alpha = {each.alpha}: this is a bug in tether, "
-                f"please report it"
-            )
-        t, risks = found.curve(place)
-        mean, error = measured.safe_means[each.name]
-        losses[each.name] = LossResult(
-            *(each.name, each.alpha, each.bound, each.ratio_error, log_betas[each.name], risk),
-            safe_mean=mean,
-            safe_error=error,
-            terms=terms[each.name],
-            promise=terms[each.name].total if exists else each.bound,
-            log_betas=t,
-            risks=risks,
-        )
-    return losses
+# ---- what was asked for ------------------------------------------------------------------------
 
 
 def _constraints(
@@ -301,11 +395,47 @@ def _check_test_weight(problem: Problem, measured: Measured) -> None:
     )
 
 
-def _warnings(found: Calibration, log: Log) -> Iterator[str]:
+def _check_own_draws(problem: Problem, log: Log, asked: str) -> None:
+    """Refuse rows that share draws: their weights are not independent."""
+    if not isinstance(problem.kernel, BudgetedKernel) or not problem.shares_draws:
+        return
+    budget, enough = problem.kernel.budget, ""
+    if log.context is not None:
+        rows = int(np.unique(log.context, return_counts=True)[1].max())
+        enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws of each"
+    raise ValueError(
+        f"{asked} needs draws of its own for every row, {budget} of each policy: proposals has "
+        f"too few in some context{enough}. Draw more, use a smaller budget such as "
+        f"family='budgeted_clip(1)', or give tables of all actions"
+    )
+
+
+def _known_risks(
+    safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
+) -> dict[str, float]:
+    """What the safe policy's risks are known to be at most, each below its promise."""
+    known = {}
+    for each in constraints:
+        value = safe_risk.get(each.name) if isinstance(safe_risk, Mapping) else safe_risk
+        if value is not None:
+            limits = {"above": 0.0, "below": each.alpha}
+            known[each.name] = validate.number("safe_risk", value, including=(0,), **limits)
+    return known
+
+
+# ---- warnings ----------------------------------------------------------------------------------
+
+
+def _warnings(found: Calibration, log: Log, looks: int) -> Iterator[str]:
     """What changes a decision, in words; each names its loss where there are several."""
     if log.approximate is not None:
         yield log.approximate
     yield from log.warnings
+    if looks > 1 and found.rule == "alpha":
+        yield (
+            f"this is look {looks} at these rows, and no term of the promise pays for that: "
+            f"choose on training rows (tether.choose), and calibrate once"
+        )
     measured = found.measured
     for each in found.losses.values():
         of = f" of {each.name!r}" if len(found.losses) > 1 else ""
@@ -313,7 +443,7 @@ def _warnings(found: Calibration, log: Log) -> Iterator[str]:
             f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
         )
         if not found.exists and each.log_beta == -np.inf and found.chain is None:
-            yield _why_none(each, of, safe)
+            yield _why_none(found, each, of, safe)
         elif found.exists and each.terms is not None:
             terms = each.terms
             if terms.safe_excess > WORTH_SAYING * each.promise:
@@ -343,16 +473,17 @@ def _warnings(found: Calibration, log: Log) -> Iterator[str]:
         )
 
 
-def _why_none(loss: LossResult, of: str, safe: str) -> str:
+def _why_none(found: Calibration, loss: LossResult, of: str, safe: str) -> str:
     """Why no beta passes, and what would help."""
     if loss.safe_mean <= loss.alpha:
+        why = f"even the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
+        if found.confidence is not None:
+            why = f"{safe}, which {found.rows} rows do not show with this confidence to be below"
         return (
-            f"no beta passes: even the safe policy's calibrated risk{of} is {loss.risk:.4g}, above "
-            f"alpha = {loss.alpha:g}; serve the safe policy only, collect rows (tether.plan says "
-            f"how many), or raise alpha"
+            f"no beta passes: {why} alpha = {loss.alpha:g}; serve the safe policy only, collect "
+            f"rows (tether.plan says how many), or raise alpha"
         )
-    mean = SafeMean(loss.safe_mean, loss.safe_error)
-    clearly = mean.mean - 2 * mean.standard_error > loss.alpha
+    clearly = loss.safe_mean - 2 * loss.safe_error > loss.alpha
     text = (
         f"no beta passes: {safe}, above {loss.alpha:.4g}: more rows will "
         f"{'not help' if clearly else 'help only if this is chance'}, however safe the optimized "
@@ -361,6 +492,39 @@ def _why_none(loss: LossResult, of: str, safe: str) -> str:
     if loss.safe_mean > loss.bound / 2:
         text += f". Is {loss.bound:g} the harm, and 0 the good outcome?"
     return text
+
+
+def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Iterator[str]:
+    """What changes a decision of those who asked for a promise."""
+    for each in found.losses.values():
+        of = f" of {each.name!r}" if len(found.losses) > 1 else ""
+        level = chain.levels[each.name]
+        if level <= 0:
+            yield (
+                f"{found.rows} rows are too few for a promise of {each.alpha:g}{of}: the safe "
+                f"policy serves. Collect more than {math.ceil(each.bound / each.alpha)} of them "
+                f"(tether.plan says how many)"
+            )
+        elif each.safe_mean > level:
+            limit = chain.risk_limit(each.name, each.safe_mean)
+            yield (
+                f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± "
+                f"{each.safe_error:.2g}, above {level:.4g}, up to which the promise of "
+                f"{each.alpha:g} holds: if that is its risk, the expected loss is at most "
+                f"{limit:.4g}. More rows bring the level closer to the promise; safe_risk= sets it"
+            )
+    if not found.exists and min(chain.levels.values()) > 0:
+        yield (
+            f"the safe policy serves: the log allows anything else with probability "
+            f"{chain.shares[0]:.3g}, and the recorded draw was {chain.uniform:.3g}"
+        )
+    after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
+    unknown = float(weights.log_high[after] - weights.log_low[after])
+    if unknown > LOOSE_BAND:
+        yield (
+            "the proposals hardly tell the normalizing constant where beta stops, so little is "
+            "served: make more of them"
+        )
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:

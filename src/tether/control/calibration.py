@@ -283,12 +283,14 @@ def write_statement(found: Calibration) -> str:
     statement = f"{condition(found)}, {' and '.join(parts)}"
     if found.chain is not None:
         statement += "; the number of rows was fixed beforehand"
+        if found.chain.looks > 1:
+            statement += f", and {found.chain.looks} looks at these rows are counted"
     return f"no useful promise: {statement}" if why_not_useful(found) else statement
 
 
 def _if_safe(chain: Chain, loss: LossResult) -> str:
     """The condition of the soft chain, with what the log says of it."""
-    if loss.promise > loss.alpha:
+    if loss.safe_mean - 2 * loss.safe_error > chain.levels[loss.name]:
         return f"with the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
     seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
     return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"

@@ -183,6 +183,8 @@ class Chain:
         The draw in (0, 1].
     spread : bool
         Whether every action has a draw of its own.
+    looks : int
+        How many calibrations on these rows the one that is served may be chosen from.
     """
 
     rows: int
@@ -193,6 +195,7 @@ class Chain:
     shares: Floats
     uniform: float
     spread: bool = False
+    looks: int = 1
 
     @property
     def log_beta(self) -> float:
@@ -207,12 +210,14 @@ class Chain:
         return -np.diff(np.concatenate(([1.0], self.shares, [0.0])))
 
     def risk_limit(self, loss: str, safe_risk: float) -> float:
-        """What the theorem says of the expected loss if the safe policy's risk is `safe_risk`."""
+        """What the theorem says of the expected loss if the safe policy's risk is `safe_risk`.
+
+        E[(R − a)₊] ≤ p − a for every look, so for the boldest of several the sum of them.
+        """
         level, promise = self.levels[loss], self.promises[loss]
-        if safe_risk <= level:
-            return promise
-        decay = math.exp(-self.stakes[loss] * self.rows * (safe_risk - level))
-        return safe_risk + (promise - level) * decay
+        over = max(safe_risk - level, 0.0)
+        decay = math.exp(-self.stakes[loss] * self.rows * over)
+        return promise + over + (self.looks * decay - 1) * (promise - level)
 
     def risk_quantile(self, loss: str, probability: float = 0.05) -> float:
         """A risk that one draw exceeds in at most this share of logs."""
@@ -227,6 +232,7 @@ def find_chain(
     safe_risk: Mapping[str, float] | None = None,
     error: float = 0.0,
     spread: bool = False,
+    looks: int = 1,
 ) -> tuple[Chain, dict[str, float]]:
     """The soft chain of a problem whose alphas are promises, and each loss's own log beta.
 
@@ -258,6 +264,7 @@ def find_chain(
         shares=every[:kept],
         uniform=uniform,
         spread=spread,
+        looks=looks,
     )
     own = {each.name: float(log_betas[k]) for each, k in zip(constraints, alone, strict=True)}
     return chain, own

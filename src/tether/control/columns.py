@@ -123,7 +123,6 @@ def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
     """Columns as arrays of one length, None left out; −inf is accepted where it has a meaning."""
     columns: Block = {}
     for name, values in given.items():
-        shown = name
         if values is None:
             continue
         if name.startswith("loss/"):
@@ -145,7 +144,8 @@ def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
             table = name.endswith(("_all", "_path"))
             zero = draws or table or name == "log_optimized"
             columns[name] = validate.log_probabilities(name, values, ndim=1 + table, zero=zero)
-        validate.same_length(shown, columns[name], "log_safe", len(columns["log_safe"]))
+    for name, column in columns.items():
+        validate.same_length(name, column, "log_safe", len(columns["log_safe"]))
     return columns
 
 
@@ -240,7 +240,6 @@ def check_names(names: Collection[str]) -> None:
         *(("log_safe_all", "log_optimized_all"), ("log_optimized_all", "log_safe_all")),
         *(("log_mix_all", "log_safe_all"), ("log_mix_all", "log_mix")),
         *(("log_logged_all", "log_safe_all"), ("log_base_limit", "log_logged")),
-        *(("draws_safe", "draws_optimized"), ("draws_optimized", "draws_safe")),
     ):
         if name in names and needed not in names:
             raise ValueError(f"{needed} is missing: {name} needs it")
@@ -349,6 +348,8 @@ def choose(
                 f"{policy}_draws must name {len(needed)} columns of lists, with "
                 f"{', '.join(needed)} of the draws, got {given_draws!r}"
             )
+    if ("draws_safe" in columns) != ("draws_optimized" in columns):
+        raise ValueError("safe_draws and optimized_draws go together: give both")
     check_names(columns)
     return columns
 

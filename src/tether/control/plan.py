@@ -19,7 +19,7 @@ from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
-from tether.control.confidence import spread_bets
+from tether.control.confidence import Bettors
 from tether.control.engine import LAST, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
 from tether.control.kernels import ClipKernel, MixKernel, PathKernel
@@ -57,8 +57,7 @@ class Plan(records.Saved, Described):
     """How many rows a log needs, and what to expect of logs of several sizes.
 
     A log passes if something other than the safe policy is served. A plan is an expectation under
-    a simple model, not a promise. The number of rows is exact for losses of 0 or one size with a
-    known safe risk; a log knows its own safe risk only to about √(safe risk/rows).
+    a simple model, not a promise.
 
     Parameters
     ----------
@@ -372,12 +371,10 @@ def _passes(made: Plan, losses: _Losses, rows: int, count: Any, noise: float) ->
         )
         return np.asarray(np.exp(np.minimum(total(clean, harmed)[:, 0], 0.0)))
     assert made.confidence is not None
-    bettors = spread_bets(rows, Constraint("loss", level, bound), 1 - made.confidence)
-    clean, harmed = (
-        _logs(factors(each, 1.0, 1.0, level, bettors.stakes, bound)) for each in (0.0, sizes)
-    )
-    capital = np.logaddexp.reduce(bettors.log_shares + total(clean, harmed), axis=1)
-    return np.asarray(capital >= -math.log(1 - made.confidence), np.float64)
+    bettors = Bettors(Constraint("loss", level, bound), rows, 1 - made.confidence)
+    stakes, _ = bettors.stakes_and_shares
+    clean, harmed = (_logs(factors(each, 1.0, 1.0, level, stakes, bound)) for each in (0.0, sizes))
+    return bettors.certified(total(clean, harmed)).astype(np.float64)
 
 
 def _logs(values: Floats) -> Floats:
@@ -470,9 +467,8 @@ class _Points:
             passed = int(np.count_nonzero(chain.shares >= 0.5))
         else:
             assert made.confidence is not None
-            bettors = spread_bets(rows, problem.constraints[0], 1 - made.confidence)
-            logs = weights.log_capitals([bettors.bet()])[0] + bettors.shares()
-            certified = np.logaddexp.reduce(logs, axis=1) >= -math.log(1 - made.confidence)
+            bettors = Bettors(problem.constraints[0], rows, 1 - made.confidence)
+            certified = bettors.certified(weights.log_capitals([bettors.bet])[0])
             passed = int(np.logical_and.accumulate(certified).sum())
         if not passed:
             return -math.inf
