@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from tether.control.gains import Gain, PolicyMeans, WeightedMean
     from tether.control.log import Log
     from tether.control.measure import Measured
-    from tether.control.mixture_density import mixture_log_density
-    from tether.control.permutation import permutation_weights
+    from tether.control.mixture import mixture_log_density, permutation_weights
     from tether.control.promise import PromiseTerms
     from tether.control.proposals import Proposals
 
@@ -50,8 +49,7 @@ _MODULES = {
     **dict.fromkeys(("Gain", "PolicyMeans", "WeightedMean"), "gains"),
     **dict.fromkeys(("Log",), "log"),
     **dict.fromkeys(("Measured",), "measure"),
-    **dict.fromkeys(("mixture_log_density",), "mixture_density"),
-    **dict.fromkeys(("permutation_weights",), "permutation"),
+    **dict.fromkeys(("mixture_log_density", "permutation_weights"), "mixture"),
     **dict.fromkeys(("PromiseTerms",), "promise"),
     **dict.fromkeys(("Proposals",), "proposals"),
 }

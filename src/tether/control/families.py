@@ -42,17 +42,6 @@ class Family(ABC):
     - ``single_draw``: whether an action is always one draw from one of the two policies.
     - ``max_draws``: how many proposals a sampler makes before it takes the safe policy's action;
       None for no limit. A family with a limit states its own `log_density`, fallback included.
-
-    Examples
-    --------
-    >>> class Geometric(Family):
-    ...     name = "geometric"
-    ...
-    ...     def log_kernel(self, log_safe, log_optimized, log_beta):
-    ...         share = 1 / (1 + np.exp(-log_beta))
-    ...         return (1 - share) * log_safe + share * log_optimized
-    >>> Geometric().log_density(np.log([0.5]), np.log([0.2]), 0.0, 0.0).round(3)
-    array([-1.151])
     """
 
     smoothness: ClassVar[float | None] = None
@@ -152,11 +141,6 @@ class Clip(_ClipKernel):
 
     Its smoothness is 1, whatever the policies are. Proposing from the safe policy below β = 1 and
     from the optimized one above it, a sampler accepts a share ψ / min(β, 1) of its proposals.
-
-    Examples
-    --------
-    >>> Clip().log_density(np.log([0.5]), np.log([0.9]), 0.0, np.log(0.8)).round(3)
-    array([-0.47])
     """
 
     name: ClassVar[str] = "clip"
@@ -170,11 +154,6 @@ class Mix(Family):
 
     Its smoothness is 1, it needs no normalizing constant, and one draw always suffices. Its ratio
     to the safe policy has no bound that holds before the optimized policy's ratios are seen.
-
-    Examples
-    --------
-    >>> Mix().optimized_share(np.log(3.0))
-    0.75
     """
 
     name: ClassVar[str] = "mix"
@@ -222,16 +201,6 @@ class BudgetedClip(_ClipKernel):
     ----------
     max_draws : int, default 16
         The most proposals for one action.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `max_draws` is not an integer of at least 1.
-
-    Examples
-    --------
-    >>> BudgetedClip(4).name
-    'budgeted_clip(4)'
     """
 
     max_draws: int = DEFAULT_BUDGET

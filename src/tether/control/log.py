@@ -43,7 +43,6 @@ class Log(Described):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context.
-    The arrays are not copied unless they must be converted, and cannot be changed through the log.
     Where the rows lie (`rows`) is the only difference between a log in memory and one in files,
     which `Log.scan` names; a log in files has no arrays.
 
@@ -51,20 +50,17 @@ class Log(Described):
     ----------
     loss : array_like or mapping of str to array_like
         The loss of each action, finite and at least 0; several losses by name.
-    log_safe : array_like
-        The log-probability or log-density of each action under the safe policy; finite.
-    log_optimized : array_like
-        The same under the optimized policy; −inf where it never takes the action.
+    log_safe, log_optimized : array_like
+        The log-probability or log-density of each action under both policies; −inf where the
+        optimized policy never takes it.
     context : array_like, optional
         The context of each action: an integer or a string per row.
     log_mix : array_like, optional
         The log-density of the mixture of policies that produced the rows, see
         `mixture_log_density`. By default the safe policy produced them all.
-    log_safe_all, log_optimized_all : array_like, optional
+    log_safe_all, log_optimized_all, log_mix_all : array_like, optional
         For a finite action set, the log-probabilities of every action (rows × actions), with which
-        normalizing constants are exact.
-    log_mix_all : array_like, optional
-        The mixture at every action; required with the tables if `log_mix` is given.
+        normalizing constants are exact; that of the mixture if `log_mix` is given.
     safe_share : float, optional
         The share of rows that the safe policy produced. The analytic test weight needs it if
         `log_mix` is given.
@@ -72,20 +68,20 @@ class Log(Described):
         A number that optimized over safe probability exceeds for no action in any context, such as
         one over the smallest propensity. It gives mix a test weight without proposals.
     acting : Acting, optional
-        The policies that acted in the rows, if it was not always the safe policy; a calibration
-        with a confidence needs it.
+        The policies that acted in the rows, if it was not always the safe policy; a promise and a
+        confidence need it.
     approximate : str, optional
         What is approximate about the log-probabilities; every result made from the log says so.
     ratio_error : float, default 1.0
         A factor by which ratios of probabilities may be wrong, which calibrations allow for.
     reward : array_like, optional
-        What each action brought, any finite number. Calibration does not use it; gains are
-        estimated from it.
+        What each action brought, any finite number; gains are estimated from it.
     policy_path : PolicyPath, optional
         The log-density of each action along a path of policies, which families such as
         "token_clip" are calibrated on.
     probes : Probes, optional
-        What `tether.make_log` notes of the policies that the scores are of.
+        What `tether.make_log` notes of the policies, by which they are recognized when they serve.
+        A log that is made of columns alone has none: nothing then tells other policies apart.
     warnings : sequence of str, default ()
         What looks wrong about the log, in words; every calibration on it says so too.
 
@@ -99,8 +95,6 @@ class Log(Described):
     >>> log = Log(loss=[0, 1, 0], log_safe=[-1.0, -2.0, -1.5], log_optimized=[-1.1, -0.3, -2.0])
     >>> len(log), log.contextual
     (3, False)
-    >>> Log({"harm": [0, 1], "delay": [3.0, 0.5]}, [-1, -2], [-2, -1], context=["a", "b"])
-    Log(2 rows, losses ['harm', 'delay'], contexts)
     """
 
     log_safe: Floats
@@ -195,9 +189,8 @@ class Log(Described):
         """Build a log from the columns of a frame, by name.
 
         Contexts must be stated, since a frame does not tell whether the policies depend on some of
-        its columns; without a statement the error lists the columns that could be contexts. A
-        column called `log_mix` or `max_ratio` and tables called `log_safe_all_…` are used if they
-        exist.
+        its columns. A column called `log_mix` or `max_ratio` and tables called `log_safe_all_…` are
+        used if they exist.
 
         Parameters
         ----------
@@ -223,14 +216,11 @@ class Log(Described):
         Raises
         ------
         TypeError, ValueError
-            If contexts are not stated, the frame has no such column, or the columns do not make a
-            log.
+            If contexts are not stated, or the columns do not make a log.
 
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
-        >>> Log.from_frame(columns, loss="cost", context=None)
-        Log(2 rows, losses ['loss'])
         >>> Log.from_frame({**columns, "age": [40, 61], "sex": ["f", "m"]},
         ...                loss="cost", context=["age", "sex"])
         Log(2 rows, losses ['loss'], contexts)
@@ -276,9 +266,8 @@ class Log(Described):
     ) -> Self:
         """Name a log that is larger than memory, and is read in parts.
 
-        Nothing is read but the names of the columns. `calibrate` takes the result like any log, and
-        reads the rows as often as it needs to, with the same answer as in memory, to rounding.
-        Needs the extra `scan`.
+        `calibrate` takes the result like any log, and reads the rows as often as it needs to, with
+        the same answer as in memory, to rounding. Needs the extra `scan`.
 
         Parameters
         ----------
@@ -286,23 +275,16 @@ class Log(Described):
             A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
             as s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; or
             a function that returns an iterator over Arrow record batches.
-        context : str, sequence of str or None
-            The columns of contexts, or None if neither policy depends on a context; as in
-            `from_frame`. Only whether there are contexts is used: weights come from the tables or
-            the stored draws of each row.
-        loss, log_safe, log_optimized, log_mix, reward : str
-            The columns of these; several losses as a sequence.
+        context, loss, log_safe, log_optimized, log_mix, reward, safe_share, max_ratio
+            As in `from_frame`. Of contexts only whether there are any is used.
         log_safe_all, log_optimized_all, log_mix_all : str or sequence of str, optional
-            The columns of each table, one per action, or one column of lists; by default all whose
-            names start with the name of the argument and an underscore.
+            As in `from_frame`, or one column of lists.
         safe_draws, optimized_draws : sequence of str, optional
             Columns of lists with the draws of each policy in the context of the row: their
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
         log_logged, log_base_limit : str, optional
-            The columns of `Acting`, which a promise with a confidence needs with a mixture.
-        safe_share, max_ratio : float, optional
-            As in `Log`.
+            The columns of `Acting`.
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read; columns in the names of folders, such as
             `day=2026-01-01`, may be used.
@@ -315,7 +297,7 @@ class Log(Described):
         Raises
         ------
         TypeError, ValueError
-            If the source is none of these, contexts are not stated, or it has no such column.
+            If the source is none of these, or the columns do not make a log.
         """
         tables = (log_safe_all, log_optimized_all, log_mix_all)
         rows, contextual = scan_log(
@@ -397,10 +379,8 @@ class Log(Described):
         Returns
         -------
         Columns
-            A dictionary of arrays, which data-frame libraries accept: the losses by name (one
-            called like another column as `loss[name]`), `log_safe`, `log_optimized`, and what else
-            the log has of `context`, `reward`, `log_mix`, `max_ratio` (the same in every row) and
-            the tables, one column per action (`log_safe_all_0`, …).
+            A dictionary of arrays: the losses by name (one called like another column as
+            `loss[name]`), and what else the log has, tables as one column per action.
         """
         taken = {*COLUMNS, "max_ratio", "context"}
         columns = Columns(

@@ -115,7 +115,7 @@ class Proposals:
         """Build proposals from the columns of a frame, by name.
 
         Contexts must be stated, as in `Log.from_frame`. Columns called `log_mix` and `source` are
-        used if they exist, even if they are not named here.
+        used if they exist.
 
         Parameters
         ----------
@@ -137,14 +137,7 @@ class Proposals:
         Raises
         ------
         TypeError, ValueError
-            If contexts are not stated, the frame has no such column, or the columns do not make
-            proposals.
-
-        Examples
-        --------
-        >>> columns = {"log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
-        >>> Proposals.from_frame(columns, context=None, source="safe")
-        Proposals(2 safe and 0 optimized draws)
+            If contexts are not stated, or the columns do not make proposals.
         """
         known = frames.names(frame)
         columns = choose(known, log_safe=log_safe, log_optimized=log_optimized, log_mix=log_mix)
@@ -178,13 +171,10 @@ class Proposals:
         ----------
         source : path, frame, callable or tether.scan.OnRay
             Where the draws are, as in `tether.Log.scan`.
-        context : None
-            That neither policy depends on a context.
-        log_safe, log_optimized, log_mix : str, optional
-            The columns of log-probabilities.
+        context, log_safe, log_optimized, log_mix
+            As in `from_frame`.
         drawn_by : str, optional
-            The column of policies that made the draws (by default `source`, if there is one), or
-            "safe" or "optimized" for all draws; the optimized policy by default.
+            The column of policies that made the draws, or one of them, as `source` there.
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read.
 
