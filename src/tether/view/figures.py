@@ -25,7 +25,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tether.control.alpha_grid import AlphaGrid
     from tether.control.calibration import Calibration
     from tether.control.gains import Gain
     from tether.control.log import Log
@@ -175,32 +174,6 @@ def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
         _finish(panel, "", label)
     drawn[0].set_title(f"{format_share(gain.changed)} of the decisions change", loc="left")
     return _figure_of(drawn[0])
-
-
-def plot_alpha_grid(grid: AlphaGrid, axes: Axes | None = None) -> Figure:
-    """Plot the expected reward of the tethered policy along alpha or promise, with intervals.
-
-    Without rewards, the share of decisions that change. What was asked of several losses is
-    numbered.
-    """
-    axes = _new_figure(6.4, 4.2).add_subplot() if axes is None else axes
-    columns, found = grid.to_frame(), grid.calibrations
-    numbered = len(found[0].losses) > 1
-    asked = np.array([k + 1.0 if numbered else each.binding.alpha for k, each in enumerate(found)])
-    order = np.argsort(asked, kind="stable")
-    named = "reward" if "reward" in columns else "changed"
-    if named == "reward":
-        low, high = (columns[f"reward_{end}"][order] for end in ("lower", "upper"))
-        seen = np.isfinite(high - low)
-        axes.vlines(asked[order][seen], low[seen], high[seen], color=GREEN, linewidth=1.6)
-        first = found[0].gain
-        if first is not None and first.reward is not None and first.reward.safe.mean is not None:
-            axes.axhline(first.reward.safe.mean, color=POLICIES["safe"][0], label="safe")
-    axes.plot(asked[order], columns[named][order], "o-", color=GREEN, label="tethered")
-    label = "expected reward" if named == "reward" else "share of decisions that change"
-    _finish(axes, f"number of the {grid.asked}s" if numbered else grid.asked, label)
-    _legend_above(axes)
-    return _figure_of(axes)
 
 
 # ---- logs ---------------------------------------------------------------------------------------
