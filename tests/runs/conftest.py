@@ -40,3 +40,11 @@ def store_url(request: pytest.FixtureRequest) -> str:
     """A store that is not there yet, on each of the two databases."""
     name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
     return str(request.getfixturevalue(name))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sqlite_in_haste() -> Iterator[None]:
+    """Do not wait for the disk: no test switches the machine off."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tether.runs.databases.SYNCHRONOUS", "OFF")
+        yield

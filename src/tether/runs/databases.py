@@ -26,6 +26,8 @@ DURABILITY = {
     "full_page_writes": "a crash of the machine can damage the database",
 }
 """Settings of PostgreSQL that must be on, and what happens if they are not."""
+SYNCHRONOUS = "FULL"
+"""When SQLite waits for the disk: before every commit returns."""
 RETRIED = ("40001", "40P01", "55P03")
 """What PostgreSQL says to a transaction that may simply begin anew: a race lost, or a lock not had.
 """
@@ -72,7 +74,7 @@ class Database:
             driver.execute(f"PRAGMA busy_timeout={int(1000 * self.deadline)}").close()
             if create and not self.in_memory:
                 driver.execute("PRAGMA journal_mode=WAL").fetchall()
-            driver.execute("PRAGMA synchronous=FULL").close()
+            driver.execute(f"PRAGMA synchronous={SYNCHRONOUS}").close()
 
         sql.event.listen(engine, "connect", prepare)
         return engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,9 +31,8 @@ Key = str | bytes | int
 SYSTEMS = ("old", "new")
 MAX_SILENCE = 10_000
 """So many rows without one of the losses raise an alarm, where there is no outcome deadline."""
-_CLAIM = struct.Struct("<qq")
-"""An entry of the index: the last row of a key with the old system, and with the new one."""
-_NOBODY = _CLAIM.pack(-1, -1)
+_NOBODY = b"\xff" * 16
+"""An entry of the index has the last rows of a key with the old and new system; -1 is none."""
 
 
 class Release(Run):
@@ -330,10 +328,9 @@ class Release(Run):
         counts = not outage and not state.is_stopped
         for start in range(0, len(fresh), ROWS_PER_EVENT):
             chosen = fresh[start : start + ROWS_PER_EVENT]
-            first, claim = state.rows.size, {}
-            for number, k in enumerate(chosen.tolist(), first):
-                last[k, arms[k]] = number
-                claim[names[k]] = _CLAIM.pack(int(last[k, OLD]), int(last[k, NEW]))
+            first, listed = state.rows.size, chosen.tolist()
+            last[chosen, arms[chosen]] = first + np.arange(len(chosen))
+            claim = dict(zip([names[k] for k in listed], _claims(last[chosen]), strict=True))
             header = {"unit": len(state.units), "first": first, "outage": outage}
             t.append(
                 "rows",
@@ -344,7 +341,7 @@ class Release(Run):
                     before=before[chosen],
                     known=known[chosen],
                     calibration=np.full(len(chosen), counts),
-                    **pack_keys([keys[k] for k in chosen.tolist()]),
+                    **pack_keys([keys[k] for k in listed]),
                 ),
                 claim,
             )
@@ -447,13 +444,15 @@ def claims_of(event: Event, index: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     if event.kind != "rows":
         return {}
     header, columns = unpack(event.body)
-    found: dict[bytes, bytes] = {}
-    rows = enumerate(columns["arm"].tolist(), header["first"])
-    for key, (row, arm) in zip(unpack_keys(columns), rows, strict=True):
-        last = list(_CLAIM.unpack(index.get(b"k" + key, _NOBODY)))
-        last[arm] = row
-        found[b"k" + key] = _CLAIM.pack(*last)
-    return found
+    names = [b"k" + key for key in unpack_keys(columns)]
+    last = _last_rows(index, names)
+    last[np.arange(len(names)), columns["arm"]] = header["first"] + np.arange(len(names))
+    return dict(zip(names, _claims(last), strict=True))
+
+
+def _claims(last: Integers) -> list[bytes]:
+    content = last.astype("<i8").tobytes()
+    return [content[at : at + 16] for at in range(0, len(content), 16)]
 
 
 def _last_rows(found: Mapping[bytes, bytes], names: list[bytes]) -> Integers:

@@ -108,7 +108,7 @@ class _Replay:
 
     def _compare_index(self) -> None:
         query = sql.select(claims)
-        stored = {bytes(row[0]): bytes(row[1]) for row in self._connection.execute(query)}
+        stored = {bytes(row[0]): bytes(row[1]) for row in self._connection.execute(query).all()}
         if stored != self._index:
             names = stored.keys() | self._index.keys()
             wrong = sum(stored.get(name) != self._index.get(name) for name in names)

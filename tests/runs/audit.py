@@ -1,0 +1,149 @@
+"""An auditor of exported runs that knows the format from its description alone: no import of tether."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A JSON header and raw columns."""
+    size = int.from_bytes(body[:4], "little")
+    header, at = json.loads(body[4 : 4 + size]), 4 + size
+    columns = {}
+    for name, kind, shape in header.pop("columns"):
+        assert kind != "text"
+        count = math.prod(shape)
+        columns[name] = np.frombuffer(body, kind, count, at).reshape(shape)
+        at += columns[name].nbytes
+    assert at == len(body)
+    return header, columns
+
+
+@dataclass
+class Audit:
+    """What an export says, and what is wrong with it."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    losses: dict[str, dict[int, float]] = field(default_factory=dict)
+    alarms: list[dict[str, Any]] = field(default_factory=list)
+    acts: list[dict[str, Any]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def answers(self) -> set[tuple[bytes, str]]:
+        """Every key with the system that answered it."""
+        return {(row["key"], ("old", "new")[row["arm"]]) for row in self.rows}
+
+    def reported(self, name: str) -> set[tuple[bytes, float]]:
+        """Every key with a loss that was reported of it."""
+        return {(self.rows[row]["key"], loss) for row, loss in self.losses[name].items()}
+
+
+def audit(folder: Path) -> Audit:
+    """Read an export, check its chain, and compute simple decisions again."""
+    found, content, at = Audit(), (folder / "events").read_bytes(), 0
+    head, number = bytes(32), 0
+    while at < len(content):
+        size = int.from_bytes(content[at : at + 8], "little")
+        header, columns = read_body(content[at + 8 : at + 8 + size])
+        at += 8 + size
+        body, mark, number = columns["body"].tobytes(), bytes.fromhex(header["mark"]), number + 1
+        hashed = blake2b(head, digest_size=32)
+        hashed.update(
+            b"%d %d %s %s\n" % (header["seq"], header["at"], header["kind"].encode(), mark)
+        )
+        hashed.update(body)
+        if header["seq"] != number or hashed.hexdigest() != header["head"]:
+            found.wrong.append(f"event {number} breaks the chain")
+            return found
+        head = hashed.digest()
+        if header["kind"] != "cached":
+            _take(found, header["kind"], *read_body(body))
+    return found
+
+
+def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, Any]) -> None:
+    if kind == "settings":
+        found.settings = header
+        found.losses = {name: {} for name in header["limits"]}
+    elif kind == "round":
+        _check_step(found, header)
+        found.steps.append(header | {"before": len(found.rows)})
+    elif kind == "rows":
+        keys, ends = columns["key"].tobytes(), columns["key_end"].tolist()
+        for k, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            row = {name: columns[name][k].item() for name in ("arm", "position", "calibration")}
+            salt = bytes.fromhex(found.settings["salt"])
+            place = int.from_bytes(
+                blake2b(keys[start:end], digest_size=8, key=salt).digest(), "big"
+            )
+            if found.settings["sticky"] and place != row["position"]:
+                found.wrong.append(f"row {len(found.rows)} has another hash")
+            found.rows.append(row | {"key": keys[start:end], "step": len(found.steps)})
+    elif kind == "losses":
+        for name in header["losses"]:
+            for row, loss in zip(
+                columns["row"].tolist(), columns[f"loss/{name}"].tolist(), strict=True
+            ):
+                if not math.isnan(loss):
+                    if row in found.losses[name]:
+                        found.wrong.append(f"row {row} has two losses")
+                    found.losses[name][row] = loss
+    elif kind == "withdrawn":
+        for row in columns["row"].tolist():
+            found.rows[row]["withdrawn"] = True
+    elif kind == "alarm":
+        found.alarms.append(header)
+    elif kind == "act":
+        found.acts.append(header)
+
+
+def _check_step(found: Audit, header: dict[str, Any]) -> None:
+    """Compute the share of a sticky release with one absolute guardrail and a declared old risk."""
+    limits, settings = found.settings["limits"], found.settings
+    (name, limit), old = next(iter(limits.items())), settings["old"]
+    simple = len(limits) == 1 and limit["tolerated"] is not None and settings["sticky"]
+    if not simple or not old or old[name]["declared"] is None or found.alarms or found.acts:
+        return
+    rho, alpha = Fraction(old[name]["declared"]), Fraction(limit["tolerated"])
+    shares = [Fraction(step["level"]) for step in found.steps]
+    low = min(shares[-2:]) if len(shares) > 1 else Fraction(0)
+    groups: dict[bool, list[float]] = {True: [], False: []}
+    begin = found.steps[-1]["before"] if shares else 0
+    length = settings["units_per_step"] or len(found.rows)
+    for place in range(begin, min(len(found.rows), begin + length)):
+        row = found.rows[place]
+        if row["arm"] == 1 and not row.get("withdrawn"):
+            inside = row["position"] < math.floor(low * 2**64)
+            groups[inside].append(found.losses[name].get(place, 1.0))
+    within = Fraction(int(sum(groups[True])) + 1, len(groups[True]) + 1)
+    slack = alpha - low * within - (1 - low) * rho
+    if slack < 0:
+        share = min(low, (alpha - rho) * _gap(groups[True], rho))
+    else:
+        share = min(Fraction(1), low + slack * _gap(groups[False], rho))
+    if shares:
+        share = min(share, Fraction(settings["growth"]) * shares[-1] + Fraction(2, 100))
+    if abs(float(share) - header["level"]) > 1e-9:
+        found.wrong.append(f"step {header['number']} has {header['level']}, not {float(share)}")
+
+
+def _gap(losses: list[float], rho: Fraction) -> Fraction:
+    """Σ_k rho^k·Π_{j ≤ k+1} (n + j)/(L + j) for losses of 0 and 1."""
+    n, total = len(losses), int(sum(losses))
+    term = result = Fraction(n + 1, total + 1)
+    for k in range(1, 400):
+        term *= rho * Fraction(n + k + 1, total + k + 1)
+        result += term
+        if term < Fraction(1, 10**13) or result > 10**9:
+            break
+    return result

@@ -1,0 +1,73 @@
+"""What child processes do to a store, and how they are started, killed and waited for."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether.runs import Release, databases
+
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["tests.runs.jobs"])
+PATIENCE = 120.0
+
+
+def start(job: Any, *given: Any) -> Any:
+    """A child process that runs a function of this module."""
+    child = FORK.Process(target=job, args=given, daemon=True)
+    child.start()
+    return child
+
+
+def finish(child: Any) -> None:
+    """Wait for a child that ends by itself."""
+    child.join(PATIENCE)
+    assert child.exitcode == 0, child.exitcode
+
+
+def note(journal: str, entry: Any) -> None:
+    """Append a line that is there as soon as this returns."""
+    file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, json.dumps(entry).encode() + b"\n")
+    os.close(file)
+
+
+def noted(journal: Path) -> list[Any]:
+    """The complete lines of a journal."""
+    if not journal.exists():
+        return []
+    return [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("]")]
+
+
+def open_release(store: str, **more: Any) -> Release:
+    """The release that every child has a part in."""
+    databases.SYNCHRONOUS = "OFF"
+    options = {"old": {"error": 0.02}, "step": 200, "deadline": 30.0} | more
+    return Release(store, {"error": 0.2}, **options)
+
+
+def use(store: str, journal: str, name: str, calls: int) -> None:
+    """Assign and observe, and note what was confirmed."""
+    rng = np.random.default_rng(abs(hash(name)) % 2**32)
+    with open_release(store) as release:
+        for call in range(calls):
+            keys = [f"{name}-{call}-{k}" for k in range(int(rng.integers(1, 30)))]
+            systems = release.assign(keys)
+            note(journal, ["assigned", keys, systems])
+            losses = (rng.random(len(keys)) < 0.05).astype(float).tolist()
+            release.observe(keys, {"error": losses}, system=systems)
+            note(journal, ["observed", keys, losses])
+
+
+def wait_for(journal: Path, lines: int) -> None:
+    """Wait until a journal has so many lines."""
+    until = time.monotonic() + PATIENCE
+    while len(noted(journal)) < lines:
+        assert time.monotonic() < until, "the child does not get on"
+        time.sleep(0.005)

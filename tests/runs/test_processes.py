@@ -1,0 +1,98 @@
+"""Releases in several processes and threads, of which some are killed: nothing confirmed is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.runs import jobs
+from tests.runs.audit import audit
+from tests.scale import scaled
+from tether.runs import Release, Run
+
+
+def check_journal(store, journal, tmp_path, name):
+    """Everything that a child was told is in the store, and the store is as it should be."""
+    with Run.open(store, deadline=60) as run:
+        assert run.verify() == []
+        run.export(tmp_path / name)
+    found = audit(tmp_path / name)
+    assert found.wrong == []
+    answers, reported = found.answers(), found.reported("error")
+    for kind, keys, values in jobs.noted(journal):
+        told = {(key.encode(), value) for key, value in zip(keys, values, strict=True)}
+        assert told <= (answers if kind == "assigned" else reported)
+    return found
+
+
+@pytest.mark.parametrize("database, kills", [("sqlite", scaled(20)), ("postgres", scaled(10))])
+def test_nothing_confirmed_is_lost_when_processes_are_killed(database, kills, request, tmp_path):
+    store, journal = request.getfixturevalue(f"{database}_url"), tmp_path / "journal"
+    rng = np.random.default_rng(7)
+    for life in range(kills):
+        before = len(jobs.noted(journal))
+        child = jobs.start(jobs.use, store, str(journal), f"life{life}", 1000)
+        jobs.wait_for(journal, before + 1 + int(rng.integers(0, 12)))
+        time.sleep(float(rng.uniform(0, 0.01)))
+        child.kill()
+        child.join(jobs.PATIENCE)
+        if life % 5 == 4:
+            check_journal(store, journal, tmp_path, f"export{life}")
+    jobs.finish(jobs.start(jobs.use, store, str(journal), "last", 3))
+    check_journal(store, journal, tmp_path, "export")
+
+
+def test_two_processes_share_a_store(store_url, tmp_path):
+    journal = tmp_path / "journal"
+    children = [jobs.start(jobs.use, store_url, str(journal), f"p{k}", 15) for k in range(2)]
+    for child in children:
+        jobs.finish(child)
+    found = check_journal(store_url, journal, tmp_path, "export")
+    assert len(found.steps) > 1
+
+
+def test_threads_and_a_fresh_process_agree(sqlite_url, tmp_path):
+    journal = tmp_path / "journal"
+    with jobs.open_release(sqlite_url) as release:
+
+        def work(name):
+            for call in range(scaled(25)):
+                keys = [f"{name}-{call}-{k}" for k in range(3)]
+                systems = release.assign(keys)
+                jobs.note(str(journal), ["assigned", keys, systems])
+                release.observe(keys, {"error": [0.0, 0.0, 0.0]}, system=systems)
+                if call == 10 and name == "t0":
+                    release.halt("a look", actor="ann")
+                    release.resume("all is well", actor="ann")
+
+        threads = [threading.Thread(target=work, args=(f"t{k}",)) for k in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        share, rows = release.share, sum(sum(u.rows.values()) for u in release.history().units)
+    check_journal(sqlite_url, journal, tmp_path, "export")
+    with Release(sqlite_url) as fresh:
+        assert fresh.share == share
+        history = fresh.history()
+        assert sum(sum(unit.rows.values()) for unit in history.units) == rows == 8 * 3 * scaled(25)
+        assert [act.act for act in history.acts] == ["halt", "resume"]
+
+
+def test_a_forked_process_is_refused(sqlite_url):
+    import os
+
+    with jobs.open_release(sqlite_url) as release:
+        release.assign("ann")
+        child = os.fork()
+        if child == 0:
+            try:
+                release.assign("bob")
+            except OSError:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        release.assign("carl")
