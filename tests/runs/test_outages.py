@@ -1,0 +1,218 @@
+"""Stores that are frozen, full, gone or late; and clocks that are wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from tests.runs.audit import audit
+from tests.runs.frozen_processes import answer, frozen
+from tests.runs.postgres_server import name_of
+from tether.runs import Release, Run, event_log
+from tether.runs.errors import StoreError
+
+GUARDRAILS = {"error": 0.1}
+
+
+def open_release(store, **more):
+    return Release(store, GUARDRAILS, **({"old": {"error": 0.02}, "deadline": 1.0} | more))
+
+
+def backends(server, url):
+    query = (
+        f"SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE datname='{name_of(url)}'"
+    )
+    return [int(pid) for pid in (server.tell(query) or "").split()]
+
+
+def rows_of(release):
+    return sum(sum(unit.rows.values()) for unit in release.history().units)
+
+
+def wait_until(condition):
+    until = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_frozen_backend_is_an_error_after_the_deadline(server, postgres_url):
+    with open_release(postgres_url) as release:
+        release.assign("ann")
+        with frozen(backends(server, postgres_url)):
+            assert isinstance(answer(lambda: release.assign("bob")), StoreError)
+        wait_until(lambda: release._log.is_available)
+        release.assign("carl")
+        assert release.verify() == []
+
+
+def test_a_call_that_was_answered_otherwise_leaves_no_row(server, postgres_url, tmp_path):
+    with open_release(postgres_url, fallback=tmp_path / "outbox") as release:
+        release.advance()
+        known = release.assign([f"a{k}" for k in range(300)])
+        assert "new" in known
+        with frozen(backends(server, postgres_url)):
+            answers = answer(lambda: release.assign([f"b{k}" for k in range(300)]))
+            assert set(answers) == {"old"}
+            told = release.observe("b1", {"error": 1.0}, system="old")
+            assert told == 1
+        wait_until(lambda: not len(release._log.outbox))
+        release.export(tmp_path / "export")
+        assert release.verify() == []
+    found = audit(tmp_path / "export")
+    assert found.wrong == []
+    counted = [row for row in found.rows if not row.get("withdrawn")]
+    assert not any(row["arm"] == 1 for row in counted if row["key"].startswith(b"b"))
+    assert sum(row["key"].startswith(b"b") for row in counted) == 300
+    assert (b"b1", 1.0) in found.reported("error")
+
+
+def test_a_commit_that_comes_too_late_is_withdrawn(sqlite_url, monkeypatch):
+    """The ghost rows: an answer was given otherwise, and the commit succeeded nevertheless."""
+    with open_release(sqlite_url, fallback="old") as release:
+        release.advance()
+        flush, slow = event_log.Transaction.flush, [True]
+
+        def late(transaction):
+            flush(transaction)
+            if slow and transaction.appended:
+                slow.clear()
+                time.sleep(1.5)
+
+        monkeypatch.setattr(event_log.Transaction, "flush", late)
+        keys = [f"k{k}" for k in range(200)]
+        assert set(release.assign(keys)) == {"old"}
+        wait_until(lambda: release._log.is_available and not len(release._log.outbox))
+        assert release.history().units[-1].rows == {"old": 200, "new": 0}
+        assert "new" in release.assign(keys)
+        assert release.verify() == []
+
+
+def test_what_waits_in_the_outbox_outlives_the_process_and_is_delivered_once(sqlite_url, tmp_path):
+    outbox, store = tmp_path / "outbox", sqlite_url.removeprefix("sqlite:///")
+    with open_release(sqlite_url, fallback=outbox, deadline=0.3) as release:
+        release.assign("ann")
+        blocker = sqlite3.connect(store, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        assert release.assign(["bob", "carl"]) == ["old", "old"]
+        release.observe(["bob"], {"error": [1.0]}, system="old")
+        with pytest.raises(StoreError, match="outbox"):
+            open_release("sqlite://", fallback=outbox)
+    kept = outbox.read_bytes()
+    blocker.execute("ROLLBACK")
+    for _ in range(2):  # the second time it was delivered before, and the file did not know
+        outbox.write_bytes(kept)
+        with open_release(sqlite_url, fallback=outbox) as release:
+            wait_until(lambda: not len(release._log.outbox))
+            assert rows_of(release) == 3
+            assert release.history().units[-1].means["old"]["error"].count == 1
+            assert release.verify() == []
+
+
+def test_a_store_that_is_down_answers_at_once_and_comes_back(server, postgres_url):
+    with open_release(postgres_url, fallback="old") as release:
+        release.assign("ann")
+        server.stop()
+        try:
+            assert release.assign("bob") == "old"
+            for k in range(50):  # at once: not after a deadline each
+                assert release.assign(f"c{k}") == "old"
+        finally:
+            server.start()
+        wait_until(lambda: not len(release._log.outbox))
+        assert rows_of(release) == 52
+        assert release.verify() == []
+
+
+def test_a_full_disk_stores_nothing_and_says_so(sqlite_url, monkeypatch):
+    with open_release(sqlite_url) as release:
+        release.assign("ann")
+        release._log.submit(
+            lambda t: t.connection.exec_driver_sql("PRAGMA max_page_count=20").fetchall()
+        )
+        with pytest.raises(StoreError, match="full"):
+            for k in range(100):
+                release.assign([f"key {k} {n} " + "x" * 100 for n in range(100)])
+    with open_release(sqlite_url) as release:
+        release.assign("bob")
+        assert release.verify() == []
+
+
+def test_a_refused_job_takes_nothing_else_with_it(sqlite_url):
+    with open_release(sqlite_url) as release:
+        release.assign("ann")
+        with pytest.raises(ValueError, match="bob"):
+            release.observe("bob", {"error": 1.0})
+        assert release.observe("ann", {"error": 1.0}) == 1
+
+
+def test_a_closed_release_refuses(sqlite_url):
+    release = open_release(sqlite_url)
+    release.close()
+    with pytest.raises(StoreError, match="closed"):
+        release.assign("ann")
+
+
+class Clock:
+    """What the processes of a test take for the time."""
+
+    def __init__(self, monkeypatch):
+        self.seconds = 1_800_000_000.0
+        monkeypatch.setattr(event_log.time, "time_ns", lambda: int(self.seconds * 1e9))
+
+
+def serve(release, name, count=200):
+    keys = [f"{name}-{k}" for k in range(count)]
+    systems = release.assign(keys)
+    release.observe(keys, {"error": np.zeros(count)}, system=systems)
+
+
+def test_steps_by_time_go_on_after_a_clock_that_ran_ahead(monkeypatch):
+    clock = Clock(monkeypatch)
+    with open_release("sqlite://", step=timedelta(minutes=1)) as release:
+        clock.seconds += 61
+        serve(release, "a")
+        clock.seconds += 86_400  # a wrong clock begins a step in the future
+        serve(release, "b")
+        assert release.step.number == 2
+        clock.seconds -= 86_400  # and is put right
+        serve(release, "c")
+        assert release.history().alarm.monitor == "clock"
+        assert set(release.assign(["x", "y"])) == {"old"}
+        release.resume("the clock is right again", actor="ann")
+        before = release.step.number
+        for name in "defg":
+            clock.seconds += 61
+            serve(release, name)
+        assert release.step.number >= before + 3
+        assert release.verify() == []
+
+
+def test_clocks_that_differ_a_little_are_no_alarm(monkeypatch):
+    clock = Clock(monkeypatch)
+    with open_release("sqlite://", step=timedelta(minutes=1)) as release:
+        for k in range(6):
+            clock.seconds += 40 if k % 2 else -10
+            serve(release, f"n{k}", 20)
+        history = release.history()
+        assert history.alarm is None
+        begun = [unit.begun for unit in history.units]
+        assert len(begun) > 1
+        assert release.verify() == []
+
+
+def test_a_release_is_opened_without_its_settings(store_url):
+    with open_release(store_url) as release:
+        serve(release, "a")
+        expected = release.history()
+    for opened in (Release(store_url), Run.open(store_url)):
+        with opened:
+            assert opened.history().units == expected.units
+    with pytest.raises(ValueError, match="growth"):
+        open_release(store_url, growth=2.0)
+    with pytest.raises(StoreError, match="no"):
+        Run.open("/nonexistent/run.db")
