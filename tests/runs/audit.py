@@ -1,4 +1,4 @@
-"""An auditor of exported runs that knows the format from its description alone: no import of tether."""
+"""An auditor of exported runs who knows the format alone: nothing of tether is imported."""
 
 from __future__ import annotations
 

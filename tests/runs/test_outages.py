@@ -135,8 +135,7 @@ def test_a_full_disk_stores_nothing_and_says_so(sqlite_url, monkeypatch):
             lambda t: t.connection.exec_driver_sql("PRAGMA max_page_count=20").fetchall()
         )
         with pytest.raises(StoreError, match="full"):
-            for k in range(100):
-                release.assign([f"key {k} {n} " + "x" * 100 for n in range(100)])
+            release.assign([f"key {k} " + "x" * 100 for k in range(10_000)])
     with open_release(sqlite_url) as release:
         release.assign("bob")
         assert release.verify() == []

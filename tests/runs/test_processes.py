@@ -1,4 +1,4 @@
-"""Releases in several processes and threads, of which some are killed: nothing confirmed is lost."""
+"""Releases in several processes and threads, of which some are killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_journal(store, journal, tmp_path, name):
     return found
 
 
-@pytest.mark.parametrize("database, kills", [("sqlite", scaled(20)), ("postgres", scaled(10))])
+@pytest.mark.parametrize(("database", "kills"), [("sqlite", scaled(20)), ("postgres", scaled(10))])
 def test_nothing_confirmed_is_lost_when_processes_are_killed(database, kills, request, tmp_path):
     store, journal = request.getfixturevalue(f"{database}_url"), tmp_path / "journal"
     rng = np.random.default_rng(7)

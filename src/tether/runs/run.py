@@ -138,12 +138,7 @@ class Run:
             Who does it; the user of the process by default.
         """
         header = act_header("halt", reason, actor)
-
-        def job(t: Transaction) -> None:
-            t.append("act", pack(header))
-            t.append("alarm", pack({"monitor": "halt", "message": header["reason"]}))
-
-        self._submit(job)
+        self._submit(lambda t: t.append("act", pack(header)))
 
     def resume(self, reason: str, *, actor: str | None = None) -> None:
         """Clear every alarm; the next unit begins anew.

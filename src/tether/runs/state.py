@@ -323,6 +323,8 @@ class State:
                 self.stop.restart()
             else:
                 self.stop.restart_within(self)
+        elif act.act == "halt":
+            self.raises = ("halt", act.reason)
         elif act.act == "export_log":
             self.looks.append((header["looked"], header["rows"]))
         elif act.act == "tighten":

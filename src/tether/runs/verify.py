@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
@@ -34,7 +34,16 @@ MOST_FINDINGS = 1000
 
 def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
     """Everything that is wrong with a log: its chain, rules, decisions, index and cache."""
-    return log.read(lambda connection: _Replay(connection).findings(key))
+    check = None if log.signer is None else log.signer.check
+    if key is not None:
+        public = signing.read_public_key(key)
+
+        def check(head: bytes, signature: str | None) -> bool:
+            return signature is not None and signing.verify(
+                head, signature, public, purpose=PURPOSE
+            )
+
+    return log.read(lambda connection: _Replay(connection).findings(check))
 
 
 class _Replay:
@@ -46,13 +55,13 @@ class _Replay:
         self._cached: Event | None = None
         self._rules: Any = None
 
-    def findings(self, key: PublicKey | None) -> list[str]:
+    def findings(self, check: Callable[[bytes, str | None], bool] | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
         last = self._walk()
         if last is None and not self._found:
             return ["there is no event"]
         if last is not None and not self._found:
-            self._check_signature(last, key)
+            self._check_signature(last, check)
             self._compare_index()
             self._compare_cache()
         return self._found
@@ -87,7 +96,7 @@ class _Replay:
                 yield f"event {event.seq}: the cached state is not that of the events"
             return
         if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
-            yield f"event {event.seq}: the alarm that the losses raise is missing"
+            yield f"event {event.seq}: the alarm that was raised before it is missing"
         if event.kind == "alarm":
             yield from _check_alarm(state, event)
         if state.settings is not None:
@@ -95,15 +104,13 @@ class _Replay:
             yield from rules.check(state, event, self._index)
             self._index |= mark_claim(event.mark) | rules.claims_of(event, self._index)
 
-    def _check_signature(self, last: Event, key: PublicKey | None) -> None:
-        if key is None:
+    def _check_signature(
+        self, last: Event, check: Callable[[bytes, str | None], bool] | None
+    ) -> None:
+        if check is None:
             if self._state.is_signed and last.signature is None:
                 self._found.append("the run is signed, but its last event is not")
-            return
-        good = last.signature is not None and signing.verify(
-            last.head, last.signature, signing.read_public_key(key), purpose=PURPOSE
-        )
-        if not good:
+        elif not check(last.head, last.signature):
             self._found.append(f"event {last.seq}, the last one, is not signed with this key")
 
     def _compare_index(self) -> None:
@@ -125,11 +132,8 @@ class _Replay:
 
 def _check_alarm(state: State, event: Event) -> Iterator[str]:
     header = read_header(event.body)
-    if header["monitor"] == "halt":
-        if not state.acts or state.acts[-1].act != "halt":
-            yield f"event {event.seq}: a halt that nobody asked for"
-    elif state.raises is None or (header["monitor"], header["message"]) != tuple(state.raises):
-        yield f"event {event.seq}: an alarm that the losses do not raise"
+    if state.raises is None or (header["monitor"], header["message"]) != tuple(state.raises):
+        yield f"event {event.seq}: an alarm that nothing before it raises"
 
 
 def rules_of(state: State, connection: sql.Connection | None = None) -> Any:

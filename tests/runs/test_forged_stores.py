@@ -1,0 +1,319 @@
+"""Stores that were changed behind the back of tether: never obeyed, and every change is named."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+
+from tether._core.signing import generate_keys
+from tether.runs import Release, Run, import_run, relative
+from tether.runs.body import pack, unpack
+from tether.runs.errors import StoreError, TamperedError
+from tether.runs.event_log import NO_HEAD, link
+
+FIELDS = ("seq", "kind", "at", "mark", "body", "head", "signature")
+
+
+def fill(store, **more):
+    """A halted release with steps, losses, an alarm that was cleared, and a tightening."""
+    rng = np.random.default_rng(1)
+    guardrails = {"error": 0.2, "delay": relative(0.05)}
+    with Release(store, guardrails, old={"error": 0.02}, step=100, **more) as release:
+        for call in range(12):
+            keys = [f"u{k}" for k in rng.integers(0, 400, 50)]
+            systems = release.assign(keys)
+            losses = {name: (rng.random(50) < 0.05).astype(float) for name in guardrails}
+            release.observe(keys, losses, system=systems, keep_first=True)
+            if call == 4:
+                release.halt("a look", actor="ann")
+                release.resume("all is well", actor="ann")
+            if call == 8:
+                release.tighten("to be sure", actor="ann", error=0.15)
+        release.halt("the new system must not serve", actor="ann")
+
+
+@pytest.fixture(scope="module")
+def halted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("halted")
+    fill(folder / "plain.db")
+    generate_keys(folder / "key")
+    fill(folder / "signed.db", key=folder / "key.key")
+    return folder
+
+
+def copy(halted, name, tmp_path):
+    target = tmp_path / "run.db"
+    shutil.copy(halted / name, target)
+    return target
+
+
+def read(database):
+    rows = database.execute(f"SELECT {', '.join(FIELDS)} FROM tether_events ORDER BY seq")
+    return [dict(zip(FIELDS, row, strict=True)) for row in rows]
+
+
+def write(database, events, *, chained):
+    """Replace all events; with a new chain if the forger knows how to make one."""
+    head = NO_HEAD
+    database.execute("DELETE FROM tether_events")
+    for event in events:
+        if chained:
+            fields = (event[name] for name in FIELDS[:5])
+            event["head"] = head = link(head, *fields)
+        values = tuple(event[name] for name in FIELDS)
+        database.execute(f"INSERT INTO tether_events VALUES ({', '.join('?' * 7)})", values)
+    database.commit()
+
+
+def last(events, kind, **wanted):
+    """The last event of a kind whose header has these entries."""
+    for event in reversed(events):
+        header = unpack(event["body"])[0] if event["kind"] == kind else {}
+        if event["kind"] == kind and wanted.items() <= header.items():
+            return event
+    raise LookupError(kind)
+
+
+def change(events, kind, edit, **wanted):
+    event = last(events, kind, **wanted)
+    header, columns = unpack(event["body"])
+    columns = {name: np.array(column) for name, column in columns.items()}
+    edit(header, columns)
+    event["body"] = pack(header, **columns)
+
+
+def flip(name, value=None):
+    def edit(header, columns):
+        column = columns[name]
+        column[0] = (
+            (1 - column[0] if value is None else value) if column.dtype != bool else not column[0]
+        )
+
+    return edit
+
+
+def drop(events, kind, **wanted):
+    events.remove(last(events, kind, **wanted))
+    for number, event in enumerate(events, 1):
+        event["seq"] = number
+
+
+def add(events, kind, body):
+    tail = events[-1]
+    events.append({**tail, "seq": tail["seq"] + 1, "kind": kind, "body": body})
+
+
+RESUME = pack({"act": "resume", "reason": "forged", "actor": "eve"})
+EDITS = {
+    "a larger share": lambda e: change(e, "round", lambda h, c: h.update(level=0.9)),
+    "a smaller share": lambda e: change(e, "round", lambda h, c: h.update(level=0.001)),
+    "a share of one guardrail": lambda e: change(
+        e, "round", lambda h, c: h["decision"]["shares"].update(error=1.0)
+    ),
+    "a finished ramp": lambda e: change(
+        e, "round", lambda h, c: h["decision"].update(finished=True)
+    ),
+    "another reason of a share": lambda e: change(
+        e, "round", lambda h, c: h["decision"].update(reason="because")
+    ),
+    "another promise": lambda e: change(
+        e, "round", lambda h, c: h["decision"]["promises"].update(error=0.01)
+    ),
+    "a loss": lambda e: change(e, "losses", flip("loss/error", 0.5)),
+    "a loss outside": lambda e: change(e, "losses", flip("loss/error", 7.0)),
+    "a loss of another row": lambda e: change(e, "losses", flip("row", 3)),
+    "a loss of no row": lambda e: change(e, "losses", flip("row", 10**6)),
+    "another system": lambda e: change(e, "rows", flip("arm")),
+    "another position": lambda e: change(e, "rows", flip("position", 17)),
+    "a row that does not count": lambda e: change(e, "rows", flip("calibration")),
+    "a key that was known": lambda e: change(e, "rows", flip("known", 3)),
+    "an earlier row": lambda e: change(e, "rows", flip("before", 0)),
+    "another key": lambda e: change(e, "rows", flip("key", 120)),
+    "an outage": lambda e: change(e, "rows", lambda h, c: h.update(outage=True)),
+    "a step without rows": lambda e: drop(e, "rows"),
+    "no losses": lambda e: drop(e, "losses"),
+    "no step": lambda e: drop(e, "round"),
+    "no halt": lambda e: drop(e, "act", act="halt"),
+    "no alarm": lambda e: drop(e, "alarm", message="a look"),
+    "no tightening": lambda e: drop(e, "act", act="tighten"),
+    "another tightening": lambda e: change(
+        e, "act", lambda h, c: h["changes"].update(error=0.01), act="tighten"
+    ),
+    "another alarm": lambda e: change(e, "alarm", lambda h, c: h.update(monitor="stop")),
+    "an alarm of nothing": lambda e: add(e, "alarm", pack({"monitor": "stop", "message": "x"})),
+    "a second setting": lambda e: add(e, "settings", e[0]["body"]),
+    "looser settings": lambda e: change(
+        e, "settings", lambda h, c: h["limits"]["error"].update(tolerated=0.9)
+    ),
+    "another salt": lambda e: change(e, "settings", lambda h, c: h.update(salt="00")),
+    "a faster growth": lambda e: change(e, "settings", lambda h, c: h.update(growth=9.0)),
+    "another old risk": lambda e: change(
+        e, "settings", lambda h, c: h["old"]["error"].update(declared=0.001)
+    ),
+    "a step too early": lambda e: add(
+        e, "round", last(e, "round")["body"].replace(b'"number": 5', b'"number": 6')
+    ),
+    "a kind of its own": lambda e: add(e, "wish", pack({})),
+    "no body": lambda e: e[-1].update(body=b""),
+}
+"""Forged events; all of them but the last steps' words would change what is served or shown."""
+SETTINGS = ("looser settings", "another salt", "a faster growth", "another old risk")
+"""Without settings a run cannot be opened at all."""
+UNSEEN_WITH_A_NEW_CHAIN = {"a loss", "no losses", "no halt", "another tightening"}
+"""What could have happened just so, for whoever believes the chain that the forger made anew."""
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_every_edit_without_a_new_chain_is_named(edit, halted, tmp_path):
+    store = copy(halted, "plain.db", tmp_path)
+    with sqlite3.connect(store) as database:
+        events = read(database)
+        EDITS[edit](events)
+        write(database, events, chained=False)
+    database.close()
+    try:
+        with Run.open(store) as run:
+            assert run.verify()
+            assert run.history().alarm is not None
+    except TamperedError:
+        assert edit in SETTINGS
+
+
+@pytest.mark.parametrize("edit", sorted(EDITS.keys() - UNSEEN_WITH_A_NEW_CHAIN))
+def test_an_edit_with_a_new_chain_contradicts_the_rows(edit, halted, tmp_path):
+    store = copy(halted, "plain.db", tmp_path)
+    with sqlite3.connect(store) as database:
+        events = read(database)
+        EDITS[edit](events)
+        write(database, events, chained=True)
+    database.close()
+    try:
+        with Run.open(store) as run:
+            assert run.verify()
+    except (TamperedError, StoreError):
+        pass
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_signature_sees_every_edit(edit, halted, tmp_path):
+    store = copy(halted, "signed.db", tmp_path)
+    with sqlite3.connect(store) as database:
+        events = read(database)
+        EDITS[edit](events)
+        write(database, events, chained=True)
+    database.close()
+    try:
+        with Run.open(store) as run:
+            assert run.verify(halted / "key.pub")
+        with Release(store, key=halted / "key.key") as release:
+            assert set(release.assign([f"n{k}" for k in range(100)])) == {"old"}
+    except (TamperedError, StoreError):
+        pass
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("chained", [True, False])
+@pytest.mark.parametrize("signed", [True, False])
+def test_one_insert_does_not_lift_a_halt(signed, chained, running, halted, tmp_path):
+    if chained and not signed:
+        pytest.skip("who can make a chain and needs no key can do what tether can")
+    store = copy(halted, "signed.db" if signed else "plain.db", tmp_path)
+    given = {"key": halted / "key.key"} if signed else {}
+    release = Release(store, **given)
+    if not running:
+        release.close()
+    with sqlite3.connect(store) as database:
+        tail = read(database)[-1]
+        forged = {**tail, "seq": tail["seq"] + 1, "kind": "act", "body": RESUME}
+        if chained:
+            forged["head"] = link(tail["head"], *(forged[name] for name in FIELDS[:5]))
+        values = tuple(forged[name] for name in FIELDS)
+        database.execute(f"INSERT INTO tether_events VALUES ({', '.join('?' * 7)})", values)
+    database.close()
+    if not running:
+        release = Release(store, **given)
+    with release:
+        assert set(release.assign([f"n{k}" for k in range(300)])) == {"old"}
+        assert release.share == 0.0
+        assert release.history().alarm.monitor == "tampered"
+        with pytest.raises(TamperedError):
+            release.resume("please", actor="eve")
+        assert release.verify()
+
+
+def test_events_that_disappear_are_noticed_by_a_running_process(halted, tmp_path):
+    store = copy(halted, "plain.db", tmp_path)
+    with Release(store) as release, sqlite3.connect(store) as database:
+        database.execute(
+            "DELETE FROM tether_events WHERE seq > (SELECT max(seq) - 2 FROM tether_events)"
+        )
+        database.commit()
+        assert set(release.assign([f"n{k}" for k in range(300)])) == {"old"}
+        assert release.history().alarm.monitor == "tampered"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM tether_claims WHERE name IN (SELECT name FROM tether_claims LIMIT 1)",
+        "INSERT INTO tether_claims VALUES (x'6b7a', zeroblob(16))",
+        "UPDATE tether_claims SET value = zeroblob(16)",
+        "UPDATE tether_cache SET content = substr(content, 2)",
+    ],
+)
+def test_the_index_and_the_cache_are_compared(statement, tmp_path, monkeypatch):
+    monkeypatch.setattr("tether.runs.event_log.EVENTS_PER_CACHE", 10)
+    fill(tmp_path / "run.db")
+    with Run.open(tmp_path / "run.db") as run:
+        assert run.verify() == []
+    with sqlite3.connect(tmp_path / "run.db") as database:
+        database.execute(statement)
+    database.close()
+    with Run.open(tmp_path / "run.db") as run:
+        assert run.verify()
+        assert run.history().alarm.message == "the new system must not serve"
+
+
+def test_a_cache_is_believed_only_if_the_chain_vouches_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("tether.runs.event_log.EVENTS_PER_CACHE", 10)
+    fill(tmp_path / "run.db")
+    fill(tmp_path / "other.db")
+    with sqlite3.connect(tmp_path / "other.db") as database:
+        seq, content = database.execute("SELECT seq, content FROM tether_cache").fetchone()
+    database.close()
+    with Run.open(tmp_path / "run.db") as run:
+        expected = run.history()
+    with sqlite3.connect(tmp_path / "run.db") as database:
+        database.execute("UPDATE tether_cache SET content = ?, seq = ?", (content, seq))
+    database.close()
+    with Run.open(tmp_path / "run.db") as run:
+        assert run.history() == expected
+
+
+def test_an_export_is_the_run_and_a_forged_one_is_refused(halted, tmp_path, store_url):
+    with Run.open(halted / "plain.db") as run:
+        run.export(tmp_path / "plain")
+    with Run.open(halted / "signed.db") as run:
+        run.export(tmp_path / "export")
+        run.backup(tmp_path / "backup.db")
+        expected = run.history()
+        with pytest.raises(StoreError, match="signed"):
+            run.resume("no key")
+    import_run(tmp_path / "export", store_url)
+    for store in (store_url, tmp_path / "backup.db"):
+        with Run.open(store) as run:
+            assert run.history().units == expected.units
+            assert run.verify(halted / "key.pub") == []
+    with pytest.raises(StoreError, match="already"):
+        import_run(tmp_path / "export", store_url)
+    content = bytearray((tmp_path / "plain" / "events").read_bytes())
+    for place in np.random.default_rng(0).integers(0, len(content), 20).tolist():
+        forged = bytearray(content)
+        forged[place] ^= 1
+        (tmp_path / "plain" / "events").write_bytes(forged)
+        (tmp_path / "copy.db").unlink(missing_ok=True)
+        with pytest.raises(StoreError):
+            import_run(tmp_path / "plain", tmp_path / "copy.db")
