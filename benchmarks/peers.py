@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import tether
+from tether.thresholds import ltt, monotonized_crc
 
 CLAIMS, ALPHA, DELTA = 8, 0.15, 0.1
 GRID = np.linspace(0, 1, 201)
@@ -102,12 +103,15 @@ def _served(found: tether.Selection) -> float:
 
 METHODS: dict[str, tuple[str, Callable[[tether.Claims], float]]] = {
     "MAPIE, LTT": (WITH_PROBABILITY, mapie_ltt),
-    "tether.ltt": (WITH_PROBABILITY, lambda c: _served(tether.ltt(c, alpha=ALPHA))),
+    "tether.ltt": (
+        WITH_PROBABILITY,
+        lambda c: _served(ltt(c, alpha=ALPHA)),
+    ),
     "riskgate, any false": (ON_AVERAGE, riskgate_any),
     "riskgate, envelope": (ON_AVERAGE, riskgate_envelope),
     "tether.monotonized_crc": (
         ON_AVERAGE,
-        lambda c: _served(tether.monotonized_crc(c, alpha=ALPHA)),
+        lambda c: _served(monotonized_crc(c, alpha=ALPHA)),
     ),
     "tether.gcrc, alpha": (ON_AVERAGE, lambda c: _served(tether.gcrc(c, alpha=ALPHA))),
     "tether.gcrc, promise": (ON_AVERAGE, lambda c: _served(tether.gcrc(c, promise=ALPHA))),

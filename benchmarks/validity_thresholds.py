@@ -14,6 +14,7 @@ import numpy as np
 
 import tether
 from benchmarks.cases import Case
+from tether.thresholds import crc, ltt, monotonized_crc
 
 DELTA = 0.1
 GRID = np.linspace(0, 1, 41)
@@ -23,9 +24,9 @@ METHODS: dict[str, Rule] = {
     "soft chain": lambda losses, *grid, alpha, **more: tether.gcrc(
         losses, *grid, promise=alpha, **more
     ),
-    "monotonized CRC": tether.monotonized_crc,
-    "CRC": tether.crc,
-    "LTT": tether.ltt,
+    "monotonized CRC": monotonized_crc,
+    "CRC": crc,
+    "LTT": ltt,
 }
 
 
@@ -85,9 +86,7 @@ def dips_cases(alpha: float, items: int, columns: int = 60) -> Iterator[Case]:
     rules = {name: rule for name, rule in METHODS.items() if name != "LTT"}
     for procedure in ("fixed_sequence", "bonferroni"):
         for pvalue in ("betting", "binomial", "hoeffding_bentkus"):
-            rules[f"LTT, {procedure}, {pvalue}"] = partial(
-                tether.ltt, procedure=procedure, pvalue=pvalue
-            )
+            rules[f"LTT, {procedure}, {pvalue}"] = partial(ltt, procedure=procedure, pvalue=pvalue)
     for method, rule in rules.items():
         yield make(
             f"dips, {items} items", method, alpha, partial(risk, rule), wrong=method == "CRC"

@@ -10,7 +10,7 @@ import numpy as np
 import tether
 
 
-class Geometric(tether.Family):
+class Geometric(tether.control.Family):
     """The kernel safe^(1−s) · optimized^s, with s = β/(1 + β)."""
 
     name = "geometric"

@@ -29,7 +29,7 @@ def make_optimized(rows: TrainingRows) -> tether.Categorical:
     weights = np.zeros(FEATURES + 1)
     for _ in range(200):
         weights += 0.5 * features.T @ (paid - _sigmoid(features @ weights)) / max(len(paid), 1)
-    return tether.policy_from("served_run:PatientPolicy", weights=weights.tolist())
+    return tether.policies.policy_from("served_run:PatientPolicy", weights=weights.tolist())
 
 
 class PatientPolicy:

@@ -250,3 +250,15 @@ def test_the_first_block_of_the_readme_loads_little(tmp_path):
 def test_every_public_name_is_found():
     missing = [name for name in tether.__all__ if not hasattr(tether, name)]
     assert missing == []
+
+
+def test_there_are_few_public_names_and_none_is_taken_for_another():
+    names = sorted(tether.__all__, key=str.lower)
+    assert len(names) <= 40
+    alike = [
+        (one, other)
+        for one in names
+        for other in names
+        if one != other and other.lower().startswith(one.lower())
+    ]
+    assert alike == []

@@ -26,7 +26,7 @@ repeats = 300
 for _ in range(repeats):
     losses = (rng.random((50, 100)) < harm).astype(float)
     for place, alpha in enumerate(alphas):
-        for name, method in (("CRC", tether.crc), ("gCRC", tether.gcrc)):
+        for name, method in (("CRC", tether.thresholds.crc), ("gCRC", tether.gcrc)):
             found = method(losses, thresholds, alpha=alpha)
             deployed[name][place] += np.interp(found.threshold, thresholds, harm) / repeats
 

@@ -19,14 +19,14 @@ from experiments.medical_qa.claims import Questions, false_share_and_recall
 Select = Callable[[Any, float], tether.Selection]
 METHODS: dict[str, Select] = {
     "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha),
-    "monotonized CRC": lambda swept, alpha: tether.monotonized_crc(swept, alpha=alpha),
-    "LTT, delta = alpha": lambda swept, alpha: tether.ltt(
+    "monotonized CRC": lambda swept, alpha: tether.thresholds.monotonized_crc(swept, alpha=alpha),
+    "LTT, delta = alpha": lambda swept, alpha: tether.thresholds.ltt(
         swept, alpha=alpha, confidence=1 - alpha, pvalue="hoeffding_bentkus"
     ),
-    "LTT, delta = 0.1": lambda swept, alpha: tether.ltt(
+    "LTT, delta = 0.1": lambda swept, alpha: tether.thresholds.ltt(
         swept, alpha=alpha, confidence=0.9, pvalue="hoeffding_bentkus"
     ),
-    "CRC": lambda swept, alpha: tether.crc(swept, alpha=alpha),
+    "CRC": lambda swept, alpha: tether.thresholds.crc(swept, alpha=alpha),
 }
 GRID = "gCRC on a grid"
 MEASURES = ("false_share", "false_share_error", "recall", "recall_error")

@@ -16,7 +16,7 @@ import tether
 from experiments import harness, style
 
 METHODS = {
-    "CRC": lambda swept, alpha: tether.crc(swept, alpha=alpha),
+    "CRC": lambda swept, alpha: tether.thresholds.crc(swept, alpha=alpha),
     "gCRC": lambda swept, alpha: tether.gcrc(swept, alpha=alpha),
 }
 COLOURS = {"CRC": style.ORANGE, "gCRC": style.BLUE}

@@ -3,7 +3,9 @@
 Keeps an optimized policy on a tether to a safe one: from a log of what the safe policy did and one
 number, the expected loss that is tolerated, to how far the optimized policy may pull away.
 
-Every room, and every public name, is imported when it is first used.
+Every room, and every public name, is imported when it is first used. What a beginner does not need
+stands in its room: other families in `tether.control`, CRC and Learn then Test in
+`tether.thresholds`, other policies in `tether.policies`.
 """
 
 import logging
@@ -15,25 +17,6 @@ from tether._version import __version__ as __version__
 logging.getLogger("tether").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
-    from tether import (
-        aiming,
-        bo,
-        control,
-        learn,
-        llm,
-        monitor,
-        policies,
-        release,
-        report,
-        rounds,
-        runs,
-        sampling,
-        saving,
-        scan,
-        service,
-        thresholds,
-        verification,
-    )
     from tether._core.words import (
         AssumptionWarning,
         DurabilityWarning,
@@ -42,16 +25,7 @@ if TYPE_CHECKING:
     )
     from tether.aiming import aim, choose
     from tether.cli.progress_bars import progress_bars
-    from tether.control import (
-        BudgetedClip,
-        Calibration,
-        Clip,
-        Family,
-        Gain,
-        Log,
-        Mix,
-        Proposals,
-    )
+    from tether.control import Calibration, Log, Proposals
     from tether.control.calibrate import calibrate
     from tether.control.plan import plan
     from tether.policies import (
@@ -61,49 +35,38 @@ if TYPE_CHECKING:
         Mixture,
         Policy,
         Pool,
-        Served,
         Shortlist,
         Tethered,
-        TorchPolicy,
         estimate_ratio,
         make_log,
         make_proposals,
-        policy_from,
         serve,
     )
     from tether.policies.decision import Decision, decide, load
     from tether.runs import Controller, Release, relative
-    from tether.saving import load_policy, save_policy
+    from tether.saving import save_policy
     from tether.thresholds import (
         Claims,
         FalseAmongShown,
         ScoredLabels,
         Selection,
-        crc,
         filter_claims,
         gcrc,
-        ltt,
-        monotonized_crc,
     )
     from tether.view.comparison import compare
 
 __all__ = [
     "AssumptionWarning",
-    "BudgetedClip",
     "Calibration",
     "Categorical",
     "Claims",
-    "Clip",
     "Controller",
     "Decision",
     "DurabilityWarning",
     "FalseAmongShown",
-    "Family",
     "FunctionPolicy",
-    "Gain",
     "Gaussian",
     "Log",
-    "Mix",
     "Mixture",
     "Policy",
     "Pool",
@@ -112,73 +75,47 @@ __all__ = [
     "Release",
     "ScoredLabels",
     "Selection",
-    "Served",
     "Shortlist",
     "TetherWarning",
     "Tethered",
-    "TorchPolicy",
     "aim",
-    "aiming",
-    "bo",
     "calibrate",
     "choose",
     "compare",
-    "control",
-    "crc",
     "decide",
     "estimate_ratio",
     "filter_claims",
     "gcrc",
-    "learn",
-    "llm",
     "load",
-    "load_policy",
-    "ltt",
     "make_log",
     "make_proposals",
-    "monitor",
-    "monotonized_crc",
     "plan",
-    "policies",
-    "policy_from",
     "progress_bars",
     "relative",
-    "release",
-    "report",
-    "rounds",
-    "runs",
-    "sampling",
     "save_policy",
-    "saving",
-    "scan",
     "serve",
-    "service",
-    "thresholds",
-    "verification",
 ]
 
 _ROOMS = (
-    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release"),
-    *("report", "rounds", "runs", "sampling", "saving", "scan", "service", "thresholds"),
-    *("verification", "view"),
+    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release", "report"),
+    *("rounds", "runs", "sampling", "saving", "scan", "service", "thresholds", "verification"),
+    "view",
 )
+"""Rooms are found as `tether.llm` too, without an import of their own."""
 _MODULE_BY_NAME = {
     **dict.fromkeys(("aim", "choose"), "aiming"),
-    **dict.fromkeys(("BudgetedClip", "Calibration", "Clip", "Family", "Log"), "control"),
-    **dict.fromkeys(("Gain", "Mix", "Proposals"), "control"),
+    **dict.fromkeys(("Calibration", "Log", "Proposals"), "control"),
     "calibrate": "control.calibrate",
-    **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
-    **dict.fromkeys(("Policy", "Pool", "Served", "Shortlist", "Tethered"), "policies"),
-    **dict.fromkeys(("TorchPolicy", "estimate_ratio", "make_log"), "policies"),
-    **dict.fromkeys(("Decision", "decide", "load"), "policies.decision"),
-    **dict.fromkeys(("make_proposals", "policy_from", "serve"), "policies"),
     "plan": "control.plan",
-    "compare": "view.comparison",
-    "FalseAmongShown": "thresholds",
-    **dict.fromkeys(("Claims", "ScoredLabels", "Selection", "crc", "filter_claims"), "thresholds"),
-    **dict.fromkeys(("gcrc", "ltt", "monotonized_crc"), "thresholds"),
+    **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
+    **dict.fromkeys(("Policy", "Pool", "Shortlist", "Tethered", "estimate_ratio"), "policies"),
+    **dict.fromkeys(("make_log", "make_proposals", "serve"), "policies"),
+    **dict.fromkeys(("Decision", "decide", "load"), "policies.decision"),
+    **dict.fromkeys(("Claims", "FalseAmongShown", "ScoredLabels", "Selection"), "thresholds"),
+    **dict.fromkeys(("filter_claims", "gcrc"), "thresholds"),
     **dict.fromkeys(("Controller", "Release", "relative"), "runs"),
-    **dict.fromkeys(("load_policy", "save_policy"), "saving"),
+    "save_policy": "saving",
+    "compare": "view.comparison",
     "progress_bars": "cli.progress_bars",
     **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.words"),
     **dict.fromkeys(("PromiseWarning", "TetherWarning"), "_core.words"),

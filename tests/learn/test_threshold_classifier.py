@@ -40,7 +40,7 @@ def test_it_passes_the_checks_of_scikit_learn():
 def test_the_threshold_is_that_of_the_method(method, loss):
     model = make(method=method, loss=loss).calibrate(*ROWS)
     scored = tether.ScoredLabels(MODEL.predict_proba(ROWS[0])[:, 1], ROWS[1])
-    by_method = getattr(tether, method)(scored, alpha=0.15, loss=loss).threshold
+    by_method = getattr(tether.thresholds, method)(scored, alpha=0.15, loss=loss).threshold
     assert by_method - 1e-11 <= model.threshold_ <= by_method
     predicted = model.predict(X[TEST])
     assert (predicted == (MODEL.predict_proba(X[TEST])[:, 1] >= model.threshold_)).all()

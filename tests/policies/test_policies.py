@@ -164,22 +164,22 @@ def test_torch_distributions():
     assert np.allclose(normal.log_prob(2, [0.0, 3.0]), stats.norm(1, 2).logpdf([0, 3]), atol=1e-6)
     coin = as_policy("safe", torch.distributions.Categorical(torch.tensor([0.2, 0.8])))
     assert np.allclose(np.exp(coin.log_prob_all(3)), [[0.2, 0.8]], atol=1e-6)
-    gamma = tether.TorchPolicy(
+    gamma = tether.policies.TorchPolicy(
         lambda x: torch.distributions.Gamma(torch.as_tensor(x), torch.ones(len(x)))
     )
     scores = gamma.log_prob(np.array([1.0, 2.0, 3.0]), np.array([1.0, -2.0, 0.5]))
     assert np.isneginf(scores).tolist() == [False, True, False]
     assert scores[2] == pytest.approx(stats.gamma(3).logpdf(0.5), abs=1e-5)
     with pytest.raises(ValueError, match="batch_shape"):
-        tether.TorchPolicy(torch.distributions.Normal(torch.zeros(2), 1.0))
+        tether.policies.TorchPolicy(torch.distributions.Normal(torch.zeros(2), 1.0))
 
 
 def test_policy_from_remembers_how_a_policy_was_made():
-    policy = tether.policy_from("tether.policies:Gaussian", mean=0.5)
+    policy = tether.policies.policy_from("tether.policies:Gaussian", mean=0.5)
     assert recipe_of(policy).arguments == {"mean": 0.5}
     assert recipe_of(tether.Gaussian(0.5)) is None
     with pytest.raises(TypeError, match="path"):
-        tether.policy_from("tether.policies.tethered:NORMALIZER_DRAWS")
+        tether.policies.policy_from("tether.policies.tethered:NORMALIZER_DRAWS")
 
 
 @pytest.mark.parametrize(

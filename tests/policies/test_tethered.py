@@ -140,7 +140,7 @@ def test_a_normalizer_above_one_is_an_error():
     with pytest.raises(ValueError, match="at most 1"):
         tether.Tethered(lying, narrow, 1.0).log_prob(3, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="at most 1"):
-        estimated_normalizer(PolicyPair(lying, narrow), 1, tether.Clip(), 0.0, 5000, RNG(0))
+        estimated_normalizer(PolicyPair(lying, narrow), 1, tether.control.Clip(), 0.0, 5000, RNG(0))
 
 
 def test_actions_outside_the_safe_policy():

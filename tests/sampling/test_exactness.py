@@ -126,7 +126,7 @@ def test_mixture_proposals_learn_no_envelope_from_unlike_contexts(sampler):
 
 
 def test_a_family_of_the_users_own_by_its_acceptance():
-    class Geometric(tether.Family):
+    class Geometric(tether.control.Family):
         name = "geometric"
 
         def log_kernel(self, log_safe, log_optimized, log_beta):

@@ -219,7 +219,7 @@ def test_draws_from_tables():
 
 
 def test_families_without_a_sampler_say_what_they_need():
-    class Bare(tether.Family):
+    class Bare(tether.control.Family):
         name = "bare"
         share = None
 

@@ -84,7 +84,7 @@ POLICIES = {
     "acquisition": (AcquisitionPool(lambda points: points[:, 0], [[0.0], [1.0]]), 6),
     "mixture": (tether.Mixture([SAFE, NEW], [1, 2]), 6),
     "functions": (tether.FunctionPolicy(parts.draw, parts.log_density), 6),
-    "made": (tether.policy_from(f"{HERE}:shifted", by=2.0), X[:, 0]),
+    "made": (tether.policies.policy_from(f"{HERE}:shifted", by=2.0), X[:, 0]),
     "own": (parts.Own(SAFE, np.arange(3.0), [1, "x", None]), 6),
     "tethered": (tether.Tethered(SAFE, NEW, 0.5, sampler="overlap", seed=3), 6),
     "mix": (tether.Tethered(FIRST, FIRST, 3.0, family="mix"), np.array([0, 1])),
@@ -145,7 +145,7 @@ def test_models_need_trust_beyond_the_usual_types():
 
 def test_torch_modules_and_distributions():
     torch, of = pytest.importorskip("torch"), tether.policies.TorchPolicy
-    module = tether.policy_from(f"{HERE}:network", width=5)
+    module = tether.policies.policy_from(f"{HERE}:network", width=5)
     with torch.no_grad():
         module.layers[0].weight += 1.0
         module.shift += 0.5
@@ -185,7 +185,7 @@ def test_files_in_another_process(tmp_path):
     assert oct(path.stat().st_mode & 0o777) == "0o600"
     with pytest.raises(FileExistsError, match="served"):
         tether.save_policy(SAFE, path)
-    code = f"import tether; print(tether.load_policy({str(path)!r}).log_prob(1, [0.3])[0])"
+    code = f"import tether; print(tether.load({str(path)!r}).log_prob(1, [0.3])[0])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ
     )

@@ -11,7 +11,7 @@ from scipy.stats import binom
 import tether
 from tests.scale import scaled
 from tests.thresholds import brute_force as exact
-from tether.thresholds import p_values
+from tether.thresholds import ltt, p_values
 
 
 @given(st.integers(1, 80), st.integers(0, 80), st.floats(0.01, 0.99))
@@ -62,25 +62,25 @@ def answers(rng, items):
 def test_the_default_keeps_much_where_hoeffding_bentkus_keeps_nothing():
     """400 labelled answers at 10 %: the shares of false claims vary little, and bets see it."""
     claims = answers(np.random.default_rng(0), 400)
-    default = tether.ltt(claims, alpha=0.1)
-    coarse = tether.ltt(claims, alpha=0.1, pvalue="hoeffding_bentkus")
+    default = ltt(claims, alpha=0.1)
+    coarse = ltt(claims, alpha=0.1, pvalue="hoeffding_bentkus")
     assert default.kept.share > 0.9
     assert coarse.kept.share < 0.6
     assert default.test == "betting p-values, fixed sequence"
-    assert tether.ltt(claims, alpha=0.6, loss="any_false").test.startswith("binomial")
+    assert ltt(claims, alpha=0.6, loss="any_false").test.startswith("binomial")
     flags = np.zeros((300, 3), dtype=bool)
-    assert tether.ltt(flags, alpha=0.1).test.startswith("binomial")
-    assert tether.ltt(flags.astype(float), alpha=0.1).test.startswith("betting")
+    assert ltt(flags, alpha=0.1).test.startswith("binomial")
+    assert ltt(flags.astype(float), alpha=0.1).test.startswith("betting")
     with pytest.raises(ValueError, match="binomial"):
-        tether.ltt(claims, alpha=0.1, pvalue="binomial")
+        ltt(claims, alpha=0.1, pvalue="binomial")
 
 
 def test_many_items_are_tested_in_one_pass_and_show_more_than_a_bound_on_the_mean():
     rng = np.random.default_rng(1)
     scores = rng.random(24_000)
     claims = tether.Claims(scores, rng.random(24_000) < 0.7 + 0.3 * scores, np.arange(0, 24_001, 8))
-    found = tether.ltt(claims, alpha=0.1)
-    coarse = tether.ltt(claims, alpha=0.1, pvalue="hoeffding_bentkus")
+    found = ltt(claims, alpha=0.1)
+    coarse = ltt(claims, alpha=0.1, pvalue="hoeffding_bentkus")
     assert found.threshold < coarse.threshold
     assert 0.09 < found.risk < 0.1
 
@@ -88,13 +88,13 @@ def test_many_items_are_tested_in_one_pass_and_show_more_than_a_bound_on_the_mea
 def test_bonferroni_needs_thresholds_and_takes_the_boldest_that_passes():
     losses = np.zeros((200, 4))
     losses[:, 1] = 0.3  # fails, between two that pass; safest last
-    assert tether.ltt(losses, alpha=0.1).threshold == 2
-    assert tether.ltt(losses, alpha=0.1, procedure="bonferroni").threshold == 0
+    assert ltt(losses, alpha=0.1).threshold == 2
+    assert ltt(losses, alpha=0.1, procedure="bonferroni").threshold == 0
     few = np.zeros((24, 4))
-    assert tether.ltt(few, alpha=0.1, pvalue="binomial").exists  # 0.9^24 = 0.080 ≤ 0.1
-    assert not tether.ltt(few, alpha=0.1, pvalue="binomial", procedure="bonferroni").exists
+    assert ltt(few, alpha=0.1, pvalue="binomial").exists  # 0.9^24 = 0.080 ≤ 0.1
+    assert not ltt(few, alpha=0.1, pvalue="binomial", procedure="bonferroni").exists
     with pytest.raises(ValueError, match="bonferroni"):
-        tether.ltt(answers(np.random.default_rng(2), 50), alpha=0.1, procedure="bonferroni")
+        ltt(answers(np.random.default_rng(2), 50), alpha=0.1, procedure="bonferroni")
 
 
 def test_a_rate_among_the_selected_is_that_of_the_selected():
@@ -102,12 +102,12 @@ def test_a_rate_among_the_selected_is_that_of_the_selected():
     scores = rng.random(3000)
     labels = rng.random(3000) < scores
     grid = np.linspace(0.05, 0.95, 91)
-    found = tether.ltt(tether.ScoredLabels(scores, labels), grid, alpha=0.2, loss="false_discovery")
+    found = ltt(tether.ScoredLabels(scores, labels), grid, alpha=0.2, loss="false_discovery")
     selected = scores >= found.threshold
     assert found.risk == pytest.approx((~labels[selected]).mean())
     assert 0.1 < found.risk < 0.2
     with pytest.raises(ValueError, match="thresholds"):
-        tether.ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_discovery")
+        ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_discovery")
 
 
 @pytest.mark.parametrize(("pvalue", "holds"), [("betting", True), ("mean", False)])
@@ -118,7 +118,7 @@ def test_the_risk_exceeds_alpha_in_at_most_a_share_delta(pvalue, holds):
         losses = (rng.random((80, 1)) < risks) * rng.choice([0.5, 1.0], (80, 1))
         true = 0.75 * risks
         if pvalue == "betting":
-            place = int(tether.ltt(losses, alpha=alpha, pvalue=pvalue).threshold)
+            place = int(ltt(losses, alpha=alpha, pvalue=pvalue).threshold)
         else:  # the boldest with a mean of at most alpha: no test at all
             place = int(np.flatnonzero(losses.mean(axis=0) <= alpha)[0])
         above.append(true[place] > alpha + 1e-9)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tether
 from tests.scale import scaled
 from tests.thresholds import brute_force as exact
+from tether.thresholds import crc, ltt
 
 METHODS = {"gcrc": exact.gcrc, "crc": exact.crc, "monotonized_crc": exact.crc}
 RULES = st.sampled_from(list(METHODS))
@@ -28,7 +29,7 @@ def test_every_distinct_score_is_a_candidate_and_sums_are_exact(items, alpha, lo
     place = METHODS[name](rows, alpha, **more)
     passed = {"weights": weights, "test_weight": 3} if weighted else {}
     claims = tether.Claims(*exact.flat(items))
-    found = getattr(tether, name)(claims, alpha=float(alpha), loss=loss, **passed)
+    found = getattr(tether.thresholds, name)(claims, alpha=float(alpha), loss=loss, **passed)
     assert found.exists == (place >= 0)
     safest = -math.inf if loss == "miss" else math.inf
     assert found.threshold == (thresholds[place] if place >= 0 else safest)
@@ -41,7 +42,7 @@ def test_every_distinct_score_is_a_candidate_and_sums_are_exact(items, alpha, lo
 @settings(max_examples=scaled(150), deadline=None)
 def test_thresholds_chosen_beforehand_are_those_of_the_same_matrix(items, alpha, loss, name):
     grid = np.array([-0.5, -0.25, 0.1, 0.25, 0.6, math.inf])
-    claims, method = tether.Claims(*exact.flat(items)), getattr(tether, name)
+    claims, method = tether.Claims(*exact.flat(items)), getattr(tether.thresholds, name)
     direct = method(claims, grid, alpha=float(alpha), loss=loss)
     order = 1 if loss == "miss" else -1
     rows = exact.table(items, loss, grid[::order])
@@ -125,7 +126,7 @@ def test_figure_2_of_the_paper_by_exact_sums(method, figures):
         losses[: room + 1, :40] = 1  # one coin too many at the bold ones: they fail
         losses[:, -1] = risk[-1]
         losses[: room + 1, 60] = 1  # and one failure in between
-        found = getattr(tether, method)(losses, grid, alpha=alpha)
+        found = getattr(tether.thresholds, method)(losses, grid, alpha=alpha)
         assert found.threshold == grid[40 if method == "crc" else 61]
 
 
@@ -136,7 +137,7 @@ def test_rates_of_labels_by_their_definitions(rows, alpha):
     for loss, kind in (("false_positive", False), ("false_negative", True)):
         if not (labels == kind).any():
             continue
-        found = tether.crc(tether.ScoredLabels(scores, labels), alpha=float(alpha), loss=loss)
+        found = crc(tether.ScoredLabels(scores, labels), alpha=float(alpha), loss=loss)
         own, count = scores[labels == kind], int((labels == kind).sum())
         passing = []
         for t in [*np.unique(scores), math.inf]:
@@ -201,7 +202,7 @@ def test_false_among_shown_is_about_all_claims_that_are_shown():
     scores = rng.random(4000)
     claims = tether.Claims(scores, rng.random(4000) < 0.5 + scores / 2, np.arange(0, 4001, 4))
     grid = np.linspace(0.2, 0.8, 31)
-    found = tether.ltt(claims, grid, alpha=0.2, loss=loss)
+    found = ltt(claims, grid, alpha=0.2, loss=loss)
     kept = scores >= found.threshold
     assert found.useful
     assert 0.1 < (~claims.supported[kept]).mean() < 0.2
@@ -211,6 +212,6 @@ def test_false_among_shown_is_about_all_claims_that_are_shown():
     assert not scarce.useful
     for bad in ({"alpha": 0.3, "thresholds": grid}, {"alpha": 0.2}):
         with pytest.raises(ValueError, match=r"share|thresholds"):
-            tether.ltt(claims, loss=loss, **bad)
+            ltt(claims, loss=loss, **bad)
     with pytest.raises(ValueError, match="most_claims"):
-        tether.ltt(claims, grid, alpha=0.2, loss=tether.FalseAmongShown(0.2, 3))
+        ltt(claims, grid, alpha=0.2, loss=tether.FalseAmongShown(0.2, 3))

@@ -10,6 +10,7 @@ import pytest
 
 import tether
 from tether import AssumptionWarning, PromiseWarning
+from tether.thresholds import crc, ltt
 from tether.thresholds.methods import METHODS
 
 RNG = np.random.default_rng(6)
@@ -120,11 +121,11 @@ def test_the_pool_is_decided_by_groups_of_up_to_the_least_size():
     losses = np.zeros((24, 3))
     losses[:9, 0] = [1, 1, 0, 0, 0, 0, 0, 0, 0]  # of the group of nine, which is not small
     groups = np.repeat([0, 1, 2], [9, 8, 7])
-    found = tether.crc(losses, alpha=0.1, groups=groups)
+    found = crc(losses, alpha=0.1, groups=groups)
     assert list(found.groups) == ["0", "(pooled)"]
     assert found.pooled_groups == ("1", "2")
     assert found.groups["(pooled)"].n_items == 24
-    assert found.for_group(1).threshold == tether.crc(losses, alpha=0.1).threshold
+    assert found.for_group(1).threshold == crc(losses, alpha=0.1).threshold
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -181,7 +182,7 @@ def test_filtering_keeps_what_reaches_the_threshold():
 
 
 def test_a_refused_selection_filters_nothing_through():
-    refused = tether.crc(CLAIMS, alpha=0.2)
+    refused = crc(CLAIMS, alpha=0.2)
     with pytest.warns(PromiseWarning, match="no useful promise"):
         assert not tether.filter_claims(refused, SCORES).any()
     missing = tether.gcrc(CLAIMS.take(range(3)), alpha=0.05, loss="miss")
@@ -205,7 +206,7 @@ def test_other_scores_than_those_of_the_calibration_are_told_of(items):
 
 def test_an_item_with_too_many_claims_is_refused():
     loss, grid = tether.FalseAmongShown(0.4, 6), np.linspace(0, 0.8, 9)
-    found = tether.ltt(CLAIMS, grid, alpha=0.4, loss=loss)
+    found = ltt(CLAIMS, grid, alpha=0.4, loss=loss)
     assert found.useful
     tether.filter_claims(found, SCORES, items=CLAIMS.owner)
     with pytest.raises(ValueError, match="most_claims = 6"):

@@ -8,6 +8,7 @@ import pytest
 import tether
 from tests.scale import scaled
 from tether._core.promises import SafeMean
+from tether.thresholds import crc, monotonized_crc
 
 ALPHA = 0.12
 GRID = np.linspace(0, 1, 41)  # bolder thresholds add up to 0.4 to the risk of the safest
@@ -26,7 +27,7 @@ def served_and_stated(n_items, repeats, method):
     return np.array(served), np.array(stated)
 
 
-@pytest.mark.parametrize("method", [tether.gcrc, tether.crc, tether.monotonized_crc])
+@pytest.mark.parametrize("method", [tether.gcrc, crc, monotonized_crc])
 @pytest.mark.parametrize(("n_items", "formula"), [(30, 0.143), (150, 0.131)])
 def test_data_on_which_nothing_passes_are_paid_for(n_items, formula, method):
     served, stated = served_and_stated(n_items, scaled(400), method)
@@ -54,13 +55,13 @@ def test_the_pool_keeps_its_promise_and_the_small_groups_alone_do_not(right):
         groups = rng.choice(140, size=1720, p=share)
         losses = ((rng.random((1720, 1)) < 1 - grid) & harmful[groups][:, None]).astype(float)
         if right:
-            found = tether.monotonized_crc(losses, grid, alpha=0.1, groups=groups)
+            found = monotonized_crc(losses, grid, alpha=0.1, groups=groups)
             pooled = np.array([int(name) for name in found.pooled_groups])
             threshold = found.for_group(pooled[0]).threshold
         else:
             pooled = np.flatnonzero(np.bincount(groups, minlength=140) < 9)
             inside = np.isin(groups, pooled)
-            threshold = tether.monotonized_crc(losses[inside], grid, alpha=0.1).threshold
+            threshold = monotonized_crc(losses[inside], grid, alpha=0.1).threshold
         lost += share[pooled] @ ((1 - threshold) * harmful[pooled])
         pooled_share += share[pooled].sum()
     assert (lost / pooled_share < 0.11) == right
@@ -91,8 +92,8 @@ def test_a_shift_is_undone_by_its_weights_and_not_without_a_bound_on_them():
 
 def test_crc_promises_nothing_for_a_loss_that_merely_looks_monotone():
     claims = tether.Claims([0.9, 0.8] * 50, [1, 0] * 50, np.arange(0, 101, 2))  # none falls
-    found = tether.crc(claims, alpha=0.2)
+    found = crc(claims, alpha=0.2)
     assert (found.n_nonmonotone, found.monotone, found.useful) == (0, False, False)
     assert "none" in found.statement
     single = tether.Claims(np.arange(50) / 50, np.arange(50) > 10, np.arange(51))
-    assert tether.crc(single, alpha=0.2).useful  # one claim per item: nothing to fall
+    assert crc(single, alpha=0.2).useful  # one claim per item: nothing to fall

@@ -133,7 +133,7 @@ def test_comparisons_of_selections_put_the_chain_beside_the_paper():
     every = [
         tether.gcrc(CLAIMS, alpha=0.2),
         tether.gcrc(CLAIMS, promise=0.2),
-        tether.ltt(CLAIMS, alpha=0.2),
+        tether.thresholds.ltt(CLAIMS, alpha=0.2),
     ]
     found = tether.compare(every)
     frame = found.to_frame()

@@ -306,13 +306,13 @@ def find_family(family: str | Family) -> Family:
             return PathFamily(family)
         raise ValueError(
             f"family must be 'clip', 'mix', 'budgeted_clip' (or 'budgeted_clip(N)'), the family of "
-            f"a path ('token_clip' or 'token_mix') or an object derived from tether.Family, got "
-            f"{family!r}"
+            f"a path ('token_clip' or 'token_mix') or one derived from tether.control.Family, "
+            f"got {family!r}"
         )
     if isinstance(family, type):
         raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
-        raise TypeError(f"family must be derived from tether.Family, got {family!r}")
+        raise TypeError(f"family must be derived from tether.control.Family, got {family!r}")
     if not isinstance(family, (Clip, Mix, BudgetedClip, PathFamily)):
         _check_declarations(family)
     return family

@@ -309,26 +309,31 @@ def decide(
     return _made(question, safe, chosen, (month,), recorded)
 
 
-def load(folder: str | Path, **options: Any) -> Decision:
-    """Read a decision that `Decision.save` wrote; its probes are checked when it is served.
+def load(path: str | Path, **options: Any) -> Any:
+    """Read a decision that `Decision.save` wrote, or a policy that `save_policy` wrote.
+
+    The probes of their calibration are checked when they are served.
 
     Parameters
     ----------
-    folder : str or pathlib.Path
-        The folder.
+    path : str or pathlib.Path
+        The folder of a decision, or the file of a policy.
     **options
-        What may be loaded of policies, as in `load_policy`: `allow_imports`, `trusted`.
+        What may be loaded of policies, as in `tether.saving.load_policy`: `allow_imports` and
+        `trusted`.
 
     Returns
     -------
-    Decision
-        The decision, with its calibration, policies and rows.
+    Decision, Policy or Shortlist
+        The decision, with its calibration, policies and rows; or the policy.
     """
     from tether.saving import load_policy
 
-    place = files.as_path("folder", folder)
+    place = files.as_path("path", path)
+    if place.is_file():
+        return load_policy(place, **options)
     if not (place / QUESTION).is_file():
-        raise FileNotFoundError(f"folder {str(place)!r} holds no saved decision (no {QUESTION})")
+        raise FileNotFoundError(f"path {str(place)!r} holds no saved decision (no {QUESTION})")
     saved = json.loads((place / QUESTION).read_text("utf-8"))
     advice, served = saved.pop("advice"), saved.pop("served")
     question = Question(**saved)

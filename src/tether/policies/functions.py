@@ -171,7 +171,7 @@ _recipes: dict[int, tuple[weakref.ref[Any], Recipe]] = {}
 def policy_from(path: str, /, **arguments: Any) -> Any:
     """Call the function at an import path, and remember how, so that what it made can be saved.
 
-    `tether.save_policy` then writes the path and the arguments, and `tether.load_policy` makes the
+    `tether.save_policy` then writes the path and the arguments, and `tether.load` makes the
     call again. So the function must make the same policy each time, and the policy must not be
     changed afterwards. The exception are torch modules, whose current weights are saved as well.
 

@@ -90,7 +90,7 @@ def optimized_share_of(family: Family, log_beta: float) -> float:
     if share is None:
         raise TypeError(
             f"family {family.name!r} has no sampler beyond finitely many actions: it needs the "
-            f"members optimized_share and log_accept (see tether.Family)"
+            f"members optimized_share and log_accept (see tether.control.Family)"
         )
     if not 0 <= share <= 1:
         raise ValueError(

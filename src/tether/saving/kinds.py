@@ -212,7 +212,7 @@ def _function_state(function: Any) -> dict[str, Any]:
         raise CannotSaveError(
             f"is a function that no import path leads to ({name!r}). Define it at the top level of "
             f"a module, not in the script that is run; or make the policy with "
-            f"tether.policy_from('package.module:function', …)"
+            f"tether.policies.policy_from('package.module:function', …)"
         )
     return {"path": path}
 

@@ -127,8 +127,8 @@ def module_state(module: Any) -> dict[str, Any]:
     if recipe is None:
         raise CannotSaveError(
             f"is a torch module, of which only the weights can be saved. Make it with "
-            f"tether.policy_from('package.module:{type(module).__name__}', …), which remembers how "
-            f"to make it again, and load weights into it or train it then"
+            f"tether.policies.policy_from('package.module:{type(module).__name__}', …), which "
+            f"remembers how to make it again, and load weights into it or train it then"
         )
     tensors = {**dict(module.named_buffers()), **module.state_dict()}
     copies = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
@@ -170,7 +170,7 @@ def distribution_state(distribution: Any) -> dict[str, Any]:
     if name not in DISTRIBUTIONS or not type(distribution).__module__.startswith("torch."):
         raise CannotSaveError(
             f"is the torch distribution {name}; these are saved: {', '.join(sorted(DISTRIBUTIONS))}"
-            f". Make the policy with tether.policy_from('package.module:function', …)"
+            f". Make the policy with tether.policies.policy_from('package.module:function', …)"
         )
     parameters: dict[str, Any] = {}
     for parameter in DISTRIBUTIONS[name]:

@@ -125,7 +125,7 @@ class _Encoder:
             raise CannotSaveError(
                 f"{where} is a {type(value).__qualname__}, which is not known to tether. Give the "
                 f"class the methods tether_save(self), which returns a dictionary, and the class "
-                f"method tether_load(cls, saved); or make it with tether.policy_from"
+                f"method tether_load(cls, saved); or make it with tether.policies.policy_from"
             )
         try:
             state = kind.state(value)

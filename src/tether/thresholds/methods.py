@@ -149,8 +149,8 @@ def crc(
     Examples
     --------
     >>> import numpy as np, tether
-    >>> scores, labels = np.arange(100) / 100, np.arange(100) >= 40
-    >>> tether.crc(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive").threshold
+    >>> scored = tether.ScoredLabels(np.arange(100) / 100, np.arange(100) >= 40)
+    >>> crc(scored, alpha=0.2, loss="false_positive").threshold
     0.33
     """
     shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
@@ -182,9 +182,9 @@ def monotonized_crc(
 
     Examples
     --------
-    >>> import numpy as np, tether
+    >>> import numpy as np
     >>> losses = np.tile([0.1, 0.3, 0.0], (99, 1))  # safest last
-    >>> tether.crc(losses, alpha=0.2).threshold, tether.monotonized_crc(losses, alpha=0.2).threshold
+    >>> crc(losses, alpha=0.2).threshold, monotonized_crc(losses, alpha=0.2).threshold
     (0.0, 2.0)
     """
     shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
@@ -228,8 +228,8 @@ def ltt(
     Examples
     --------
     >>> import numpy as np, tether
-    >>> scores, labels = np.arange(1000) / 1000, np.arange(1000) >= 400
-    >>> found = tether.ltt(tether.ScoredLabels(scores, labels), alpha=0.2, loss="false_positive")
+    >>> scored = tether.ScoredLabels(np.arange(1000) / 1000, np.arange(1000) >= 400)
+    >>> found = ltt(scored, alpha=0.2, loss="false_positive")
     >>> found.threshold, round(found.risk, 3)
     (0.331, 0.172)
     """

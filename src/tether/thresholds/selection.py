@@ -155,7 +155,7 @@ class Selection(records.Saved, Described):
     Examples
     --------
     >>> import numpy as np, tether
-    >>> found = tether.crc(np.tile([0.3, 0.1, 0.0], (99, 1)), alpha=0.2)
+    >>> found = tether.thresholds.crc(np.tile([0.3, 0.1, 0.0], (99, 1)), alpha=0.2)
     >>> found.threshold, round(found.risk, 3), found.promise
     (1.0, 0.109, 0.2)
     """

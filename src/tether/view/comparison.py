@@ -109,8 +109,9 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     Examples
     --------
     >>> import numpy as np, tether
+    >>> from tether.thresholds import crc, gcrc
     >>> losses = np.tile([0.3, 0.1, 0.0], (99, 1))
-    >>> found = tether.compare([tether.crc(losses, alpha=0.15), tether.gcrc(losses, promise=0.15)])
+    >>> found = tether.compare([crc(losses, alpha=0.15), gcrc(losses, promise=0.15)])
     >>> found.names, found.to_frame()["threshold"]
     (('CRC, alpha 0.15', 'soft chain, promise 0.15'), array([1., 1.]))
     """
