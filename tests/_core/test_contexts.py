@@ -12,7 +12,6 @@ from tether._core.contexts import (
     length,
     part,
     parts,
-    rows_with_missing_values,
     take,
 )
 
@@ -62,23 +61,6 @@ def test_labels_are_of_the_content_alone(sort):
     assert np.array_equal(labels(take(contexts, order)), every[order])
 
 
-class Curt:
-    """Objects that look alike when printed."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def __repr__(self):
-        return "Curt()"
-
-
-def test_labels_do_not_rest_on_how_a_value_is_printed():
-    rows = np.empty(4, object)
-    rows[:] = [Curt(1), Curt(2), [Curt(1)], lambda: 3]
-    assert len(np.unique(labels(rows))) == 4
-    assert np.array_equal(labels(rows), labels(rows))
-
-
 def test_labels_of_numbers_do_not_depend_on_how_they_are_stored():
     values = np.array([[0.5, -0.0], [np.nan, 2.0]])
     for same in (values.astype(np.float32), np.asfortranarray(values), values + 0.0, values[:, :]):
@@ -107,13 +89,3 @@ def test_labels_of_sparse_rows_are_of_their_entries():
     assert labels(parts_of)[0] == labels(twice)[0] == every[0]
     with pytest.raises(TypeError, match="sparse contexts must hold real numbers, got complex128"):
         labels(whole.astype(complex))
-
-
-def test_rows_with_missing_values_are_found_in_every_sort_of_contexts():
-    table = np.array([[1.0, 2.0], [np.nan, 3.0], [4.0, np.nan]])
-    words = pd.DataFrame({"n": [1.0, 2.0, 3.0], "w": ["a", None, "b"]})
-    assert rows_with_missing_values(table).tolist() == [1, 2]
-    assert rows_with_missing_values(words).tolist() == [1]
-    assert rows_with_missing_values(words["w"]).tolist() == [1]
-    assert rows_with_missing_values(5).tolist() == []
-    assert rows_with_missing_values(np.arange(3)).tolist() == []

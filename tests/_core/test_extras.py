@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tether._core.extras import EXTRAS, REQUIRED, extra_of, how_to_install, require
+from tether._core.extras import EXTRAS, REQUIRED, extra_of, how_to_install
 
-ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 FOR_DEVELOPMENT = {"bench", "docs", "experiments", "smollm", "test"}
 
 
@@ -28,36 +27,22 @@ def requirements(extra):
     return found
 
 
-def test_every_extra_for_users_is_listed():
-    assert set(EXTRAS) == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPMENT
-
-
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_the_table_says_what_the_project_says(extra):
-    assert {each.name: each.oldest for each in EXTRAS[extra]} == requirements(extra)
-
-
-def test_what_every_installation_has():
+def test_the_table_says_what_the_project_says():
+    listed = {name: {each.name: each.oldest for each in EXTRAS[name]} for name in EXTRAS}
+    users = set(PROJECT["optional-dependencies"]) - FOR_DEVELOPMENT
+    assert listed == {name: requirements(name) for name in users}
     required = dict(text.split(">=") for text in PROJECT["dependencies"])
     assert {each.name: each.oldest for each in REQUIRED} == required
-
-
-def test_the_smallest_extra_with_a_module_is_named():
-    assert extra_of("sklearn.tree") == "learn"
-    assert extra_of("sqlalchemy") == "rounds"
-    assert extra_of("torch") == "torch"
-    assert extra_of("numpy") is None
     error = ModuleNotFoundError("No module named 'sklearn'", name="sklearn.tree")
     assert how_to_install("aim", error) == "aim needs sklearn: pip install 'tether[learn]'"
-    assert how_to_install("aim", ModuleNotFoundError("x", name="unknown")) is None
-    assert require("numbers", "numpy").__name__ == "numpy"
+    assert extra_of("numpy") is None
 
 
 BLOCKED = """
 import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {blocked!r}:
+        if name.partition(".")[0] == {blocked!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Blocked())
 import tether
@@ -72,14 +57,11 @@ except ImportError as error:
     ("module", "statement", "extra"),
     [
         ("sklearn", "tether.learn", "learn"),
-        ("sklearn", "import tether.learn", "learn"),
-        ("sqlalchemy", "tether.Controller", "rounds"),
         ("torch", "tether.llm.CausalPolicy", "llm"),
-        ("starlette", "tether.service.make_application", "serve"),
         ("matplotlib", "tether.gcrc([[0.0, 0.1]] * 50, alpha=0.2).plot()", "plot"),
     ],
 )
 def test_without_an_extra_the_library_says_how_to_install_it(module, statement, extra):
-    code = BLOCKED.format(blocked={module}, statement=statement)
+    code = BLOCKED.format(blocked=module, statement=statement)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert f"pip install 'tether[{extra}]'" in done.stdout, done.stderr

@@ -2,10 +2,8 @@
 
 import errno
 import os
-import re
 import sqlite3
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -141,12 +139,6 @@ def test_a_file_is_not_written_over_what_it_is_made_from(tmp_path):
     files.require_other_file(tmp_path / "other.csv", tmp_path / "log.csv", None)
 
 
-@pytest.mark.parametrize("value", ["", "a\0b", "\ud800", Path("a\0b")])
-def test_a_path_that_no_file_can_have_is_refused(value):
-    with pytest.raises(ValueError, match=rf"spool must be a path.*{re.escape(repr(value))}"):
-        files.as_path("spool", value)
-
-
 def write_folder(path, content, act=lambda: None):
     """Write a folder with one file, while something else happens."""
     with files.replacing_folder(path) as temporary:
@@ -163,19 +155,3 @@ def test_a_folder_is_written_completely_or_not_at_all(tmp_path):
         write_folder(target, "2")
         assert (target / "one").read_text() == "2"
         assert left_behind(target.parent) == []
-
-
-def test_a_folder_with_files_is_never_replaced(tmp_path):
-    (tmp_path / "file").write_text("kept")
-    target = tmp_path / "late"
-
-    def be_faster():
-        target.mkdir()
-        (target / "one").write_text("theirs")
-
-    for path, act in ((tmp_path, None), (tmp_path / "file", None), (target, be_faster)):
-        with pytest.raises(FileExistsError, match="must be empty or new"):
-            write_folder(path, "mine", act or (lambda: fail(AssertionError("it must not begin"))))
-    assert (target / "one").read_text() == "theirs"
-    assert (tmp_path / "file").read_text() == "kept"
-    assert left_behind(tmp_path) == []

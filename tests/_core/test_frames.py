@@ -72,11 +72,3 @@ def test_columns_and_tables_by_name(maker):
     assert frames.table(frame, "score", None).tolist() == [[1, 3], [2, 4]]
     assert frames.table(frame, "score", ["score_1"]).tolist() == [[3], [4]]
     assert frames.table(frame, "other", None) is None
-
-
-def test_frames_that_cannot_be_read():
-    twice = pd.DataFrame(np.zeros((2, 2)), columns=["loss", "loss"])
-    with pytest.raises(ValueError, match="loss: there are 2 columns 'loss'"):
-        frames.column(twice, "loss", "loss")
-    with pytest.raises(TypeError, match="frame must have named columns, got list"):
-        frames.names([1, 2])

@@ -6,7 +6,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import tether
 from tether._core.contexts import by_action, labels_of
 
 VALUES = {"email": [0.1, 0.2], "none": [0.3, 0.3], "push": [0.6, 0.5]}
@@ -17,11 +16,6 @@ WANTED = np.array([[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
 def test_the_columns_of_a_frame_are_put_in_the_order_of_the_actions(frame):
     found = by_action("table", frame(VALUES), np.array(["push", "none", "email"]))
     np.testing.assert_array_equal(found, WANTED)
-
-
-def test_a_series_is_matched_by_its_index():
-    row = pd.Series([0.1, 0.3, 0.6], index=["email", "none", "push"])
-    np.testing.assert_array_equal(by_action("row", row, ["push", "none", "email"]), [0.6, 0.3, 0.1])
 
 
 @pytest.mark.parametrize(
@@ -62,15 +56,3 @@ def test_other_names_are_an_error_that_shows_both(columns):
 def test_columns_that_count_and_are_the_actions_in_another_order_are_refused(table, actions):
     with pytest.raises(ValueError, match="named by their actions, or counted"):
         by_action("table", table, np.array(actions))
-
-
-@pytest.mark.parametrize("classes", [[False, True], [0, 1]])
-def test_the_probabilities_of_a_model_are_never_those_of_another_action(classes):
-    """A frame named by the classes of a model, beside the actions in another order."""
-    probabilities = pd.DataFrame([[0.1, 0.9]], columns=np.array(classes))
-    try:
-        policy = tether.Categorical.from_probabilities(lambda _: probabilities, classes[::-1])
-        found = policy.log_prob([[1.0]], [classes[1]])
-    except ValueError:
-        return
-    np.testing.assert_allclose(np.exp(found), [0.9])

@@ -45,17 +45,6 @@ def test_strings_of_every_form_become_the_same_array(form):
 
 
 @forms
-def test_actions_of_a_policy_may_have_every_form(form):
-    policy = tether.Categorical.from_probabilities([0.25, 0.75], actions=form(["wait", "act"]))
-    expected = np.log([0.25 if word == "wait" else 0.75 for word in WORDS])
-    np.testing.assert_allclose(policy.log_prob(6, form(WORDS)), expected)
-    tethered = tether.Tethered(policy, policy, 1.0)
-    np.testing.assert_allclose(tethered.log_prob(6, form(WORDS)), expected)
-    mixture = tether.Mixture([policy, policy], [1, 1])
-    np.testing.assert_allclose(mixture.log_prob(6, form(WORDS)), expected)
-
-
-@forms
 def test_a_log_may_have_actions_and_contexts_of_every_form(form):
     safe = tether.Categorical.from_probabilities([0.5, 0.5], ["wait", "act"])
     new = tether.Categorical.from_probabilities([0.2, 0.8], ["wait", "act"])
@@ -65,24 +54,6 @@ def test_a_log_may_have_actions_and_contexts_of_every_form(form):
     plain = tether.make_log(safe, new, np.array(contexts), np.array(WORDS), losses)
     np.testing.assert_array_equal(log.log_optimized, plain.log_optimized)
     np.testing.assert_array_equal(log.context, plain.context)
-
-
-def test_frames_of_pandas_and_polars_make_the_same_log():
-    columns = {"loss": [0.0, 1.0], "log_safe": [-1.0, -2.0], "log_optimized": [-1.0, -1.0]}
-    columns["ward"] = ["a", "b"]
-    frames = [pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns), columns]
-    logs = [tether.Log.from_frame(frame, context="ward") for frame in frames]
-    for log in logs[1:]:
-        assert log.context.tolist() == logs[0].context.tolist()
-        np.testing.assert_array_equal(log.log_safe, logs[0].log_safe)
-
-
-def test_a_table_of_probabilities_takes_row_numbers_of_every_form():
-    policy = tether.Categorical.from_probabilities([[0.9, 0.1], [0.2, 0.8]])
-    for rows in ([0, 1], pd.Series([0, 1]), pl.Series([0, 1]), pd.Series([0, 1], dtype="Int64")):
-        np.testing.assert_allclose(np.exp(policy.log_prob(rows, [1, 1])), [0.1, 0.8])
-    with pytest.raises(ValueError, match=r"row numbers .*, got shape \(2,\) of dtype <U1"):
-        policy.log_prob(["a", "b"], [1, 1])
 
 
 def test_numbers_in_object_columns_are_numbers():

@@ -11,39 +11,24 @@ from tether._core.files import HIDDEN, is_well_formed, redact_message, redact_ur
 SECRET = "Tr0ub4dor"
 """Occurs in no other part of a URL below."""
 
-SHOWN = [
-    *("run.db", "runs/ward 7/clinic.db", "C:\\runs\\clinic.db", "ann@home/clinic.db"),
-    *("sqlite://", "sqlite:///run.db", "sqlite:///file:run.db?mode=ro&uri=true"),
-    *("postgresql://localhost/clinic", "postgresql:///clinic"),
-    "postgresql+psycopg://ann@db.example.org:5432/clinic?sslmode=require&connect_timeout=3",
-    "postgresql://ann@[::1]:5432/clinic",
-    "postgresql://ann@one:5432,two:5433/clinic",
-    "postgresql:///clinic?host=/var/run/postgresql",
-]
-REDACTED = {
+CASES = {
+    "runs/ward 7/clinic.db": "runs/ward 7/clinic.db",
+    "sqlite:///file:run.db?mode=ro&uri=true": "sqlite:///file:run.db?mode=ro&uri=true",
+    "postgresql+psycopg://ann@[::1]:5432,two:1/clinic?sslmode=require": (
+        "postgresql+psycopg://ann@[::1]:5432,two:1/clinic?sslmode=require"
+    ),
     f"postgresql://ann:{SECRET}@host:5432/clinic": "postgresql://ann:***@host:5432/clinic",
-    f"postgresql://ann:%54{SECRET}%20@host/clinic": "postgresql://ann:***@host/clinic",
     f"postgresql://ann@host/clinic?sslpassword={SECRET}": "postgresql://ann@host/clinic?***",
-    f"postgresql://ann@host/clinic?sslmode=require;p={SECRET}": "postgresql://ann@host/clinic?***",
     f"postgresql://ann:p@{SECRET}@host:5432/clinic": "postgresql://***",
-    f"postgresql://ann@host:{SECRET}/clinic": "postgresql://***",
     f"postgresql:///ann:{SECRET}@host/clinic": "postgresql://***",
-    f"postgresql://ann%3A{SECRET}@host/clinic": "postgresql://***@host/clinic",
-    f" postgresql://ann:{SECRET}@host/clinic": "***",
     f"host=db user=ann password={SECRET} dbname=clinic": "***",
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_names_without_a_password_are_shown_as_they_are(name):
-    assert redact_url(name) == name
-    assert is_well_formed(name)
-
-
-@pytest.mark.parametrize("name", REDACTED)
-def test_passwords_are_replaced(name):
-    assert redact_url(name) == REDACTED[name]
-    assert SECRET not in redact_url(name)
+@pytest.mark.parametrize("name", CASES)
+def test_all_but_secrets_is_shown(name):
+    assert redact_url(name) == CASES[name]
+    assert is_well_formed(name) == ("p@" not in name)
 
 
 ENCODINGS = (str, quote, quote_plus, lambda text: quote(text, safe=""))

@@ -45,20 +45,3 @@ def test_threads_keep_the_order_and_the_error_state(monkeypatch):
     monkeypatch.setenv("TETHER_THREADS", "some")
     with pytest.raises(ValueError, match="TETHER_THREADS"):
         list(rows.map(kernel, 10))
-
-
-def test_an_error_of_a_kernel_is_raised(monkeypatch):
-    monkeypatch.setenv("TETHER_THREADS", "2")
-
-    def kernel(block):
-        if block["x"][0] == 500:
-            raise ValueError("row 500")
-        return 0
-
-    with pytest.raises(ValueError, match="row 500"):
-        list(Rows({"x": np.arange(1000)}).map(kernel, 10))
-
-
-def test_columns_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match="equal numbers of rows"):
-        Rows({"x": [1.0], "y": [1.0, 2.0]})

@@ -1,6 +1,5 @@
 """Signatures: made by one key, for one purpose, over one content."""
 
-import stat
 import subprocess
 from pathlib import Path
 
@@ -21,21 +20,6 @@ def private(pair):
 
 def public(pair):
     return f"{pair[0]}.pub"
-
-
-def test_the_keys_are_files_of_openssh(pair, tmp_path):
-    name, made = pair
-    for ending in (".key", ".pub"):
-        path = name.with_name(name.name + ending)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert signing.key_id(signing.read_private_key(private(pair))) == made
-    assert signing.key_id(signing.read_public_key(public(pair))) == made
-    with pytest.raises(FileExistsError, match=r"ops.key exists"):
-        signing.generate_keys(name)
-    (tmp_path / "half.pub").write_text("")
-    with pytest.raises(FileExistsError, match=r"half.pub exists"):
-        signing.generate_keys(tmp_path / "half")
-    assert not (tmp_path / "half.key").exists()
 
 
 def test_the_key_id_is_the_fingerprint_of_ssh_keygen(pair):
@@ -83,21 +67,3 @@ def test_a_private_key_that_others_may_read_is_refused(pair, tmp_path):
             signing.sign(b"", copy, purpose="record")
     copy.chmod(0o400)
     assert signing.sign(b"", copy, purpose="record")
-
-
-def test_what_is_no_key_is_named(pair, tmp_path):
-    other = tmp_path / "other"
-    for content in (b"", b"not a key", Path(public(pair)).read_bytes()):
-        other.write_bytes(content)
-        other.chmod(0o600)
-        with pytest.raises(ValueError, match="other is not a private key"):
-            signing.read_private_key(other)
-    other.write_bytes(b"ssh-rsa nonsense")
-    with pytest.raises(ValueError, match="other is not a public key"):
-        signing.read_public_key(other)
-    with pytest.raises(ValueError, match="is not a public key"):
-        signing.read_public_key(private(pair))
-    with pytest.raises(FileNotFoundError, match="there is no key file"):
-        signing.read_public_key(tmp_path / "none")
-    with pytest.raises(TypeError, match="key must be the path of a key file or a key, got 3"):
-        signing.read_private_key(3)

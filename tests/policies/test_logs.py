@@ -144,7 +144,7 @@ def errors():
     never = tether.Categorical.from_probabilities([0.5, 0.5, 0.0], NAMES)
     percent, logs = {"propensities": 100 * shown}, {"propensities": np.log(shown)}
     return {
-        "losses has 3 rows": lambda: make(safe, optimized, x, actions, [0, 1, 0]),
+        "loss has 3 rows": lambda: make(safe, optimized, x, actions, [0, 1, 0]),
         "safe is None": lambda: make(None, optimized, *rest),
         "look like log-probabilities": lambda: make(None, optimized, *rest, **logs),
         "40 % is 0.4": lambda: make(None, optimized, *rest, **percent),

@@ -169,10 +169,6 @@ MISTAKES = {
         lambda: log_of(draw, actions=lambda x: RNG(0).normal(1.5, size=200)),
     ),
     "more than once": (tether.AssumptionWarning, lambda: log_of(draw, repeat=2)),
-    "all 4 candidates": (
-        tether.AssumptionWarning,
-        lambda: log_of(lambda x, rng: np.zeros(len(x)), actions=lambda x: np.zeros(len(x))),
-    ),
 }  # fmt: skip
 
 

@@ -112,7 +112,6 @@ def make_log(
     optimized = as_policy("optimized", optimized)
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
-    _check_lengths(losses, rewards, len(actions))
     if propensities is not None and logged_by is not None:
         raise ValueError("propensities are of actions of the safe policy, not of logged_by")
     stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
@@ -222,16 +221,6 @@ def _log_of_propensities(
             stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
             stated["log_safe_all"] = two_action_table(values, taken)
     return Log(losses, log_safe, log_optimized, probes=probes, **stated)
-
-
-def _check_lengths(losses: Losses, rewards: ArrayLike | None, rows: int) -> None:
-    """Refuse losses and rewards that are not as many as the actions."""
-    columns: dict[str, Any] = {"losses": losses, "rewards": rewards}
-    if isinstance(losses, Mapping):
-        columns |= {f"losses[{name!r}]": each for name, each in losses.items()}
-    for name, column in columns.items():
-        if isinstance(column, (list, tuple)) or len(getattr(column, "shape", ())) > 0:
-            validate.same_length(name, column, "actions", rows)
 
 
 def make_proposals(
