@@ -38,8 +38,6 @@ def test_it_is_plain_json_and_has_every_unit_alarm_and_act(name):
     assert [each["message"] for each in shown["alarms"]] == [a.message for a in history.alarms]
     assert [each["reason"] for each in shown["acts"]] == [a.reason for a in history.acts]
     assert (shown["state"]["kind"] == "alarm") == (history.alarm is not None)
-    offered = {each["name"]: each["is_open"] for each in shown["offers"]}
-    assert offered["halt"] != offered["resume"] == (history.alarm is not None)
 
 
 def test_charts_have_the_numbers_of_the_history(name):

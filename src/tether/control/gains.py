@@ -154,15 +154,14 @@ class Gain(Described):
         return columns
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the expected rewards and losses of the three policies with their intervals.
+        """Draw the expected rewards of the three policies against their expected losses.
 
         Needs the extra `plot`; pyplot is not used.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw the rewards, or the first loss if there are none; by default a new figure
-            with one panel for each quantity.
+            Where to draw the first loss; by default a new figure with one panel for each loss.
 
         Returns
         -------

@@ -994,8 +994,9 @@ def describe(decision: Decision, deployed: Deployed | None) -> dict[str, Any]:
 def _curve(loss: LossResult) -> dict[str, Any]:
     """The risk along beta of the loss that limits it, where it changes; for histories."""
     steps = np.flatnonzero(np.abs(np.diff(loss.risks)) > 1e-3 * np.ptp(loss.risks))
-    shown = range(steps[0], steps[-1] + 2) if len(steps) else range(len(loss.risks))
-    shown = [k for k in shown[:: len(shown) // CURVE_POINTS + 1] if np.isfinite(loss.log_betas[k])]
+    ends = (steps[0], steps[-1] + 2) if len(steps) else (0, len(loss.risks))
+    shown = np.arange(*ends)[:: (ends[1] - ends[0]) // CURVE_POINTS + 1]
+    shown = shown[np.isfinite(loss.log_betas[shown])]
     points = {"log_betas": loss.log_betas[shown].tolist(), "risks": loss.risks[shown].tolist()}
     return {"loss": loss.name, "alpha": loss.alpha, **points}
 

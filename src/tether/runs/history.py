@@ -96,23 +96,10 @@ class History(Described):
         return Columns({name: np.array(column) for name, column in rows.items()})
 
     def _describe(self) -> Description:
-        what = "share" if self.settings.decides_shares else "log beta"
-        alarm = self.alarm
-        headline = f"{self.kind} in {self.store}: {len(self.units)} units"
-        if alarm is not None:
-            headline += f"; STOPPED by {alarm.monitor}: {alarm.message}"
-        elif self.units:
-            headline += f", {what} {self.units[-1].level:.4g}"
-        columns: dict[str, Any] = {"unit": [u.number for u in self.units]}
-        columns["begun"] = [u.begun[:19] for u in self.units]
-        columns[what] = [u.level for u in self.units]
-        for arm in ARMS.values():
-            columns[f"{arm} rows"] = [u.rows[arm] for u in self.units]
-            for name in self.settings.limits:
-                columns[f"{arm} {name}"] = [u.means[arm][name].mean for u in self.units]
-        table = Columns({name: np.array(values) for name, values in columns.items()})
-        tone = "stop" if alarm is not None else "good"
-        return Description(headline, tone, table=table, warnings=self.warnings)
+        from tether.view.run_document import document
+        from tether.view.text import describe
+
+        return describe(document(self))
 
 
 def moment(at: int) -> str:

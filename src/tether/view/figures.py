@@ -54,36 +54,37 @@ def plot_calibration(found: Calibration, axes: Axes | None = None) -> Figure:
     """
     if axes is None and found.gain is not None:
         left, axes = _new_figure(10.4, 4.4).subplots(1, 2)
-        _draw_tradeoff(found, found.gain, left)
+        alpha = found.binding.alpha
+        left.axvline(alpha, label=_asked(found.rule, alpha), **_asked_style())
+        _draw_tradeoff(found.gain, found.binding.name, left)
     axes = _new_figure(6.4, 4.2).add_subplot() if axes is None else axes
     _draw_risk(found, axes)
     return _figure_of(axes)
 
 
-def _draw_tradeoff(found: Calibration, gain: Gain, axes: Axes) -> None:
-    """The expected reward of the three policies against their expected loss, with the promise.
+def _draw_tradeoff(gain: Gain, name: str, axes: Axes) -> None:
+    """The expected reward of the three policies against one expected loss, with intervals.
 
     Without rewards, the share of the decisions that change.
     """
-    binding = found.binding
     changed = {"safe": 0.0, "tethered": gain.changed}
     for policy, (color, marker, size) in POLICIES.items():
         style: dict[str, Any] = {"color": color, "linewidth": 1.6}
-        loss = getattr(gain.losses[binding.name], policy)
+        loss = getattr(gain.losses[name], policy)
         reward = None if gain.reward is None else getattr(gain.reward, policy)
-        height = changed.get(policy) if reward is None else reward.mean
+        height: Any = changed.get(policy) if reward is None else reward.mean
         is_known = loss.known and height is not None
-        at = ([loss.mean], [height]) if is_known else ([], [])
+        at: Any = ([loss.mean], [height]) if is_known else ([], [])
         label = policy if is_known else f"{policy}: unknown"
         axes.plot(*at, marker, label=label, markersize=size, **style)
         if is_known:
             axes.plot([loss.lower, loss.upper], [height] * 2, **style)
         if is_known and reward is not None:
             axes.plot([loss.mean] * 2, [reward.lower, reward.upper], **style)
-    axes.axvline(binding.alpha, label=_asked(found.rule, binding.alpha), **_asked_style())
-    axes.set_xlim(0, 1.08 * max(axes.dataLim.x1, binding.alpha))
+    axes.set_xlim(0, 1.08 * max(axes.dataLim.x1, 1e-9))
+    loss_label = "expected loss" if name == "loss" else f"expected loss: {_one_line(name)}"
     reward_label = "share of decisions that change" if gain.reward is None else "expected reward"
-    _finish(axes, _loss_label(binding.name), reward_label)
+    _finish(axes, loss_label, reward_label)
     _legend_above(axes)
 
 
@@ -152,27 +153,18 @@ def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
 
 
 def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
-    """Plot each policy's mean with its interval, one panel per quantity.
+    """Plot the rewards of the three policies against each loss, one panel per loss.
 
-    In `axes` of the user, only the rewards are drawn, or the first loss if there are none.
+    In `axes` of the user, only the first loss is drawn.
     """
-    panels = {} if gain.reward is None else {"expected reward": gain.reward}
-    panels |= {_loss_label(name): means for name, means in gain.losses.items()}
-    drawn = [axes]
-    if axes is None:
-        drawn = _new_figure(4.2 * len(panels), 3.8).subplots(1, len(panels), squeeze=False)[0]
-    for panel, (label, means) in zip(drawn, panels.items(), strict=False):
-        names = []
-        for place, (policy, (color, marker, size)) in enumerate(POLICIES.items()):
-            estimate = getattr(means, policy)
-            names.append(policy if estimate.known else f"{policy}:\nunknown")
-            if estimate.known:
-                panel.plot([place] * 2, [estimate.lower, estimate.upper], color=color)
-                panel.plot(place, estimate.mean, marker, color=color, markersize=size)
-        panel.set_xlim(-0.5, len(POLICIES) - 0.5)
-        panel.set_xticks(range(len(POLICIES)), names)
-        _finish(panel, "", label)
-    drawn[0].set_title(f"{format_share(gain.changed)} of the decisions change", loc="left")
+    count = len(gain.losses)
+    drawn = (
+        [axes]
+        if axes is not None
+        else list(_new_figure(5.2 * count, 4.4).subplots(1, count, squeeze=False)[0])
+    )
+    for panel, name in zip(drawn, gain.losses, strict=False):
+        _draw_tradeoff(gain, name, panel)
     return _figure_of(drawn[0])
 
 
@@ -334,10 +326,6 @@ def _asked(rule: str, value: float) -> str:
 
 def _asked_style() -> dict[str, Any]:
     return {"color": _ink(), "linewidth": 1.2, "linestyle": "--"}
-
-
-def _loss_label(name: str) -> str:
-    return "expected loss" if name == "loss" else f"expected loss: {_one_line(name)}"
 
 
 def _set_ratio_axis(axes: Axes, low: float, high: float) -> None:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tether._core.words import counted
-
 NO_VALUE = "–"
 """What is written where there is no value."""
 MAX_PLAIN_LOG_BETA = 300
@@ -73,16 +71,6 @@ def iso_time(time: str | int) -> str:
     if isinstance(time, str):
         return time
     return datetime.fromtimestamp(time / 1e6, UTC).isoformat(timespec="seconds")
-
-
-def format_count(count: int, singular: str, plural: str | None = None) -> str:
-    """Write a count with its noun.
-
-    >>> format_count(1, "row"), format_count(1200, "row"), format_count(0, "loss", "losses")
-    ('1 row', '1,200 rows', 'no losses')
-    """
-    text = counted(count, singular, plural)
-    return text if count else f"no {text.removeprefix('0 ')}"
 
 
 def as_sentence(text: str) -> str:

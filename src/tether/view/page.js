@@ -464,9 +464,22 @@ function take(event) {
   announce("alarm", alarm ? `Alarm ${alarm.number}: ${shown.state.sentence}` : said.alarm ? "No alarm stands." : undefined);
 }
 
+/** What people may do: halt, resume, end a step, and what the service offers beside these. */
+function offered() {
+  const { words, state, units } = shown, halted = state.kind === "alarm", shares = words.level === "share";
+  const again = shares ? "a new ramp begins with its smallest share" : "the policy of the present round serves again";
+  const offer = (name, title, confirm, isOpen, style, text, body = {}) => ({ name, title, confirm, is_open: isOpen, style, text, body });
+  return [
+    offer("halt", "Halt", "Halt now", !halted, "danger", `The ${words.old} serves alone, in every process, until somebody resumes.`),
+    offer("resume", "Resume", "Resume now", halted, "primary", `This clears the alarm. The monitors start again, and ${again}.`),
+    ...(shown.is_by_hand ? [offer("advance", "End this step", "End the step", !halted, "", "The next step begins, with a share from the rows so far. The moment must not depend on losses.", { step: units.at(-1)?.number ?? 0 })] : []),
+    ...(live.offers ?? []),
+  ];
+}
+
 /** A button for each act that is offered; they are made once. */
 function showOffers() {
-  const offers = [...shown.offers, ...(live.offers ?? [])], may = live.you?.roles.includes("operate") ?? false;
+  const offers = offered(), may = live.you?.roles.includes("operate") ?? false;
   ifChanged("offers", offers.map((each) => each.name), (names) => $("offers").replaceChildren(...names.map((name) => {
     const button = element("button", { id: `offer-${name}`, type: "button" });
     button.addEventListener("click", () => openDialog(name));
@@ -529,7 +542,7 @@ async function connect() {
 }
 
 function openDialog(name) {
-  act = [...shown.offers, ...(live.offers ?? [])].find((each) => each.name === name);
+  act = offered().find((each) => each.name === name);
   $("act-title").textContent = act.title;
   $("act-text").textContent = act.text;
   $("act-do").textContent = act.confirm;

@@ -77,14 +77,10 @@ def write_report(
 
 
 @cache
-def _parts() -> tuple[str, str, str]:
+def _parts() -> list[str]:
     """The page, its style and its script, as they are in the package."""
     folder = resources.files("tether.view")
-    html, css, js = (
-        folder.joinpath(f"page.{kind}").read_text(encoding="utf-8")
-        for kind in ("html", "css", "js")
-    )
-    return html, css, js
+    return [(folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")]
 
 
 def _page(connect: str, content: str) -> str:

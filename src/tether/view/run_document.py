@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tether._core.files import redact_url
+from tether._core.words import counted
 from tether.view.numbers import (
     NO_VALUE,
     BetaScale,
     as_sentence,
     beta_ticks,
     format_beta,
-    format_count,
     format_number,
     format_share,
     format_time,
@@ -65,9 +65,9 @@ def document(
     dict
         `title`, `store`, `kind`, `words`, `state`, `promise`, `figures`, `warnings`, `losses`,
         `charts`, `units` and how many are `left_out`, `alarms`, `acts`, `assumptions`, `settings`
-        and `offers`. No number in it is infinite or NaN.
+        and whether steps end by hand (`is_by_hand`). No number in it is infinite or NaN.
     """
-    words, store = words_of(history), redact_url(history.store)
+    words, store, stated = words_of(history), redact_url(history.store), history.settings
     shown = history.units if last is None else history.units[-last:]
     found = {
         "title": title or store,
@@ -78,7 +78,7 @@ def document(
         "promise": promise(history),
         "figures": _figures(history, words),
         "warnings": [as_sentence(each) for each in history.warnings],
-        "losses": [_loss(history, words, name) for name in history.settings.limits],
+        "losses": [_loss(history, words, name) for name in stated.limits],
         "charts": list(_charts(history, words, shown)) if shown else [],
         "units": [_unit(history, words, each) for each in shown],
         "left_out": len(history.units) - len(shown),
@@ -86,7 +86,7 @@ def document(
         "acts": [_record(each, "done") for each in history.acts],
         "assumptions": assumptions(history),
         "settings": _settings(history, words),
-        "offers": _offers(history, words),
+        "is_by_hand": stated.decides_shares and not (stated.units_per_step or stated.step_seconds),
     }
     plain: dict[str, Any] = _plain(found)
     return plain
@@ -134,7 +134,7 @@ def _loss(history: History, words: Words, name: str) -> dict[str, Any]:
         facts.append(_fact("promised", stated, f"in {words.unit} {last.number}"))
     for arm, title in zip(ARMS, (words.old, words.new), strict=True):
         count, mean = pooled(history, arm, name)
-        note = f"mean of {format_count(count, 'loss', 'losses')}"
+        note = f"mean of {counted(count, 'loss', 'losses')}"
         for unit in [each for each in history.units if each.means[arm][name].count][-1:]:
             note += f"; {_mean(unit.means[arm][name])} in {words.unit} {unit.number}"
         facts.append(_fact(title, format_number(mean), note))
@@ -340,26 +340,6 @@ def _settings(history: History, words: Words) -> list[dict[str, str]]:
     if settings.stop is not None:
         stated["stopped by mistake"] = f"with probability at most {format_number(settings.stop)}"
     return [_fact(name, value) for name, value in stated.items()]
-
-
-def _offers(history: History, words: Words) -> list[dict[str, Any]]:
-    """What people may do where the page is live."""
-    is_halted, settings = history.alarm is not None, history.settings
-    again = "the policy of the present round serves again"
-    again = "a new ramp begins with its smallest share" if settings.decides_shares else again
-    keys = ("name", "title", "confirm", "is_open", "style", "text", "body")
-    halt = f"The {words.old} serves alone, in every process, until somebody resumes."
-    resume = f"This clears the alarm. The monitors start again, and {again}."
-    offers: list[tuple[Any, ...]] = [
-        ("halt", "Halt", "Halt now", not is_halted, "danger", halt, {}),
-        ("resume", "Resume", "Resume now", is_halted, "primary", resume, {}),
-    ]
-    if settings.decides_shares and not (settings.units_per_step or settings.step_seconds):
-        text = "The next step begins, with a share from the rows so far. The moment must not "
-        text += "depend on losses."
-        body = {"step": history.units[-1].number if history.units else 0}
-        offers.append(("advance", "End this step", "End the step", not is_halted, "", text, body))
-    return [dict(zip(keys, each, strict=True)) for each in offers]
 
 
 def _record(record: Any, *times: str) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from tether._core.words import counted
 from tether.view.numbers import (
     as_sentence,
     format_beta,
-    format_count,
     format_number,
     format_share,
     format_time,
@@ -178,7 +178,7 @@ def _about_losses(history: History) -> Iterator[tuple[str, str, str]]:
     pending = sum(each.pending for each in history.units)
     bounds = "Losses lie between 0 and their bounds"
     yield "checked", bounds, "Others are refused when they are observed."
-    arrival = f"{format_count(pending, 'loss is', 'losses are').capitalize()} pending."
+    arrival = f"{counted(pending, 'loss is', 'losses are')} pending."
     yield "partly checked" if pending else "checked", "Every loss arrives", arrival
     for name, limit in history.settings.limits.items():
         if limit.tolerated is None:

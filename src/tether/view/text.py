@@ -27,7 +27,7 @@ def status_text(document: dict[str, Any]) -> str:
     str
         Several lines; no control character of a name or reason is in it.
     """
-    return _describe(document).text()
+    return describe(document).text()
 
 
 def card_html(document: dict[str, Any]) -> str:
@@ -43,10 +43,11 @@ def card_html(document: dict[str, Any]) -> str:
     str
         HTML without scripts, style sheets or addresses; all text in it is escaped.
     """
-    return summary_card(_describe(document))
+    return summary_card(describe(document))
 
 
-def _describe(document: dict[str, Any]) -> Description:
+def describe(document: dict[str, Any]) -> Description:
+    """What a history says of itself."""
     state, words = document["state"], document["words"]
     facts = [("state", f"{state['heading']}. {state['details']}".strip())]
     facts.append(("promise", document["promise"]["sentence"]))
