@@ -29,8 +29,8 @@ class World:
     def __init__(self, seed):
         self.rng, self.probabilities = np.random.default_rng(seed), PROBABILITIES
 
-    def post_all(self, path, bodies):
-        return [self.response(body.get("n", 1)) for body in bodies]
+    def post_all(self, requests):
+        return [self.response(body.get("n", 1)) for _, body in requests]
 
     def response(self, count):
         drawn = self.rng.choice(ANSWERS, count, p=self.probabilities)
