@@ -35,7 +35,7 @@ BUDGETS = {
     "src/tether/policies": 4_500,
     "src/tether/thresholds": 2_800,
     "src/tether/llm": 3_240,
-    "src/tether/cli": 1_940,
+    "src/tether/cli": 1_920,
     # Still to be rebuilt: what they have, and no line more.
     "src/tether/rounds": 20_200,
     "src/tether/release": 1_521,
