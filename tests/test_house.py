@@ -28,7 +28,7 @@ BUDGETS = {
     "src/tether/learn": 450,
     "src/tether/bo": 250,
     "src/tether/runs": 8_000,
-    "src/tether/view": 1_560,
+    "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0010): only less from here.
     "src/tether/_core": 2_560,
     "src/tether/control": 7_100,
@@ -40,7 +40,7 @@ BUDGETS = {
     "src/tether/rounds": 20_200,
     "src/tether/release": 1_521,
     "src/tether/verification": 220,
-    "src/tether/report": 4_200,
+    "src/tether/report": 950,
     "src/tether/service": 9_000,
     "src/tether": 75_000,
     "tests": 36_000,
