@@ -30,7 +30,7 @@ BUDGETS = {
     "src/tether/runs": 8_000,
     "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0010): only less from here.
-    "src/tether/_core": 2_560,
+    "src/tether/_core": 2_530,
     "src/tether/control": 7_100,
     "src/tether/policies": 4_500,
     "src/tether/thresholds": 2_800,
