@@ -1,0 +1,396 @@
+"""What goes wrong around a controller: outages, kills, forgers, several processes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tether
+from tests.runs.worlds import WORLDS, play
+from tether.runs import Controller, Run, open_log
+from tether.runs.body import pack, unpack
+from tether.runs.errors import StoreError, TamperedError
+from tether.runs.event_log import NO_HEAD, link
+
+WORLD = WORLDS["nothing"]
+
+
+def make(store, **settings):
+    return Controller(WORLD.safe, store, alpha=WORLD.alpha, **settings)
+
+
+def started(store, rows=400, **settings):
+    run, rng = make(store, **settings), np.random.default_rng(1)
+    taken = run.begin().act(rows, rng)
+    run.observe(taken, WORLD.loss(taken.actions, rng))
+    return run, run.begin(WORLD.news[0]), rng
+
+
+# ---- outage -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_the_safe_policy_acts_while_the_store_is_locked(tmp_path, in_file):
+    store = tmp_path / "run.db"
+    fallback = tmp_path / "outbox.db" if in_file else "safe"
+    run, round_, rng = started(store, deadline=0.3, fallback=fallback)
+    assert round_.beta > 0
+    locked = sqlite3.connect(store, isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    taken = round_.act(20, rng, keys=[f"k{k}" for k in range(20)])
+    assert not taken.stored
+    assert set(taken.served) == {0}
+    assert run.observe(taken, WORLD.loss(taken.actions, rng)) == 0
+    locked.execute("ROLLBACK")
+    locked.close()
+    if in_file:  # whatever happens to the process
+        run.close()
+        run = make(store, deadline=5.0, fallback=fallback)
+    for _ in range(100):
+        if run.history().units[1].rows["old"] == 20:
+            break
+    assert run.history().units[1].rows["old"] == 20
+    assert len(run.pending()) == 0
+    again = run.round.act(20, rng, keys=[f"k{k}" for k in range(20)])
+    assert again.actions.tolist() == taken.actions.tolist()
+    assert run.verify() == []
+    run.close()
+
+
+def test_without_a_fallback_it_is_an_error_and_leaves_no_row(tmp_path):
+    run, round_, rng = started(tmp_path / "run.db", deadline=0.3)
+    locked = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError):
+        round_.act(5, rng)
+    locked.execute("ROLLBACK")
+    locked.close()
+    taken = round_.act(7, rng)
+    unit = run.history().units[1]
+    assert unit.rows["old"] + unit.rows["new"] == 7
+    assert len(run.pending()) == len(taken) == 7
+    assert run.verify() == []
+
+
+# ---- kills --------------------------------------------------------------------------------------
+
+CHILD = textwrap.dedent("""
+    import sys
+    import numpy as np, tether
+    from tether.runs import Controller
+    store, seed = sys.argv[1], int(sys.argv[2])
+    rng = np.random.default_rng(seed)
+    run = Controller(tether.Gaussian(0.0), store, alpha=0.12, missing="worst_case")
+    if run.round is None:
+        run.begin()
+    print("ready", flush=True)
+    while True:
+        taken = run.round.act(30, rng, keys=[f"{seed} {rng.integers(1 << 60)}" for _ in range(30)])
+        print("acted", taken.ids[0], taken.ids[-1], flush=True)
+        run.observe(taken, taken.actions > 1.5)
+        print("observed", taken.ids[0], taken.ids[-1], flush=True)
+        begun = run.begin(tether.Gaussian(round(rng.uniform(0.1, 0.5), 3)))
+        print("begun", begun.number, begun._unit.level, flush=True)
+""")
+
+
+@pytest.mark.parametrize("kills", [10])
+def test_nothing_that_was_confirmed_is_lost_in_kills(store_url, tmp_path, kills):
+    confirmed: dict[str, list[list[str]]] = {"acted": [], "observed": [], "begun": []}
+    rng = np.random.default_rng(2)
+    environment = dict(os.environ, PYTHONPATH=str(Path(tether.__file__).parents[1]))
+    for seed in range(kills):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, store_url, str(seed)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        assert child.stdout is not None
+        for count, line in enumerate(child.stdout):
+            kind, *rest = line.split()
+            if kind != "ready":
+                confirmed[kind].append(rest)
+            if count >= rng.integers(1, 12):
+                break
+        os.kill(child.pid, signal.SIGKILL)
+        for line in child.communicate()[0].splitlines():
+            kind, *rest = line.split()
+            if kind in confirmed and (kind == "begun") <= (len(rest) == 2):
+                confirmed[kind].append(rest)
+    with Controller(WORLD.safe, store_url, alpha=0.12, missing="worst_case") as run:
+        assert run.verify() == []
+        units = run.history().units
+        for number, level in confirmed["begun"]:
+            assert units[int(number) - 1].level == float(level)
+        known, _ = run._refresh()
+        for first, last in confirmed["acted"]:
+            assert int(last) < len(known.unit)
+            assert int(first) <= int(last)
+        for first, last in confirmed["observed"]:
+            assert known.observed[int(first) : int(last) + 1].all()
+        assert len(confirmed["acted"]) >= kills // 2
+        run.begin(tether.Gaussian(0.2))
+
+
+def test_threads_and_processes_share_a_store(store_url):
+    count = 4
+    runs = [make(store_url, missing="worst_case") for _ in range(2)]
+    runs[0].begin()
+    wrong: list[BaseException] = []
+
+    def work(place: int) -> None:
+        rng = np.random.default_rng(place)
+        try:
+            for _ in range(8):
+                taken = runs[place % 2].round.act(5, rng)
+                runs[(place + 1) % 2].observe(taken, WORLD.loss(taken.actions, rng))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert wrong == []
+    assert runs[1].history().units[0].rows["old"] == 40 * count
+    assert len(runs[0].pending()) == 0
+    assert runs[0].verify() == []
+    for each in runs:
+        each.close()
+
+
+# ---- forgers ------------------------------------------------------------------------------------
+
+
+def rechained(store, change):
+    """Change bodies of events, and write a new chain over all of them."""
+    with sqlite3.connect(store) as connection:
+        rows = connection.execute("SELECT * FROM tether_events ORDER BY seq").fetchall()
+        head, names = NO_HEAD, ("seq", "kind", "at", "mark", "body")
+        for row in rows:
+            event = dict(zip(names, row, strict=False))
+            event["body"] = change(event["kind"], event["body"])
+            head = link(head, *(event[name] for name in names))
+            connection.execute(
+                "UPDATE tether_events SET body = ?, head = ? WHERE seq = ?",
+                (event["body"], head, event["seq"]),
+            )
+        connection.execute("DELETE FROM tether_cache")
+
+
+def forge_beta(kind, body):
+    header, columns = unpack(body)
+    if kind != "round" or header["level"] == -math.inf:
+        return body
+    header["level"] += 1.0
+    return pack(header, **columns)
+
+
+def forge_loss(kind, body):
+    header, columns = unpack(body)
+    if kind != "losses":
+        return body
+    return pack(header, **{**columns, "loss/loss": np.zeros(len(columns["row"]))})
+
+
+def forge_scores(kind, body):
+    header, columns = unpack(body)
+    if kind != "scores":
+        return body
+    return pack(header, values=columns["values"] - 1.0)
+
+
+def forge_draws(kind, body):
+    header, columns = unpack(body)
+    if kind != "draws":
+        return body
+    return pack(header, **{**columns, "log_optimized": columns["log_optimized"] - 0.5})
+
+
+def forge_promise(kind, body):
+    header, columns = unpack(body)
+    if kind != "round" or "promises" not in header["decision"]:
+        return body
+    header["decision"]["promises"] = {"loss": 0.01}
+    return pack(header, **columns)
+
+
+def forge_looks(kind, body):
+    header, columns = unpack(body)
+    if kind != "round" or "looks" not in header["decision"]:
+        return body
+    header["decision"]["looks"] += 1
+    return pack(header, **columns)
+
+
+def forge_policy(kind, body):
+    header, columns = unpack(body)
+    if kind != "round" or "looked" not in header["decision"]:
+        return body
+    header["decision"]["looked"] = "another"
+    return pack(header, **columns)
+
+
+def forge_seen(kind, body):
+    header, columns = unpack(body)
+    if kind != "round" or "attempt" not in header["decision"]:
+        return body
+    header["seen"] = 2
+    return pack(header, **columns)
+
+
+def forge_rows(kind, body):
+    header, columns = unpack(body)
+    if kind != "rows" or header["unit"] != 1:
+        return body
+    return pack(header, **{**columns, "arm": np.ones(len(columns["arm"]), np.int32)})
+
+
+FORGERIES = [
+    *(forge_beta, forge_loss, forge_scores, forge_draws, forge_promise),
+    *(forge_looks, forge_policy, forge_seen, forge_rows),
+]
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda each: each.__name__)
+def test_a_forgery_with_a_new_chain_is_named(tmp_path, forgery):
+    store = tmp_path / "run.db"
+    with make(store) as run:
+        play(run, WORLD, np.random.default_rng(3))
+        assert run.verify() == []
+    rechained(store, lambda kind, body: body)
+    with Run.open(store) as run:
+        assert run.verify() == []
+    rechained(store, forgery)
+    with Run.open(store) as run:
+        found = run.verify()
+    assert found
+    if forgery is forge_beta:
+        assert "log beta of round" in found[0]
+
+
+def test_a_forged_row_is_not_obeyed(tmp_path):
+    """Without a new chain every edit is noticed, and only the safe policy acts from then on."""
+    run, round_, rng = started(tmp_path / "run.db")
+    assert set(round_.act(5, rng).served) == {2}
+    run.halt("a complaint")
+    with sqlite3.connect(tmp_path / "run.db") as connection:
+        last = connection.execute("SELECT max(seq) FROM tether_events").fetchone()[0]
+        body = pack({"act": "resume", "reason": "forged", "actor": "eve"})
+        connection.execute(
+            "INSERT INTO tether_events VALUES (?, 'act', 0, x'00', ?, ?, NULL)",
+            (last + 1, body, bytes(32)),
+        )
+    taken = round_.act(5, rng)
+    assert set(taken.served) == {0}
+    assert not taken.stored
+    with pytest.raises(TamperedError):
+        run.begin(WORLD.news[1])
+    run.close()
+    with Run.open(tmp_path / "run.db") as other:
+        assert other.verify()
+
+
+def test_a_policy_in_the_store_that_was_changed_is_refused(tmp_path):
+    run, _, _ = started(tmp_path / "run.db")
+    run.close()
+    with sqlite3.connect(tmp_path / "run.db") as connection:
+        connection.execute("UPDATE tether_blobs SET content = content || x'00'")
+    with make(tmp_path / "run.db") as run, pytest.raises(TamperedError, match="stored policy"):
+        _ = run.round
+
+
+# ---- calibrated elsewhere -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["nothing", "arrays", "shortlists"])
+def test_a_calibration_of_the_exported_log_is_accepted(tmp_path, name):
+    world = WORLDS[name]
+    found = {}
+    for way in ("here", "elsewhere"):
+        rng = np.random.default_rng(4)
+        with Controller(world.safe, "sqlite://", alpha=0.7 * world.alpha) as run:
+            for policy in (None, world.news[0]):
+                taken = run.begin(policy).act(world.contexts(rng, 300), rng)
+                run.observe(taken, world.loss(taken.actions, rng))
+            if way == "here":
+                found[way] = run.begin(world.news[1])
+                continue
+            folder = run.export_log(tmp_path / name, world.news[1])
+            log, proposals, arguments = open_log(folder)
+            calibration = tether.calibrate(log, proposals, **arguments)
+            more = run.round.act(world.contexts(rng, 50), rng)  # traffic goes on meanwhile
+            run.observe(more, np.zeros(50))
+            with pytest.raises(ValueError, match="digest"):
+                run.begin(world.news[0], calibration=calibration)
+            other = tether.calibrate(log, proposals, **{**arguments, "alpha": {"loss": 0.4}})
+            with pytest.raises(ValueError, match="another alpha"):
+                run.begin(world.news[1], calibration=other)
+            found[way] = run.begin(world.news[1], calibration=calibration)
+            assert found[way].decision["looks"] == 1
+            assert run.verify() == []
+    assert found["here"].beta == found["elsewhere"].beta
+
+
+def test_exports_count_as_looks(tmp_path):
+    run, _, _ = started("sqlite://")
+    for place in range(3):
+        run.export_log(tmp_path / str(place), tether.Gaussian(0.6 + place / 10))
+    asked = json.loads((tmp_path / "2" / "calibrate.json").read_text())
+    assert asked["calibrate"]["alpha"] == {"loss": WORLD.alpha}
+    assert run.begin(tether.Gaussian(0.2)).decision["looks"] == 5
+
+
+# ---- validity over rounds -----------------------------------------------------------------------
+
+
+def deployed_risk(rule, seeds, rounds=3, rows=120):
+    """The mean risk of what is served after the first round, over runs; exact for Gaussians."""
+    from scipy.stats import norm
+
+    risks = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        with Controller(tether.Gaussian(0.0), "sqlite://", **rule, seed=seed, stop=None) as run:
+            for number in range(rounds + 1):
+                round_ = run.begin(None if not number else tether.Gaussian(1.0 + number / 4, 0.8))
+                taken = round_.act(rows, rng)
+                run.observe(taken, taken.actions > 1.5)
+            if not round_.beta:
+                risks.append(float(norm.sf(1.5)))
+                continue
+            drawn = round_.policy.sample(4000, rng)
+            risks.append(float((drawn > 1.5).mean()))
+    return np.mean(risks), np.std(risks) / np.sqrt(seeds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [{"alpha": 0.15}, {"promise": 0.15}])
+def test_the_risk_after_rounds_is_within_what_is_promised(rule):
+    risk, error = deployed_risk(rule, seeds=40)
+    assert risk - 3 * error <= 0.15
+
+
+@pytest.mark.slow
+def test_without_the_mixture_the_promise_breaks(monkeypatch):
+    """The wrong procedure: rows of past rounds are weighted as if the safe policy had acted."""
+    from tether.runs import decide_beta
+
+    monkeypatch.setattr(
+        decide_beta, "_mixture", lambda densities, counts: densities[decide_beta.SAFE].log
+    )
+    risk, error = deployed_risk({"alpha": 0.15}, seeds=40)
+    assert risk - 3 * error > 0.15
