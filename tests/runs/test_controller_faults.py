@@ -18,7 +18,7 @@ import pytest
 
 import tether
 from tests.runs.worlds import WORLDS, play
-from tether.runs import Controller, Run, open_log
+from tether.runs import Controller, Run, import_run, open_log
 from tether.runs.body import pack, unpack
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import NO_HEAD, link
@@ -308,9 +308,21 @@ def test_a_policy_in_the_store_that_was_changed_is_refused(tmp_path):
     run, _, _ = started(tmp_path / "run.db")
     run.close()
     with sqlite3.connect(tmp_path / "run.db") as connection:
-        connection.execute("UPDATE tether_blobs SET content = content || x'00'")
+        connection.execute("UPDATE tether_blobs SET content = x'0000'")
     with make(tmp_path / "run.db") as run, pytest.raises(TamperedError, match="stored policy"):
         _ = run.round
+
+
+def test_an_exported_run_goes_on_elsewhere(tmp_path):
+    run, round_, rng = started(tmp_path / "run.db")
+    round_.act(3, rng, keys=["a", "b", "c"])
+    run.export(tmp_path / "export")
+    run.close()
+    import_run(tmp_path / "export", tmp_path / "copy.db")
+    with make(tmp_path / "copy.db") as copy:
+        assert copy.verify() == []
+        assert copy.round.beta == round_.beta
+        assert copy.round.act(3, rng, keys=["a", "b", "c"]).ids.tolist() == [400, 401, 402]
 
 
 # ---- calibrated elsewhere -----------------------------------------------------------------------

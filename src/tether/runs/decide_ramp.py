@@ -104,16 +104,18 @@ def _new_rows(state: State, first: int, last: int) -> Integers:
 def _old_rows(state: State, reference: int, ramp: int) -> Integers:
     """Calibration rows of the reference, whose number did not depend on their losses."""
     if reference != SAFE:
-        rows = state.kept(state.of_unit(reference), NEW)
-        return rows[state.rows["calibration"][rows]]
+        return _of_calibration(state, state.kept(state.of_unit(reference), NEW))
     found: list[Integers] = []
     for unit in reversed(state.units[: ramp - 1]):
         if unit.policy is None:
             found.append(state.kept(state.of_unit(unit.number), 0))
         elif found:
             break
-    rows = np.concatenate(found) if found else np.zeros(0, np.int64)
-    return rows[state.rows["calibration"][rows]]
+    return _of_calibration(state, np.concatenate(found) if found else np.zeros(0, np.int64))
+
+
+def _of_calibration(state: State, rows: Integers) -> Integers:
+    return np.asarray(rows[state.rows["calibration"][rows]])
 
 
 def _find_reference(state: State) -> int:

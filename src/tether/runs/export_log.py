@@ -52,15 +52,19 @@ def write_log(
         kept = {name: each for name, each in drawn.items() if name != "from_safe"}
         parquet.write_table(pa.table({**kept, "source": source}), folder / "proposals.parquet")
     looks = looks_at(known, len(log), subject)
-    scan = {"loss": list(log.loss_names), "context": None, "safe_share": log.safe_share}
-    if not log.contextual and log.has_mixture is False:
+    scan: dict[str, Any] = {
+        "loss": list(log.loss_names),
+        "context": None,
+        "safe_share": log.safe_share,
+    }
+    if not log.has_mixture:
         scan["safe_share"] = None
     if log.acting is not None:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
     arguments = calibrate_arguments(known.settings, number, looks)
     arguments["ratio_error"] = log.ratio_error
-    held = {"scan": scan, "calibrate": arguments}
-    (folder / ARGUMENTS).write_text(json.dumps(held, indent=1) + "\n")
+    told_to = {"scan": scan, "calibrate": arguments}
+    (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
 
 
@@ -145,8 +149,8 @@ def _columns(log: Log, contents: Contents) -> dict[str, NDArray[Any]]:
             "export_log is for runs without contexts, or with alpha over finitely many actions: "
             "files do not hold all that the calibration of this run needs"
         )
-    names = ("log_safe", "log_optimized", "log_mix")
-    names = (*names, *(f"{name}_all" for name in names))
+    names = ["log_safe", "log_optimized", "log_mix"]
+    names += [f"{name}_all" for name in names]
     columns = {**log.loss, **{name: getattr(log, name) for name in names}}
     if log.acting is not None:
         columns |= {"log_logged": log.acting.log_logged}

@@ -33,7 +33,7 @@ from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
 from tether.runs.decide_beta import SAFE
-from tether.runs.errors import ChangedPolicyError, TamperedError
+from tether.runs.errors import ChangedPolicyError
 from tether.runs.state import Unit
 
 SCORE_TOLERANCE = 1e-3
@@ -150,7 +150,7 @@ class Policies:
         given = safe if self.shortlist is None else self.shortlist.uniform
         self.given = safe
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
-        self._deployed: dict[int, Deployed] = {}
+        self._deployed: dict[int | str, Deployed] = {}
 
     @property
     def safe_fingerprint(self) -> str:
@@ -202,13 +202,13 @@ class Policies:
 
     # ---- rounds -------------------------------------------------------------------------------
 
-    def add(self, number: int, deployed: Deployed) -> None:
+    def add(self, key: int | str, deployed: Deployed) -> None:
         """Remember what a round deploys."""
-        self._deployed[number] = deployed
+        self._deployed[key] = deployed
 
-    def known(self, number: int) -> Deployed | None:
-        """What a round deploys, if this process has it."""
-        return self._deployed.get(number)
+    def known(self, key: int | str) -> Deployed | None:
+        """What a round deploys, if this process has it; a ramp by the name of its policy."""
+        return self._deployed.get(key)
 
     def policy(self, number: int) -> Any:
         """The policy that a round deployed, which must be known; the safe policy for 0."""
@@ -240,16 +240,13 @@ class Policies:
         if probe is not None:
             probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
         if calibration is None:  # a ramp
-            found = Deployed(optimized, optimized, unit.reference)
-        else:
-            policy, normalizer = self.tethered(optimized, unit.reference, calibration), None
-            if unit.decision["log_psi"] is not None:
-                log_psi, error = unit.decision["log_psi"]
-                normalizer = Normalizer(np.array([log_psi]), np.array([error]))
-                policy.remember(normalizer)
-            found = Deployed(optimized, policy, unit.reference, normalizer, probe)
-        self._deployed[unit.number] = found
-        return found
+            return Deployed(optimized, optimized, unit.reference)
+        policy, normalizer = self.tethered(optimized, unit.reference, calibration), None
+        if unit.decision["log_psi"] is not None:
+            log_psi, error = unit.decision["log_psi"]
+            normalizer = Normalizer(np.array([log_psi]), np.array([error]))
+            policy.remember(normalizer)
+        return Deployed(optimized, policy, unit.reference, normalizer, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:
         name = str(unit.policy)
@@ -298,13 +295,6 @@ def compare_scores(name: str, scores: Floats, expected: Floats) -> None:
             f"differ). If it was trained further in place, pass a copy of it to `begin`: each "
             f"round needs a policy of its own"
         )
-
-
-def check_blob(digest: str, content: bytes | None, found: str) -> bytes:
-    """A stored policy, if it is as it was written."""
-    if content is None or found != digest:
-        raise TamperedError(f"the stored policy {digest} was changed or removed")
-    return content
 
 
 def by_part(count: int, size: int = 1 << 16) -> Iterator[slice]:

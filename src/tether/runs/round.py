@@ -24,7 +24,7 @@ from tether.runs.policies import Coin, Deployed, PathOptimized
 from tether.runs.state import Unit
 
 if TYPE_CHECKING:
-    from tether.runs.controller import Controller
+    from tether.runs.begin import Beginning
 
 MAX_KEY_LENGTH = 200
 """How long an idempotency key may be."""
@@ -58,7 +58,7 @@ class Round:
         Why the safe policy serves, or what else has to be known; often empty.
     """
 
-    def __init__(self, run: Controller, unit: Unit, deployed: Deployed | None) -> None:
+    def __init__(self, run: Beginning, unit: Unit, deployed: Deployed | None) -> None:
         self._run, self._unit, self._deployed = run, unit, deployed
         self.number, self.note = unit.number, str(unit.decision.get("reason", ""))
 
@@ -163,7 +163,8 @@ class Round:
         return self._act_in_outage(given, rng, names, error)
 
     def _act(self, given: Any, rng: np.random.Generator, names: list[str] | None) -> Actions:
-        run, unit, stopped = self._run, self._unit, self._run._seems_stopped(self._unit)
+        run, unit, state = self._run, self._unit, self._run._log.state
+        stopped = state.settings is not None and state.is_stopped  # as this process last saw it
         while True:
             known = {} if names is None else run._find_keys(names, given)
             missing = np.array([k for k in range(length(given)) if k not in known], dtype=np.int64)
