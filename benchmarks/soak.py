@@ -2,10 +2,9 @@
 
     python -m benchmarks.soak [--minutes 30] [--store postgresql] [--workers 3] [--seed 0]
 
-Checked afterwards: every answer with stored=true is in the store with its system, every other one
-is listed there; no key goes back to the old system unless a share fell; no request was without an
-answer while a worker was up; memory is flat; and `verify` passes. One worker, the oldest, is never
-killed: its memory is measured. Other disturbances are added to `DISTURBANCES`.
+Checked afterwards: every answer with stored=true is a row of its system in the store; every request
+was answered; what the gateway reported by itself is stored; memory is flat; and `verify` finds
+nothing. One worker, the oldest, is never killed: its memory is measured.
 """
 
 from __future__ import annotations
@@ -15,118 +14,251 @@ import asyncio
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
+import httpx2
 import numpy as np
 from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
-from tests.service.service_processes import (
-    free_port,
-    resident_kib,
-    wait_until_ready,
-    worker_pids,
-    write_settings,
-)
 
-import tether
-from benchmarks.soak_checks import find_growth, find_wrong
-from benchmarks.soak_load import Client, Log
-from benchmarks.soak_upstreams import UPSTREAM_TABLES, Upstream
-from tether.release import ArmCounts
+from tether.runs import Release
+from tether.runs.release import SYSTEMS, _last_rows, _standing
+from tether.runs.state import State
 
-OLD_LOG = {"complaint": ArmCounts(20_000, 400.0)}
 CLIENTS = 16
-SETTLE_SECONDS = 120
+CHAT_SHARE, REPORT_SHARE, ERROR = 0.2, 0.3, 0.02
+"""How many requests go through the gateway, how many have a reported outcome, and how many fail."""
+ANSWER_SECONDS = 30.0
+"""A request without an answer for so long, while a worker is up, has none."""
+GROWTH_MIB, GROWTH_BYTES_PER_ROW, GROWTH_SECONDS = 32.0, 400.0, 600.0
+"""How much a worker may grow after its warm-up, which a shorter run is."""
+SETTINGS = """
+[release]
+store = "{store}"
+guardrails = {{ complaint = 0.3, failure = 0.3 }}
+old = {{ complaint = 0.02, failure = 0.02 }}
+step = 4000
+[listen]
+port = {port}
+workers = {workers}
+[limits]
+requests_per_second = 1e9
+[gateway]
+failure_guardrail = "failure"
+[gateway.old]
+url = "http://127.0.0.1:{old}/v1"
+[gateway.new]
+url = "http://127.0.0.1:{new}/v1"
+first_byte_within = 1.0
+"""
+
+
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
+    """Wait until a service answers."""
+    for _ in range(6_000):
+        assert process.poll() is None
+        try:
+            if httpx2.get(f"{address}/readyz", timeout=60).status_code == 200:
+                return
+        except httpx2.TransportError:
+            time.sleep(0.02)
+    raise TimeoutError("the service did not become ready")
+
+
+def worker_pids(parent: int) -> list[int]:
+    """The workers of a service: its children, without that which tracks their resources."""
+
+    def command(pid: str) -> bytes:
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return b""
+
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in command(pid)]
+
+
+class Upstream:
+    """An upstream in a process of its own, which answers with its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.port = name, free_port()
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "benchmarks.soak", "--upstream", self.name, str(self.port)]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(30)
+
+
+def serve_upstream(name: str, port: int) -> None:
+    """Answer chats with a name."""
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def complete(request: Request) -> JSONResponse:
+        message = {"role": "assistant", "content": name}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        head = {"id": "soak", "object": "chat.completion", "created": int(time.time())}
+        return JSONResponse(head | {"model": name, "choices": [choice]})
+
+    routes = [Route("/v1/chat/completions", complete, methods=["POST"])]
+    uvicorn.run(Starlette(routes=routes), port=port, log_level="error", access_log=False)
 
 
 class Soak:
-    """A service with workers on a store, and what disturbs it."""
+    """A service with workers on a store, its clients, and what disturbs it."""
 
     def __init__(self, store: str, workers: int, seed: int) -> None:
-        self.folder, self.port = Path(tempfile.mkdtemp(prefix="tether-soak-")), free_port()
-        self.rng, self.log, self.workers = random.Random(seed), Log(), workers
+        self.folder, port = Path(tempfile.mkdtemp(prefix="tether-soak-")), free_port()
+        self.address, self.rng = f"http://127.0.0.1:{port}", random.Random(seed)
         self.server = postgres_server.Server() if store == "postgresql" else None
-        self.store = str(self.folder / "release.db") if self.server is None else ""
+        self.store = str(self.folder / "release.db")
         if self.server is not None:
             self.store = self.server.database()
-        with tether.Release(
-            self.store, {"complaint": 0.3}, old=OLD_LOG, max_silence=None, keys_per_step=4_000
-        ):
-            pass
-        limits = {"answer_within": 0.035, "store_deadline": 1.0}
         self.old, self.new = Upstream("old"), Upstream("new")
-        path = write_settings(self.folder, self.port, self.store, workers=workers, **limits)
-        upstreams = UPSTREAM_TABLES.format(old=self.old.port, new=self.new.port)
-        path.write_text(path.read_text() + upstreams)
-        self.errors = self.folder / "log"
-        command = [sys.executable, "-m", "tether", "serve", str(path)]
+        ports = {"port": port, "old": self.old.port, "new": self.new.port}
+        path, self.errors = self.folder / "serve.toml", self.folder / "log"
+        path.write_text(SETTINGS.format(store=self.store, workers=workers, **ports))
+        self.stored: set[tuple[str, str]] = set()
+        self.seconds: list[float] = []
+        self.counts: Counter[str] = Counter()
         with self.errors.open("wb") as errors:
+            command = [sys.executable, "-m", "tether", "serve", str(path)]
             self.process = subprocess.Popen(command, stderr=errors)
-        wait_until_ready(self.process, self.port)
+        wait_until_ready(self.process, self.address)
 
     async def run(self, seconds: float, rate: float) -> list[tuple[float, int]]:
         """Load and disturbances; the memory of the oldest worker."""
         ends, samples = asyncio.Event(), list[tuple[float, int]]()
-        clients = [Client(n, self.port, self.log, rate / CLIENTS) for n in range(CLIENTS)]
-        tasks = [asyncio.create_task(client.run(ends)) for client in clients]
+        clients = [asyncio.create_task(self._ask_on(n, rate, ends)) for n in range(CLIENTS)]
         end = time.monotonic() + seconds
         measuring = asyncio.create_task(self._measure(samples, end))
         while time.monotonic() < end:
             await asyncio.sleep(self.rng.uniform(1.0, 4.0))
             name = self.rng.choices(list(DISTURBANCES), [w for w, _ in DISTURBANCES.values()])[0]
             if await DISTURBANCES[name][1](self):
-                self.log.counts[name] += 1
+                self.counts[name] += 1
         await measuring
         await asyncio.sleep(2.0)  # undisturbed
         ends.set()
-        await asyncio.gather(*tasks)
-        await self._settle()
+        await asyncio.gather(*clients)
         return samples
 
-    async def ask(self, method: str, path: str, body: str = "") -> bytes:
-        """What a worker answers; empty if it cannot be reached."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-        kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write((head + kind + body).encode())
-            found = await reader.read()
-            writer.close()
-        except OSError:
-            return b""
-        return found
+    async def post(
+        self, client: httpx2.AsyncClient, path: str, body: object
+    ) -> httpx2.Response | None:
+        """The answer to a request, which is repeated if its connection is lost."""
+        end = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < end:
+            try:
+                found = await client.post(f"{self.address}{path}", json=body)
+            except httpx2.TransportError as error:
+                self.counts[f"connections: {type(error).__name__}"] += 1
+                await asyncio.sleep(0.02)
+                continue
+            if found.status_code == 200 or path == "/v1/outcomes":
+                return found
+            self.counts[f"status {found.status_code} of {path}"] += 1
+            await asyncio.sleep(0.02)
+        self.counts[f"no answer of {path}"] += 1
+        return None
+
+    async def _ask_on(self, number: int, rate: float, ends: asyncio.Event) -> None:
+        """Decide on keys, one after the other, and report losses of some."""
+        rng, keys, recent = random.Random(number), count(), list[str]()
+        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS) as client:
+            while not ends.is_set():
+                key = rng.choice(recent) if recent and rng.random() < 0.5 else ""
+                key = key or f"client {number}: {next(keys)}"
+                recent = [*recent[-199:], key]
+                begun, is_chat = time.monotonic(), rng.random() < CHAT_SHARE
+                found = await (self._chat(client, key) if is_chat else self._decide(client, key))
+                if found is not None and found[1]:
+                    self.stored.add((key, found[0]))
+                    if rng.random() < REPORT_SHARE:
+                        losses = {"complaint": float(rng.random() < ERROR)}
+                        body = {"key": key, "system": found[0], "losses": losses}
+                        await self.post(client, "/v1/outcomes", body | {"keep_first": True})
+                if not is_chat:
+                    self.seconds.append(time.monotonic() - begun)
+                self.counts["answers"] += 1
+                self.counts["answers without the store"] += found is not None and not found[1]
+                await asyncio.sleep(CLIENTS / rate * rng.uniform(0.5, 1.5))
+
+    async def _decide(self, client: httpx2.AsyncClient, key: str) -> tuple[str, bool] | None:
+        found = await self.post(client, "/v1/decisions", {"key": key})
+        return None if found is None else (found.json()["system"], found.json()["stored"])
+
+    async def _chat(self, client: httpx2.AsyncClient, key: str) -> tuple[str, bool] | None:
+        """The same of a chat, whose answer must be that of who served it."""
+        messages = [{"role": "user", "content": "Who are you?"}]
+        body = {"model": "any", "user": key, "messages": messages}
+        found = await self.post(client, "/v1/chat/completions", body)
+        if found is None:
+            return None
+        system, served = (found.headers[f"x-tether-{each}"] for each in ("system", "served"))
+        if served != found.json()["choices"][0]["message"]["content"] or system < served:
+            self.counts["no answer: another upstream than is said"] += 1
+        self.counts["chats of the new system by the old upstream"] += system != served
+        return system, found.headers["x-tether-stored"] == "true"
+
+    async def _measure(self, samples: list[tuple[float, int]], end: float) -> None:
+        while time.monotonic() < end:
+            if pids := worker_pids(self.process.pid):
+                status = Path(f"/proc/{pids[0]}/status").read_text()
+                kib = int(status.partition("VmRSS:")[2].split()[0])
+                samples.append((time.monotonic(), kib))
+            await asyncio.sleep(1.0)
 
     def close(self) -> int:
         """End the service in order; its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
-    async def _measure(self, samples: list[tuple[float, int]], end: float) -> None:
-        while time.monotonic() < end:
-            pids = worker_pids(self.process.pid)
-            if pids:
-                samples.append((time.monotonic(), resident_kib(pids[0])))
-            await asyncio.sleep(1.0)
-
-    async def _settle(self) -> None:
-        """Wait until every worker has listed its answers; each reads its spool four times a second.
-
-        A spool whose worker is gone belongs to the one that was started instead.
-        """
-        end = time.monotonic() + SETTLE_SECONDS
-        calm = 0
-        while calm < 20 and time.monotonic() < end:
-            found = await self.ask("GET", "/metrics")
-            is_calm = b"tether_unstored_waiting 0.0" in found
-            calm = calm + 1 if is_calm else 0
-            await asyncio.sleep(0.1)
+    def find_wrong(self, samples: list[tuple[float, int]]) -> Iterator[str]:
+        """Each promise that was broken, in a sentence."""
+        yield from (f"{name}: {n}" for name, n in self.counts.items() if name.startswith("no ans"))
+        pairs = sorted(self.stored)
+        with Release(self.store, deadline=60) as release:
+            names = [b"k" + key.encode() for key, _ in pairs]
+            state: State = release._log.state
+            last = _last_rows(release._submit(lambda t: t.find(names)), names)
+            arms = np.array([SYSTEMS.index(system) for _, system in pairs], dtype=np.int64)
+            rows = _standing(state, last[np.arange(len(pairs)), arms])
+            for place in np.flatnonzero(rows < 0).tolist():
+                yield f"{pairs[place]} was answered with stored=true, and has no such row"
+            yield from (f"verify: {each}" for each in release.verify())
+        kib = [size for _, size in samples]
+        if (fifth := len(kib) // 5) >= 2:
+            grown = (np.median(kib[-fifth:]) - np.median(kib[fifth : 2 * fifth])) / 1024
+            allowed = GROWTH_MIB + self.counts["answers"] * GROWTH_BYTES_PER_ROW / 2**20
+            print(f"memory of a worker: {kib[0] / 1024:.0f} MiB; it grew by {grown:.1f} MiB")
+            if grown > allowed and samples[-1][0] - samples[0][0] >= GROWTH_SECONDS:
+                yield f"a worker grew by {grown:.1f} MiB after its warm-up"
 
 
 async def kill_worker(soak: Soak) -> bool:
@@ -164,13 +296,11 @@ async def kill_database(soak: Soak) -> bool:
 
 async def halt_and_resume(soak: Soak) -> bool:
     """A person halts the release, and resumes it at another worker."""
-    done = await soak.ask("POST", "/v1/halt", '{"reason": "soak"}')
-    await asyncio.sleep(soak.rng.uniform(0.5, 2.0))
-    for _ in range(20):
-        if b" 200 " in (await soak.ask("POST", "/v1/resume", '{"reason": "soak"}'))[:20]:
-            break
-        await asyncio.sleep(0.5)
-    return b" 200 " in done[:20]
+    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS) as client:
+        done = await soak.post(client, "/v1/halt", {"reason": "soak"})
+        await asyncio.sleep(soak.rng.uniform(0.5, 2.0))
+        await soak.post(client, "/v1/resume", {"reason": "soak"})
+    return done is not None
 
 
 async def kill_upstream(soak: Soak) -> bool:
@@ -183,14 +313,13 @@ async def kill_upstream(soak: Soak) -> bool:
 
 async def freeze_upstream(soak: Soak) -> bool:
     """The new upstream takes requests for a while, and does not answer."""
-    soak.new.send(signal.SIGSTOP)
+    soak.new.process.send_signal(signal.SIGSTOP)
     await asyncio.sleep(soak.rng.uniform(0.2, 3.0))
-    soak.new.send(signal.SIGCONT)
+    soak.new.process.send_signal(signal.SIGCONT)
     return True
 
 
-Disturbance = Callable[[Soak], Awaitable[bool]]
-DISTURBANCES: dict[str, tuple[float, Disturbance]] = {
+DISTURBANCES: dict[str, tuple[float, Callable[[Soak], Awaitable[bool]]]] = {
     "kill a worker": (4.0, kill_worker),
     "freeze the database": (3.0, freeze_database),
     "kill the database": (2.0, kill_database),
@@ -213,25 +342,17 @@ def main(
     try:
         samples = asyncio.run(soak.run(60 * minutes, rate))
         status = soak.close()
-        is_in_order = status in (0, -signal.SIGTERM)
-        wrong = [] if is_in_order else [f"the service ended with status {status}"]
-        answers = sum(map(len, soak.log.answers.values()))
-        wrong += find_wrong(soak.store, soak.log)
-        wrong += find_growth(samples, answers)
+        wrong = [] if status in (0, -signal.SIGTERM) else [f"the service ended with {status}"]
+        wrong += soak.find_wrong(samples)
     finally:
         soak.process.kill()
         soak.old.kill()
         soak.new.kill()
         if soak.server is not None:
             soak.server.close()
-    quantiles = np.quantile(soak.log.seconds, [0.5, 0.99, 0.999])
-    shown = ", ".join(f"{1000 * each:.1f}" for each in quantiles)
-    late = float(np.mean(np.array(soak.log.seconds) > 0.05))
-    print(
-        f"{store}, {workers} workers, {minutes:g} minutes: {answers:,} answers for "
-        f"{len(soak.log.answers):,} keys; p50, p99 and p99.9: {shown} ms; {late:.2%} over 50 ms"
-    )
-    for name, number in sorted(soak.log.counts.items()):
+    shown = ", ".join(f"{1000 * q:.1f}" for q in np.quantile(soak.seconds, [0.5, 0.99, 0.999]))
+    print(f"{store}, {workers} workers, {minutes:g} minutes; p50, p99, p99.9: {shown} ms")
+    for name, number in sorted(soak.counts.items()):
         print(f"  {name}: {number:,}")
     for each in wrong[:20]:
         print(f"WRONG: {each}")
@@ -246,5 +367,9 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=400.0)
-    given = parser.parse_args()
-    sys.exit(not main(**vars(given)))
+    parser.add_argument("--upstream", nargs=2, help=argparse.SUPPRESS)
+    given = vars(parser.parse_args())
+    if (named := given.pop("upstream")) is not None:
+        serve_upstream(named[0], int(named[1]))
+        sys.exit()
+    sys.exit(not main(**given))

@@ -1,28 +1,28 @@
-"""A release in front of two models, live: the new one turns bad halfway, and the alarm halts it.
+"""A release in front of two models, live: the new one turns bad, and the release stops it.
 
-    make serve-demo          or: python examples/serve_demo.py --seconds 90 --port 8080
+    make serve-demo          or: python examples/serve_demo.py --port 8080
 
-Two small models answer sums over the OpenAI protocol. A load generator asks the gateway of
-`tether serve`, checks every sum and reports a wrong one as the loss. Open the dashboard at the
-address that is printed; everything ends by itself with a summary.
+Two small models answer sums over the OpenAI protocol, behind the gateway of `tether serve`. Users
+ask, every sum is checked, and a wrong one is reported as the loss. When the new model has half of
+the users, or after a while, it turns bad. What that costs is printed beside what the same users
+would have met with fixed canary steps. Everything is decided by hashes, so it is the same each
+time. Open the page at the address that is printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import random
 import re
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import closing
+from hashlib import blake2b
 from pathlib import Path
 from threading import Thread
+from unittest.mock import patch
 
 import httpx2
 import uvicorn
@@ -31,27 +31,26 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from tether.rounds import read_release, verify_store
+from tether.runs import Release, Run
 
-PROMISE = 0.1
-"""At most one answer in ten may be wrong."""
-ERRORS = {"old": 0.05, "new": 0.02, "new, after the change": 0.4}
-"""How often each model is wrong."""
-REQUESTS_PER_SECOND, CLIENTS, STEP_SECONDS = 60, 20, 8
-"""The load, and the length of a step."""
+TOLERATED, OLD_ERROR, NEW_ERROR, BAD_ERROR = 0.1, 0.05, 0.03, 0.4
+"""At most one answer in ten may be wrong; how often each model is."""
+USERS_PER_STEP, STEPS, AFTER = 60, 14, 240
+"""How many users a step has, the most steps of the good part, and users after the change."""
+CANARY = (0.01, 0.05, 0.25, 0.5, 1.0)
+"""The shares of fixed canary steps, of as many users each, without analysis."""
 SETTINGS = """
 [release]
 store = "release.db"
-guardrails = {{ wrong = {promise} }}
-promise = true
-step_duration = "{step}s"
-wait = 1
 
 [flag]
 key = "model"
 
 [listen]
 port = {port}
+
+[limits]
+answer_within = 10
 
 [gateway.old]
 url = "http://127.0.0.1:{old}/v1"
@@ -61,67 +60,83 @@ url = "http://127.0.0.1:{new}/v1"
 """
 
 
-class SumModel:
-    """Answers sums, and is wrong with a probability that can change."""
+def uniform(*names: object) -> float:
+    """A number in [0, 1) that looks random and is always the same."""
+    return int.from_bytes(blake2b(repr(names).encode(), digest_size=8).digest(), "big") / 2**64
 
-    def __init__(self, name: str, error: float) -> None:
-        self.name, self.error, self.port = name, error, free_port()
+
+class SumModel:
+    """Answers sums, and is wrong for some users."""
+
+    def __init__(self, error: float) -> None:
+        self.error, self.port = error, free_port()
         routes = [Route("/v1/chat/completions", self.complete, methods=["POST"])]
         config = uvicorn.Config(Starlette(routes=routes), port=self.port, log_level="error")
         Thread(target=uvicorn.Server(config).run, daemon=True).start()
 
     async def complete(self, request: Request) -> JSONResponse:
         """Answer one request of the OpenAI protocol."""
-        question = (await request.json())["messages"][-1]["content"]
-        total = sum(map(int, re.findall(r"\d+", question)))
-        total += random.random() < self.error
+        body = await request.json()
+        total = sum(map(int, re.findall(r"\d+", body["messages"][-1]["content"])))
+        total += uniform("wrong", body["user"]) < self.error
         message = {"role": "assistant", "content": f"That is {total}."}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 8, "completion_tokens": 4, "total_tokens": 12}
         content = {"id": "sum", "object": "chat.completion", "created": int(time.time())}
-        content |= {"model": self.name, "choices": [choice], "usage": usage}
-        return JSONResponse(content)
+        return JSONResponse(content | {"model": "sums", "choices": [choice]})
 
 
-async def ask(client: httpx2.AsyncClient, user: int, counts: Counter[str]) -> None:
-    """One user asks one sum; the loss is whether the answer is wrong."""
-    first, second = random.randrange(100), random.randrange(100)
-    question = {"role": "user", "content": f"What is {first} + {second}?"}
+def ask(client: httpx2.Client, user: int) -> tuple[str, bool]:
+    """One user asks one sum; the system that answered, and whether it was wrong."""
+    question = {"role": "user", "content": f"What is {user} + {7 * user}?"}
     body = {"model": "sums", "user": f"user {user}", "messages": [question]}
-    found = await client.post("/v1/chat/completions", json=body)
-    text = found.json()["choices"][0]["message"]["content"]
-    wrong = int(int(re.findall(r"\d+", text)[0]) != first + second)
-    system = found.headers["x-tether-system"]
-    counts[system] += 1
-    counts[f"{system}, wrong"] += wrong
-    outcome = {"key": found.headers["x-tether-key"], "system": system, "losses": {"wrong": wrong}}
-    (await client.post("/v1/outcomes", json=outcome)).raise_for_status()
+    found = client.post("/v1/chat/completions", json=body)
+    said = int(re.findall(r"\d+", found.json()["choices"][0]["message"]["content"])[0])
+    wrong, system = said != 8 * user, found.headers["x-tether-system"]
+    outcome = {"key": f"user {user}", "system": system, "losses": {"wrong": float(wrong)}}
+    client.post("/v1/outcomes", json=outcome).raise_for_status()
+    return system, wrong
 
 
-async def load(address: str, new: SumModel, seconds: float) -> dict[str, Counter[str]]:
-    """Ask for so many seconds; the new model changes halfway. What was answered in each half."""
-    counted = {"before": Counter(), "after": Counter()}
-    users, begun, part = iter(range(10**9)), time.monotonic(), "before"
-    async with httpx2.AsyncClient(base_url=address, timeout=10) as client:
+def canary_failures(first: int, count: int) -> int:
+    """How many of the users after the change fixed canary steps would have failed, at best.
 
-        async def keep_asking() -> None:
-            while time.monotonic() < begun + seconds:
-                await ask(client, next(users), counted[part])
-                await asyncio.sleep(CLIENTS / REQUESTS_PER_SECOND * random.uniform(0.5, 1.5))
+    At the change they are where the release is: at the last share that is not larger than a half.
+    """
+    share = max(each for each in CANARY if each <= 0.5)
+    users = range(first, first + count)
+    return sum(
+        uniform("wrong", f"user {user}")
+        < (BAD_ERROR if uniform("canary", user) < share else OLD_ERROR)
+        for user in users
+    )
 
-        async def watch() -> None:
-            nonlocal part
-            while (spent := time.monotonic() - begun) < seconds:
-                if part == "before" and spent > seconds / 2:
-                    part, new.error = "after", ERRORS["new, after the change"]
-                    print(f"  {spent:5.0f} s   the new model turns bad now", flush=True)
-                status = (await client.get("/v1/status")).json()
-                alarm = "" if status["alarm"] is None else f"   ALARM: {status['alarm']['message']}"
-                line = f"  {spent:5.0f} s   step {status['step']['number']}"
-                print(f"{line}, share of the new model {status['share']:6.1%}{alarm}", flush=True)
-                await asyncio.sleep(STEP_SECONDS / 2)
 
-        await asyncio.gather(watch(), *(keep_asking() for _ in range(CLIENTS)))
+def play(client: httpx2.Client, new: SumModel) -> dict[str, int]:
+    """Users ask, the new model turns bad, and the release stops it; what it cost."""
+    user, step = 0, 0
+    while True:
+        status = client.get("/v1/status").json()
+        if status["step"]["number"] != step:
+            step = status["step"]["number"]
+            print(f"  step {step:2}   share of the new model {status['share']:6.1%}", flush=True)
+            if status["share"] >= 0.5 or step > STEPS:
+                break
+        for _ in range(USERS_PER_STEP // 4):
+            ask(client, user)
+            user += 1
+    new.error, first = BAD_ERROR, user
+    print(f"\n  The new model turns bad: {BAD_ERROR:.0%} of its answers are wrong.", flush=True)
+    counted = {"first": first, "failures": 0, "by new": 0, "stopped after": 0}
+    while user < first + AFTER:
+        system, wrong = ask(client, user)
+        user += 1
+        counted["failures"] += wrong
+        counted["by new"] += wrong and system == "new"
+        if not counted["stopped after"]:
+            gate = client.get("/v1/gate").json()
+            if gate["verdict"] == "fail" and gate["alarm"] is not None:
+                counted["stopped after"] = user - first
+                print(f"  Stopped after {user - first} users: {gate['reason']}\n", flush=True)
     return counted
 
 
@@ -133,60 +148,51 @@ def free_port() -> int:
 
 def wait_until_ready(address: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until the service answers."""
-    for _ in range(600):
+    for _ in range(1200):
         if process.poll() is not None:
-            sys.exit("the service has ended: see service.log")
+            sys.exit("the service has ended")
         try:
-            if httpx2.get(f"{address}/readyz", timeout=1).status_code == 200:
+            if httpx2.get(f"{address}/readyz", timeout=5).status_code == 200:
                 return
         except httpx2.HTTPError:
             time.sleep(0.1)
-    sys.exit("the service did not become ready within a minute")
+    sys.exit("the service did not become ready")
 
 
-def summary(counted: dict[str, Counter[str]], store: str) -> None:
-    """Print what was answered, what was wrong, and whether the store is in order."""
-    print("\n                  answers   by new   wrong   if all were by new")
-    for part, counts in counted.items():
-        answers, wrong = counts["old"] + counts["new"], counts["old, wrong"] + counts["new, wrong"]
-        error = ERRORS["new" if part == "before" else "new, after the change"]
-        print(
-            f"  {part:<14}{answers:>9}{counts['new']:>9}{wrong / max(1, answers):>8.1%}"
-            f"{error:>14.0%}"
-        )
-    history = read_release(store)
-    for alarm in history.alarms:
-        print(f"\n  the alarm of {alarm.monitor}: {alarm.message}")
-    print(f"\n  {len(history.steps)} steps; verify: {'ok' if verify_store(store).ok else 'FAILED'}")
-
-
-def main(seconds: float = 90.0, port: int = 8080) -> dict[str, Counter[str]]:
-    """Run everything, and print the summary."""
-    old, new = (SumModel(name, ERRORS[name]) for name in ("old", "new"))
+def main(port: int = 8080) -> dict[str, int]:
+    """Run everything, and print what it cost."""
+    old, new = SumModel(OLD_ERROR), SumModel(NEW_ERROR)
     address = f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory() as folder, open(Path(folder, "service.log"), "wb") as log:
-        file, store = Path(folder, "serve.toml"), str(Path(folder, "release.db"))
-        ports = {"port": port, "old": old.port, "new": new.port}
-        file.write_text(SETTINGS.format(promise=PROMISE, step=STEP_SECONDS, **ports))
-        command = [sys.executable, "-m", "tether", "serve", str(file)]
-        process = subprocess.Popen(command, stderr=log)
-        try:
-            wait_until_ready(address, process)
-            print(
-                f"tether serves two models with a promise of {PROMISE:g} for {seconds:g} seconds."
-            )
-            print(f"The dashboard: {address}/\n", flush=True)
-            counted = asyncio.run(load(address, new, seconds))
-        finally:
-            process.terminate()
-            process.wait(20)
-        summary(counted, store)
+    with tempfile.TemporaryDirectory() as folder:
+        file, log = Path(folder, "serve.toml"), Path(folder, "service.log")
+        file.write_text(SETTINGS.format(port=port, old=old.port, new=new.port))
+        guardrails, known = {"wrong": TOLERATED}, {"wrong": OLD_ERROR}
+        with patch("secrets.token_bytes", bytes):  # the same users have the new model each time
+            Release(Path(folder, "release.db"), guardrails, old=known, step=USERS_PER_STEP).close()
+        with log.open("wb") as errors:
+            command = [sys.executable, "-m", "tether", "serve", str(file)]
+            process = subprocess.Popen(command, stderr=errors)
+            try:
+                wait_until_ready(address, process)
+                print(f"tether serves two models; at most {TOLERATED:.0%} of answers may be wrong.")
+                print(f"The page: {address}/\n", flush=True)
+                with httpx2.Client(base_url=address, timeout=60) as client:
+                    counted = play(client, new)
+            finally:
+                process.terminate()
+                process.wait(60)
+        with Run.open(Path(folder, "release.db")) as run:
+            findings = run.verify()
+    counted["canary"] = canary_failures(counted["first"], AFTER)
+    print(f"  Wrong answers among the {AFTER} users after the change:")
+    print(f"    with the release         {counted['failures']:4}")
+    print(f"    with fixed canary steps  {counted['canary']:4}   (half of the users, no analysis)")
+    print(f"    with the old model alone {round(AFTER * OLD_ERROR):4}   on average")
+    print(f"\n  tether verify: {findings or 'nothing is wrong'}")
     return counted
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=90.0)
     parser.add_argument("--port", type=int, default=8080)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     main(**vars(parser.parse_args()))

@@ -1,4 +1,4 @@
-"""A run behind HTTP: `tether serve examples/served_run.toml` (see docs/how_to/serve_runs.md).
+"""A run behind HTTP: `tether serve examples/served_run.toml` (see docs/how_to/serve.md).
 
 A clinic decides for each patient whether to wait or to treat. The safe policy treats one patient in
 five. What it learns from is its own: the rows that an optimizer may see.

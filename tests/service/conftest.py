@@ -3,11 +3,18 @@
 import pytest
 
 from tests.runs.conftest import postgres_url, server  # noqa: F401
-from tests.service.running import running, settings
+from tests.service.running import running, settings, upstream
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     """A client of a service without keys that the tests of a module share."""
-    with running(settings(tmp_path_factory.mktemp("serve") / "release.db")) as made:
+    with running(settings(tmp_path_factory.mktemp("serve"))) as made:
         yield made
+
+
+@pytest.fixture
+def upstreams():
+    """The old and the new server behind a gateway."""
+    with upstream("old") as old, upstream("new") as new:
+        yield old, new

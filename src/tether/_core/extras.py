@@ -45,7 +45,8 @@ EXTRAS = {
         "scan": _SCAN,
         "ray": f"{_SCAN} ray>=2.40",
         "postgres": f"{_ROUNDS} psycopg>=3.2",
-        "serve": f"{_CLI} {_ROUNDS} starlette>=1 uvicorn>=0.40 prometheus-client>=0.20 httpx2>=2",
+        "serve": f"{_CLI} {_ROUNDS} starlette>=1 uvicorn>=0.40 prometheus-client>=0.20 httpx2>=2 "
+        "msgspec>=0.19 stamina>=24.2",
         "demo": f"{_CLI} {_PLOT} {_LEARN} {_ROUNDS}",
     }.items()
 }

@@ -11,7 +11,22 @@ MARKS = {True: "ok", False: "WRONG", None: "not checked"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked, and whether it holds; None if it could not be checked."""
+    """One thing that was checked.
+
+    Parameters
+    ----------
+    name : str
+        What was checked, in a word or two.
+    ok : bool or None
+        Whether it holds; None if it could not be checked.
+    text : str
+        What was found.
+
+    Examples
+    --------
+    >>> print(Finding("digest", True, "the content is as it was saved"))
+    ok           digest: the content is as it was saved
+    """
 
     name: str
     ok: bool | None
@@ -23,7 +38,24 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """Everything that was checked of a file or a store."""
+    """Everything that was checked of a file or a store.
+
+    Parameters
+    ----------
+    subject : str
+        What was verified.
+    findings : tuple of Finding
+        The checks, in order.
+
+    Examples
+    --------
+    >>> found = Verification("found.json", (Finding("digest", False, "the content was changed"),))
+    >>> found.ok
+    False
+    >>> print(found)
+    found.json: 1 of 1 checks failed
+      WRONG        digest: the content was changed
+    """
 
     subject: str
     findings: tuple[Finding, ...]
@@ -39,7 +71,13 @@ class Verification:
         return tuple(finding for finding in self.findings if finding.ok is False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The subject, the findings and whether all is well, as plain values."""
+        """Return the result as plain values.
+
+        Returns
+        -------
+        dict
+            The subject, the findings and whether all is well.
+        """
         return {**asdict(self), "findings": [asdict(each) for each in self.findings], "ok": self.ok}
 
     def __str__(self) -> str:

@@ -66,10 +66,11 @@ class Preflight(Saved):
         nats = self.divergence
         if nats is None:
             return ""
-        fits = "near enough for clip, mix, the token level and best of N"
-        if nats > NEAR_DIVERGENCE:
+        if nats <= NEAR_DIVERGENCE:
+            fits = "near enough for clip, mix, the token level and best of N"
+        elif nats <= MAX_DIVERGENCE:
             fits = "mix passes hardly any share; the token level and best of N work at any distance"
-        if nats > MAX_DIVERGENCE:
+        else:
             fits = "too far for clip and mix, which hardly move: use the token level or best of N"
         return f"at {nats:.2g} nats per answer: {fits}"
 

@@ -1,1 +1,7 @@
-"""Sentences and numbers of the dashboard of `tether.rounds`; `tether.view` replaces them."""
+"""A run of `tether.rounds` as one HTML file; `tether.view` has what replaces it."""
+
+from __future__ import annotations
+
+from tether.report.page import render, write
+
+__all__ = ["render", "write"]

@@ -511,8 +511,7 @@ def _arms(system: str | Iterable[str] | None, count: int) -> Integers:
         return np.full(count, -1)
     given = [system] * count if isinstance(system, str) else list(system)
     validate.same_length("system", given, "keys", count)
-    arms = [SYSTEMS.index(validate.choice("system", each, SYSTEMS)) for each in given]
-    return np.array(arms, dtype=np.int64)
+    return np.array([SYSTEMS.index(validate.choice("system", each, SYSTEMS)) for each in given])
 
 
 def _seconds(name: str, given: timedelta | None) -> float | None:

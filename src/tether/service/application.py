@@ -1,37 +1,45 @@
-"""The web application of a service: its routes, behind the access control, from start to end."""
+"""The web application of a service: what it serves, opened; its routes; its start and end."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tether.service.access.access_control import AccessControl
-from tether.service.api_errors import CODES_BY_STATUS, ApiError, error_response
-from tether.service.dashboard.dashboard import Dashboard
-from tether.service.decisions.json_api import JsonApi
-from tether.service.decisions.ofrep import Ofrep
-from tether.service.endpoint import Endpoint, Endpoints
-from tether.service.gateway.release_gateway import ReleaseGateway
-from tether.service.gateway.tethered import TetheredGateway
-from tether.service.operating.gate import Gate
-from tether.service.operating.health import Health
-from tether.service.operating.operator_api import OperatorApi
-from tether.service.runs.actions_api import ActionsApi
-from tether.service.runs.outcomes import OutcomesApi
-from tether.service.runs.run_status import RunStatus
-from tether.service.service import Service
-from tether.service.settings.service_settings import ServiceSettings
+from tether.runs import Release
+from tether.runs.errors import StoreError
+from tether.service.access import Access
+from tether.service.actions import RunApi, ServedRun, open_run
+from tether.service.api import Endpoint
+from tether.service.decisions import DecisionsApi, Ofrep
+from tether.service.gateway import GatewayApi
+from tether.service.keys import KeyFile
+from tether.service.metrics import ServiceMetrics
+from tether.service.operate import Health, OperateApi
+from tether.service.page import HEADERS, Page, index_page
+from tether.service.served import Present, Served, ServedRelease
+from tether.service.settings import (
+    Flag,
+    NamedRelease,
+    ReleaseGateway,
+    ServiceSettings,
+    TetheredGateway,
+)
+from tether.service.tethered import TetheredApi, open_tethered
+from tether.service.webhooks import Webhooks
+
+log = logging.getLogger("tether.service")
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
-    """Open a release or a run and make the web application that serves it.
+    """Open what is served and make the web application that serves it.
 
     It is opened at once, so that errors in its settings are errors of this call, and closed when
     the application shuts down. A web server that waits for open answers before it shuts an
@@ -52,103 +60,183 @@ def make_application(settings: ServiceSettings) -> Starlette:
     ValueError
         If a setting is invalid or another one than that of the store.
     StoreError
-        If the store cannot be opened.
+        If a store cannot be opened.
     """
     service = Service(settings)
-    gateway = _gateway(service)
-    dashboard = Dashboard(service)
-    endpoints = Endpoints(_endpoints(service, dashboard, gateway))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        service.start()
-        if gateway is not None:
-            gateway.start()
+        await service.start()
         try:
             yield
         finally:
-            await dashboard.live.close()
-            if gateway is not None:
-                await gateway.close()
             await service.close()
 
-    application = _Application(
-        routes=endpoints.routes(),
-        exception_handlers={ApiError: _answer_error, HTTPException: _answer_http_error},
-        lifespan=lifespan,
-    )
-    application.state.endpoints, application.state.service = endpoints, service
-    application.state.end_streams = dashboard.live.end
+    application = _Application(routes=service.routes, lifespan=lifespan)
+    application.state.service = service
+    application.state.end_streams = service.end_streams
     application.router.redirect_slashes = False  # to a host that the client has named
     return application
 
 
 class _Application(Starlette):
-    """A web application behind its access control, which answers unexpected errors itself."""
+    """A web application with nothing around its routes but the access control."""
 
     def build_middleware_stack(self) -> ASGIApp:
         """What every request passes."""
-        handlers = dict(self.exception_handlers)
-        service = self.state.service
-        return AccessControl(
-            ExceptionMiddleware(self.router, handlers=handlers),
-            settings=service.settings,
-            metrics=service.metrics,
-            endpoints=self.state.endpoints,
-        )
+        access: Access = self.state.service.access
+        return access.around(self.router)
 
 
-def _gateway(service: Service) -> ReleaseGateway | None:
-    """The gateway, if the settings have one; if they are wrong the release is closed again."""
-    if service.settings.gateway is None:
+class Service:
+    """Everything that a service consists of; it closes what it has opened."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings, self.metrics = settings, ServiceMetrics()
+        self.keys = read_keys(settings)
+        self.access = Access(settings, self.keys, self.metrics)
+        self.served: list[Served] = []
+        self.pages: list[Page] = []
+        self._closing: list[Callable[[], Awaitable[None]]] = []
+        self._flags: dict[str, tuple[Flag, ServedRelease]] = {}
+        self._health = Health(self.served, self.metrics)
+        try:
+            endpoints = self._open()
+        except BaseException:
+            for each in self.served:
+                each.run.close()
+            raise
+        self.webhooks = Webhooks(settings.webhooks, self.metrics)
+        endpoints += self._health.endpoints()
+        self._health.describe(", ".join(each.title for each in self.served), endpoints)
+        self.routes = [
+            Route(
+                each.path, self.access.handler(each), methods=[each.method], include_in_schema=False
+            )
+            for each in endpoints
+        ]
+
+    async def start(self) -> None:
+        """Look at every store once, and begin to follow it."""
+        for each in self.served:
+            await each.start(self._noticed)
+        self._health.is_ready = True
+
+    async def close(self) -> None:
+        """Let everything end that is under way, and close the stores."""
+        self._health.is_ready = False
+        for close in self._closing:
+            await close()
+        for each in self.served:
+            await each.close()
+        await self.webhooks.close()
+
+    def end_streams(self) -> None:
+        """End the answers that have no end."""
+        for page in self.pages:
+            page.end()
+
+    def _noticed(self, served: Served, present: Present | None) -> None:
+        self.metrics.present(served.title, served.present, served.is_serving)
+        self.webhooks.noticed(served, present)
+
+    def _open(self) -> list[Endpoint]:
+        settings, endpoints = self.settings, list[Endpoint]()
+        if settings.run is not None:
+            run = open_run(settings.run, settings.folder, settings.limits.store_deadline)
+            endpoints += self._run_endpoints(run)
+        elif isinstance(settings.gateway, TetheredGateway):
+            run = open_tethered(settings.gateway, settings.folder, settings.limits.store_deadline)
+            endpoints += self._run_endpoints(run, settings.gateway)
+        for name, table in settings.named_releases():
+            served = self._open_release(name, table)
+            endpoints += self._release_endpoints(served, table)
+        if self._flags:
+            endpoints += Ofrep(self._flags, self.metrics).endpoints()
+        if settings.releases:
+            endpoints.append(Endpoint("GET", "/", None, self._index, "Links to the pages."))
+        return endpoints
+
+    def _open_release(self, name: str, table: NamedRelease) -> ServedRelease:
+        limits, options = self.settings.limits, table.options(self.settings.folder)
+        store = table.store_at(self.settings.folder)
+        where = f"releases.{name}" if name else "release"
+        if store is None:
+            raise ValueError(f"{where} must name a store or a store_variable")
+        own = table.gateway is not None and _own_guardrails(table.gateway)
+        if own and options.get("guardrails", {}).keys() <= set(own):
+            # every outcome is the gateway's own: a step is used when its answers have ended
+            from datetime import timedelta
+
+            assert table.gateway is not None
+            longest = max(table.gateway.old.finish_within, table.gateway.new.finish_within)
+            options.setdefault("outcome_deadline", timedelta(seconds=2 * longest))
+        try:
+            release = Release(store, **options, deadline=limits.store_deadline)
+        except StoreError as error:
+            if "guardrails" in options:
+                raise
+            raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"[{where}]: {error}") from error
+        flag = table.flag.key
+        made = ServedRelease(name, flag, release, limits.store_deadline, limits.answer_within)
+        self.served.append(made)
+        self._flags[flag] = table.flag, made
+        return made
+
+    def _release_endpoints(self, served: ServedRelease, table: NamedRelease) -> list[Endpoint]:
+        most = self.settings.limits.items_per_request
+        page = Page(served, self.keys)
+        self.pages.append(page)
+        found = [
+            *DecisionsApi(served, self.metrics, most).endpoints(),
+            *OperateApi(served, self.metrics).endpoints(),
+            *page.endpoints(),
+        ]
+        if table.gateway is not None:
+            gateway = GatewayApi(served, table.gateway, self.metrics)
+            self._closing.append(gateway.close)
+            found += gateway.endpoints()
+        return [each.under(served.prefix) for each in found]
+
+    def _run_endpoints(
+        self, served: ServedRun, gateway: TetheredGateway | None = None
+    ) -> list[Endpoint]:
+        self.served.append(served)
+        api = RunApi(served, self.metrics, self.settings, acts=gateway is None)
+        page = Page(served, self.keys, served.offers)
+        self.pages.append(page)
+        self._closing.append(api.close)
+        found = [
+            *api.endpoints(),
+            *OperateApi(served, self.metrics, served.told).endpoints(),
+            *page.endpoints(),
+        ]
+        if gateway is not None:
+            tethered = TetheredApi(served, gateway, self.metrics)
+            self._closing.append(tethered.close)
+            found += tethered.endpoints()
+        return found
+
+    async def _index(self, request: Request, body: None) -> Response:
+        return HTMLResponse(index_page(self.served), headers=HEADERS)
+
+
+def read_keys(settings: ServiceSettings) -> KeyFile | None:
+    """The file of API keys that the settings name."""
+    if settings.access.keys is None:
         return None
+    path = Path(settings.folder, settings.access.keys)
     try:
-        return ReleaseGateway(service, service.settings.gateway)
-    except ValueError:
-        service.release.close()
-        raise
+        return KeyFile(path)
+    except OSError as error:
+        raise ValueError(
+            f"access.keys must be a file that `tether serve-key` made, got {str(path)!r}: "
+            f"{error.strerror}"
+        ) from None
 
 
-def _endpoints(
-    service: Service, dashboard: Dashboard, gateway: ReleaseGateway | None
-) -> list[Endpoint]:
-    """Everything that a service answers."""
-    health = Health(service)
-    endpoints = [
-        *_served_endpoints(service),
-        *OperatorApi(service).endpoints(),
-        *dashboard.endpoints(),
-        *(() if gateway is None else gateway.endpoints()),
-        *health.endpoints(),
-    ]
-    health.describe(endpoints)
-    return endpoints
-
-
-def _served_endpoints(service: Service) -> list[Endpoint]:
-    """What only a release, or only a run, has."""
-    settings = service.settings
-    if settings.run is not None or settings.tethered is not None:
-        beside = [*OutcomesApi(service).endpoints(), *RunStatus(service).endpoints()]
-        if settings.tethered is not None:
-            return [*TetheredGateway(service, settings.tethered).endpoints(), *beside]
-        return [*ActionsApi(service).endpoints(), *beside]
-    return [
-        *Ofrep(service).endpoints(),
-        *JsonApi(service).endpoints(),
-        *Gate(service).endpoints(),
-    ]
-
-
-async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)
-    return error_response(error.status, error.message)
-
-
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Errors of the router: there is no such path, or not this method."""
-    assert isinstance(error, HTTPException)
-    status = error.status_code if error.status_code in CODES_BY_STATUS else 400
-    response = error_response(status, error.detail)
-    response.headers.update(error.headers or {})  # which methods are allowed
-    return response
+def _own_guardrails(gateway: ReleaseGateway) -> list[str]:
+    named = (gateway.failure_guardrail, gateway.latency_guardrail)
+    return [name for name in named if name is not None]

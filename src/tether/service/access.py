@@ -1,0 +1,255 @@
+"""What every request passes: who asks, whether they may, and what the answer must say.
+
+It counts and logs requests, adds headers to every answer, and turns errors into JSON. Nothing of a
+request's headers or body is logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import logging
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tether.service.api import JSON_TYPE, ApiError, Bodies, Endpoint, encode, error_response
+from tether.service.keys import ROLES, KeyFile
+from tether.service.metrics import ServiceMetrics
+from tether.service.settings import ServiceSettings, is_loopback
+
+ANYONE = "anyone on this machine"
+"""Who acts where there are no API keys."""
+SECURITY_HEADERS = {
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+"""What every answer has that says nothing else: it is not to be run, embedded or kept."""
+ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key, X-Tether-Key"
+EXPOSED_HEADERS = (
+    "ETag, X-Tether-Draws, X-Tether-Id, X-Tether-Key, X-Tether-Served, X-Tether-Stored, "
+    "X-Tether-System"
+)
+NO_KEY = "a valid API key is needed, as the header `Authorization: Bearer …` or `X-API-Key: …`"
+MOST_CLIENTS = 10_000
+"""How many clients the rates of which are remembered."""
+
+log = logging.getLogger("tether.service")
+
+
+class RateLimit:
+    """Lets each client send `per_second` requests on average, and `burst` of them at once."""
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._per_second, self._burst = per_second, burst
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def allows(self, name: str) -> bool:
+        """Whether a client may send a request now, which is then counted."""
+        now = time.monotonic()
+        left, before = self._buckets.get(name, (self._burst, now))
+        left = min(self._burst, left + (now - before) * self._per_second)
+        allowed = left >= 1
+        if name not in self._buckets and len(self._buckets) >= MOST_CLIENTS:
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets[name] = (left - 1 if allowed else left), now
+        return allowed
+
+
+class Access:
+    """Who may ask for what; makes the answer of an endpoint, and answers what is no endpoint."""
+
+    def __init__(
+        self, settings: ServiceSettings, keys: KeyFile | None, metrics: ServiceMetrics
+    ) -> None:
+        limits = settings.limits
+        self._settings, self.keys, self._metrics = settings, keys, metrics
+        self._origins = frozenset(settings.access.origins)
+        self._rate = RateLimit(limits.requests_per_second, limits.burst)
+        per_minute = limits.wrong_keys_per_minute
+        self._wrong = RateLimit(per_minute / 60, max(5, per_minute / 6))
+        self._bodies = Bodies(limits.body_bytes, limits.body_seconds)
+
+    def handler(self, endpoint: Endpoint) -> ASGIApp:
+        """An endpoint as an application that answers everyone who may ask."""
+        return Handler(self, endpoint)
+
+    def around(self, router: ASGIApp) -> ASGIApp:
+        """The router, with errors and questions of browsers that are about no endpoint."""
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await router(scope, receive, send)
+                return
+            if scope["method"] == "OPTIONS":
+                response = self._preflight(scope)
+            else:
+                try:
+                    await router(scope, receive, send)
+                    return
+                except HTTPException as error:
+                    status = error.status_code
+                    words = {404: "there is no such path", 405: "another method is needed here"}
+                    response = error_response(status, words.get(status, error.detail))
+            self._metrics.request("other", response.status_code, 0.0)
+            await response(scope, receive, self._with_headers(scope, send))
+
+        return application
+
+    async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, if whoever asks may; everything else is an error as JSON."""
+        begun, status = time.perf_counter(), 0
+        add = self._with_headers(scope, send)
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await add(message)
+
+        request = Request(scope, receive)
+        try:
+            self._admit(request, endpoint.role)
+            body = None
+            if endpoint.body is not None:
+                content = await self._bodies.read(request)
+                raw = endpoint.body is bytes
+                body = content if raw else self._bodies.decode(content, endpoint.body)
+            made = await endpoint.answer(request, body)
+            if not isinstance(made, Response):
+                made = Response(encode(made), media_type=JSON_TYPE)
+            await made(scope, receive, answer)
+        except ApiError as error:
+            response = error_response(error.status, error.message, endpoint.shape)
+            await response(scope, receive, answer)
+        except Exception:
+            log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
+            if status:  # the answer has begun: the connection can only be closed
+                raise
+            response = error_response(500, "something went wrong: see the log", endpoint.shape)
+            await response(scope, receive, answer)
+        seconds = time.perf_counter() - begun
+        self._metrics.request(endpoint.path, status, seconds)
+        if self._settings.logs.requests:
+            fields = {
+                "method": endpoint.method,
+                "route": endpoint.path,
+                "status": status,
+                "milliseconds": round(1000 * seconds, 3),
+                "name": scope.get("tether.name"),
+            }
+            log.info("request", extra={"fields": fields})
+
+    def _admit(self, request: Request, role: str | None) -> None:
+        """Note who asks; an error if they may not."""
+        scope, headers = request.scope, request.headers
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise ApiError(400, "a request has either a Content-Length or a Transfer-Encoding")
+        client = scope.get("client")
+        if self.keys is None:
+            if client is not None and _is_elsewhere(client[0]):
+                raise ApiError(403, "only this machine may connect: there are no API keys")
+            if not _is_local(headers.get("host", "")):  # another name that leads here
+                raise ApiError(403, "the host must be this machine: there are no API keys")
+            name, roles = ANYONE, frozenset(ROLES)
+        elif role is None:
+            return  # also at any rate: whoever watches over the service asks here
+        else:
+            found = self.keys.find(_secret(headers))
+            if found is None:
+                if not self._wrong.allows("" if client is None else client[0]):
+                    raise ApiError(429, "too many requests without a valid API key")
+                raise ApiError(401, NO_KEY)
+            name, roles = found.name, frozenset[str](found.roles)
+            scope["tether.key"] = found
+        if role is not None and role not in roles:
+            raise ApiError(403, f"the API key {name!r} lacks the role {role!r}")
+        if not self._rate.allows(name):
+            raise ApiError(429, "too many requests")
+        scope["tether.name"], scope["tether.roles"] = name, roles
+
+    def _preflight(self, scope: Scope) -> Response:
+        """The answer to a browser that asks whether a page may send a request."""
+        if Request(scope).headers.get("origin") not in self._origins:
+            return error_response(403, "requests from this origin are not allowed")
+        allowed = {
+            "Access-Control-Allow-Methods": "GET, POST",
+            "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+            "Access-Control-Max-Age": "600",
+        }
+        return Response(status_code=204, headers=allowed)
+
+    def _with_headers(self, scope: Scope, send: Send) -> Send:
+        """A way to send that adds the headers of every answer."""
+        origin = None
+        if self._origins:
+            origin = Request(scope).headers.get("origin")
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = message.get("headers", [])
+                names = {name for name, _ in given}
+                usual = [each for each in SECURITY_HEADERS.items() if each[0] not in names]
+                message["headers"] = [*given, *usual]
+                if origin in self._origins:
+                    headers = MutableHeaders(raw=message["headers"])
+                    headers["Access-Control-Allow-Origin"] = str(origin)
+                    headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
+                    headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+                    headers.add_vary_header("Origin")
+            await send(message)
+
+        return answer
+
+
+class Handler:
+    """An endpoint as an application; a class, since a route takes a function for something else."""
+
+    def __init__(self, access: Access, endpoint: Endpoint) -> None:
+        self._access, self._endpoint = access, endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._access.answer(self._endpoint, scope, receive, send)
+
+
+def _secret(headers: Mapping[str, str]) -> str:
+    """The API key that a request has; empty if it has none.
+
+    Some programs can only send the user and password of a URL: the key is then the password.
+    """
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(token.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return ""
+    return headers.get("x-api-key", "")
+
+
+@lru_cache(maxsize=256)
+def _is_local(host: str) -> bool:
+    """Whether a Host header names this machine, and not a name that leads here."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return is_loopback(name.removeprefix("[").removesuffix("]").lower())
+
+
+@lru_cache(maxsize=256)
+def _is_elsewhere(client: str) -> bool:
+    """Whether a request comes from another machine, as far as the web server tells."""
+    try:
+        return not ipaddress.ip_address(client).is_loopback
+    except ValueError:  # no address, such as that of a local socket
+        return False

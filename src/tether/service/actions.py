@@ -1,0 +1,519 @@
+"""Any run of a `Controller` behind HTTP: actions, outcomes, and rounds that begin beside.
+
+All of it may be repeated: an action under its idempotency key, and a loss that is stored already.
+Ids are text, since those of actions that wait in an outbox are larger than a JavaScript number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Thread
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tether._core.contexts import length
+from tether._core.files import import_path, redact_text
+from tether.runs import Controller
+from tether.runs.actions import Actions
+from tether.runs.body import pack
+from tether.runs.errors import (
+    FinalLossError,
+    LossesMissingError,
+    RoundOverError,
+    RoundTakenError,
+    StoreError,
+)
+from tether.runs.event_log import Transaction
+from tether.runs.round import MAX_KEY_LENGTH
+from tether.runs.run import act_header
+from tether.service.api import JSON_TYPE, ApiError, Endpoint, encode
+from tether.service.batcher import Batcher
+from tether.service.metrics import ServiceMetrics
+from tether.service.operate import AdvanceRequest, Reason, StepBegun
+from tether.service.served import Present, Served, check_losses, unavailable
+from tether.service.settings import RunTable, ServiceSettings
+
+MAX_ROUNDS_MISSED = 20
+"""How often an action may find its round over, before that is an error."""
+_SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
+
+Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH - 6)]
+Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
+log = logging.getLogger("tether.service")
+
+
+class ActionRequest(Struct, forbid_unknown_fields=True):
+    """One context, or several; null where the run has none."""
+
+    context: Any = UNSET
+    contexts: list[Any] | UnsetType = UNSET
+    idempotency_key: Key | None = None
+
+
+class Action(Struct):
+    """An action, the id under which its loss is reported, and who took it."""
+
+    id: str
+    action: Any
+    served: str
+    stored: bool
+
+
+class ActionList(Struct):
+    """Actions in the order of the contexts."""
+
+    actions: list[Action]
+
+
+class RunOutcome(Struct, forbid_unknown_fields=True):
+    """What an action cost and brought; `loss` where the run has one loss."""
+
+    id: Id
+    loss: float | UnsetType = UNSET
+    losses: dict[str, float] | UnsetType = UNSET
+    reward: float | None = None
+
+
+class RunOutcomeRequest(Struct, forbid_unknown_fields=True):
+    """One outcome, or several."""
+
+    id: Id | UnsetType = UNSET
+    loss: float | UnsetType = UNSET
+    losses: dict[str, float] | UnsetType = UNSET
+    reward: float | None = None
+    outcomes: list[RunOutcome] | UnsetType = UNSET
+
+
+class RunOutcomeResult(Struct):
+    """How many losses are new."""
+
+    new: int
+
+
+class BeginRequest(Struct, forbid_unknown_fields=True):
+    """The round that is followed by another: to repeat the request does no harm."""
+
+    round: int
+    reason: Reason
+
+
+class Beginning(Struct):
+    """The round that is being calibrated."""
+
+    beginning: int
+
+
+class Asked(NamedTuple):
+    """The contexts of a request, as JSON has them, and its idempotency key."""
+
+    contexts: Sequence[Any]
+    key: str | None = None
+
+
+class ServedRun(Served):
+    """A run that is served; its rounds begin in a thread beside all requests.
+
+    `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
+    `convert(values)` makes contexts of JSON values.
+    """
+
+    def __init__(
+        self,
+        run: Controller,
+        title: str,
+        deadline: float,
+        improve: Callable[[Any], Any] | None = None,
+        *,
+        name: str | None = None,
+        convert: Callable[[Sequence[Any]], Any] | None = None,
+    ) -> None:
+        super().__init__("", title, run, deadline)
+        self.controller, self._improve, self._name = run, improve, name
+        self.convert = contexts_from_json if convert is None else convert
+        self._round = run.round or run.begin()
+        self._beginning: int | None = None
+        self._begin_failure, self._fails = "", False
+        self.drawing: Any = None  # the policy that draws, where that is a server
+
+    def act(self, contexts: Any, key: str | None = None) -> Actions:
+        """Take an action in each context of a call, in the present round."""
+        count, keys = length(contexts), None
+        if key is not None:
+            keys = [key] if count == 1 else [f"{key}/{place}" for place in range(count)]
+        rng = np.random.default_rng()
+        for _ in range(MAX_ROUNDS_MISSED):
+            present = self._round
+            try:
+                return present.act(contexts, rng, keys=keys)
+            except RoundOverError:
+                self._round = self.controller.round or present
+        raise RuntimeError(f"{MAX_ROUNDS_MISSED} rounds were over before an action was stored")
+
+    def note(self, taken: Actions, metrics: ServiceMetrics) -> None:
+        """Count actions, and log when failures of the round's policy begin and end."""
+        self.answered += len(taken)
+        safe = int((taken.served == 0).sum())
+        stored = str(taken.stored).lower()
+        for who, count in (("safe", safe), ("tethered", len(taken) - safe)):
+            if count:
+                metrics.count("actions", self.title, who, stored, by=count)
+        self.takes_rows = taken.stored
+        if bool(taken.failure) != self._fails:
+            self._fails = bool(taken.failure)
+            told = without_bodies(taken.failure)
+            if self._fails:
+                log.warning("the safe policy acts instead of the round's: %s", told)
+            else:
+                log.info("the policy of the round acts again")
+
+    def begin(self, number: int, reason: str, actor: str) -> int:
+        """Make, calibrate and begin the round after one, beside all requests; its number."""
+        assert self.present is not None
+        if self._beginning is not None or number != self.present.number:
+            if self._beginning == number + 1 or number == self.present.number - 1:
+                return number + 1
+            raise ApiError(409, f"round must be the present one, {self.present.number}")
+        header = act_header("begin", reason, actor)
+        self.controller._submit(lambda t: t.append("act", pack(header)))
+        self._beginning, self._begin_failure = number + 1, ""
+        Thread(target=self._begin, name="tether-begin", daemon=True).start()
+        return number + 1
+
+    def _begin(self) -> None:
+        try:
+            assert self._improve is not None
+            policy = self._improve(self.controller.training_rows())
+            self._round = self.controller.begin(policy, name=self._name)
+        except Exception as error:
+            expected = (LossesMissingError, RoundTakenError, StoreError, ValueError)
+            is_known = isinstance(error, expected)
+            self._begin_failure = redact_text(f"{type(error).__name__}: {error}")
+            log.error("a round did not begin", exc_info=None if is_known else error)
+        finally:
+            self._beginning = None
+
+    def told(self) -> dict[str, Any]:
+        """What only a run tells in its status."""
+        return {"beginning": self._beginning, "begin_failure": self._begin_failure}
+
+    def offers(self) -> list[dict[str, Any]]:
+        """What people may do on the page, beside halt and resume."""
+        if self._improve is None or self.present is None:
+            return []
+        text = (
+            "An optimized policy is made from the training rows and calibrated, and the next round "
+            "begins with it. Actions go on meanwhile. The moment must not depend on losses of "
+            "calibration rows."
+        )
+        offer = {"name": "begin", "title": "Begin a round", "text": text}
+        offer |= {"confirm": "Begin the round", "style": ""}
+        return [
+            {**offer, "is_open": self._beginning is None, "body": {"round": self.present.number}}
+        ]
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether the next policy can be made here."""
+        return self._improve is not None
+
+    async def _look(self) -> Present:
+        def job() -> Present:
+            found: Present = self.controller._submit(self._read)
+            if found.number != self._round.number:
+                self._round = self.controller.round or self._round
+            return found
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+
+
+class RunApi:
+    """The endpoints of a run; without `acts` another one takes the actions."""
+
+    def __init__(
+        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings, *, acts: bool
+    ) -> None:
+        self._served, self._metrics, self._acts = served, metrics, acts
+        self._limits, self._losses = settings.limits, served.run.settings.limits
+        at_once = 1 if settings.run is None else settings.run.calls_at_once
+        self._batcher: Batcher[Asked, Actions] = Batcher(
+            self._act_together, at_once=at_once, most=64, name="tether-actions"
+        )
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        served, settings = self._served, self._served.run.settings
+        found = [
+            Endpoint(
+                "POST", "/v1/outcomes", "report", self.outcomes, "Store losses and rewards.",
+                RunOutcomeRequest, (RunOutcomeResult,), (409, 503),
+            )
+        ]  # fmt: skip
+        if self._acts:
+            found.append(Endpoint(
+                "POST", "/v1/actions", "decide", self.actions, "Take an action in each context.",
+                ActionRequest, (Action, ActionList), (409, 502, 503),
+            ))  # fmt: skip
+        if served.can_begin:
+            text = "Calibrate the next round, beside all requests."
+            found.append(Endpoint(
+                "POST", "/v1/begin", "operate", self.begin, text, BeginRequest, (Beginning,),
+                (409, 503),
+            ))  # fmt: skip
+        if settings.decides_shares and settings.units_per_step is None:
+            found.append(Endpoint(
+                "POST", "/v1/advance", "operate", self.advance, "End the present step.",
+                AdvanceRequest, (StepBegun,), (409, 503),
+            ))  # fmt: skip
+        return found
+
+    async def close(self) -> None:
+        """Let actions end that are under way."""
+        await self._batcher.close()
+
+    async def actions(self, request: Request, body: ActionRequest) -> Action | ActionList:
+        """Take an action in a context, or in each of many."""
+        if (body.context is UNSET) == (body.contexts is UNSET):
+            raise ApiError(400, "the body must have either context or contexts")
+        contexts = [body.context] if body.contexts is UNSET else body.contexts
+        if not 0 < len(contexts) <= self._limits.items_per_request:
+            most = self._limits.items_per_request
+            raise ApiError(400, f"contexts must have 1 to {most:,} items, got {len(contexts):,}")
+        try:
+            key = body.idempotency_key or request.headers.get("idempotency-key")
+            asked = Asked(contexts, key)
+            taken = await self._batcher.ask(asked, self._served.deadline)
+        except Exception as error:
+            raise act_error(error) from error
+        self._served.note(taken, self._metrics)
+        made = [
+            Action(str(number), action, served_by(by), taken.stored)
+            for number, action, by in zip(
+                taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True
+            )
+        ]
+        return made[0] if body.contexts is UNSET else ActionList(made)
+
+    async def outcomes(self, request: Request, body: RunOutcomeRequest) -> RunOutcomeResult:
+        """Store what actions cost and brought: all of a request, or nothing."""
+        if (body.id is UNSET) == (body.outcomes is UNSET):
+            raise ApiError(400, "the body must have either one outcome or outcomes")
+        given: Sequence[Any] = [body] if body.outcomes is UNSET else body.outcomes
+        if len(given) > self._limits.items_per_request:
+            most = self._limits.items_per_request
+            raise ApiError(400, f"outcomes may have at most {most:,} items, got {len(given):,}")
+        if not given:
+            return RunOutcomeResult(0)
+        merged: dict[int, dict[str, float]] = {}
+        rewards: dict[int, float] = {}
+        for each in given:
+            losses = self._named(each)
+            check_losses(losses, self._losses)
+            known = merged.setdefault(int(each.id), {})
+            for name, loss in losses.items():
+                if known.setdefault(name, loss) != loss:
+                    raise ApiError(400, f"loss {name!r} of id {each.id} has two values")
+            if each.reward is not None:
+                rewards[int(each.id)] = each.reward
+        names = {name for each in merged.values() for name in each}
+        columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
+        gained = [rewards.get(number, math.nan) for number in merged] if rewards else None
+        run = self._served.controller
+        try:
+            new = await self._served.call(lambda: run.observe(list(merged), columns, gained))
+        except FinalLossError as error:
+            raise ApiError(409, str(error)) from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ApiError(400, str(error)) from None
+        self._metrics.outcomes(self._served.title, new)
+        return RunOutcomeResult(new)
+
+    async def begin(self, request: Request, body: BeginRequest) -> Response:
+        """Begin the round after the present one, which the request names."""
+        served, actor = self._served, request.scope["tether.name"]
+        number = await served.call(lambda: served.begin(body.round, body.reason, actor))
+        self._metrics.count("operator_acts", served.title, "begin")
+        return Response(encode(Beginning(number)), 202, media_type=JSON_TYPE)
+
+    async def advance(self, request: Request, body: AdvanceRequest) -> StepBegun:
+        """End the present step of a ramp, which the request names."""
+        run = self._served.controller
+
+        def job(t: Transaction) -> StepBegun:
+            number = len(t.state.units)
+            if number == body.step:
+                run._next_step(t)
+            elif number != body.step + 1:
+                raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
+            return StepBegun(len(t.state.units), t.state.share)
+
+        found = await self._served.call(lambda: run._submit(job))
+        self._metrics.count("operator_acts", self._served.title, "advance")
+        await self._served.look()
+        return found
+
+    def _named(self, outcome: Any) -> dict[str, float]:
+        """The losses of an outcome, by name."""
+        known = list(self._losses)
+        if (outcome.loss is UNSET) == (outcome.losses is UNSET):
+            raise ApiError(400, f"an outcome has either loss or losses, some of {known}")
+        if outcome.losses is not UNSET:
+            return dict(outcome.losses)
+        if len(known) > 1:
+            raise ApiError(400, f"this run has several losses: send losses, some of {known}")
+        return {known[0]: outcome.loss}
+
+    def _act_together(self, asked: list[Asked], seconds: float) -> Sequence[Actions | Exception]:
+        """What comes of each request; contexts of the same format share a call.
+
+        A request with an idempotency key is a call of its own, and a call that is refused is made
+        again for each request alone: a request is refused only for its own contexts.
+        """
+        results: list[Any] = [None] * len(asked)
+        groups: dict[Any, list[tuple[int, Any]]] = {}
+        for place, each in enumerate(asked):
+            try:
+                contexts = self._served.convert(each.contexts)
+            except Exception as error:
+                results[place] = error
+                continue
+            if each.key is None and (kind := _format(contexts)) is not None:
+                groups.setdefault(kind, []).append((place, contexts))
+            else:
+                results[place] = self._attempt(contexts, each.key)
+        for members in groups.values():
+            together = self._attempt(_joined([contexts for _, contexts in members]))
+            if isinstance(together, ValueError | TypeError) and len(members) > 1:
+                for place, contexts in members:
+                    results[place] = self._attempt(contexts)
+                continue
+            begin = 0
+            for place, contexts in members:
+                end = begin + length(contexts)
+                part = together
+                if isinstance(together, Actions):
+                    part = _part(together, begin, end)
+                results[place], begin = part, end
+        return results
+
+    def _attempt(self, contexts: Any, key: str | None = None) -> Actions | Exception:
+        try:
+            return self._served.act(contexts, key)
+        except Exception as error:
+            return error
+
+
+def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
+    """The run of a service, open: functions of the user make the controller and its policies."""
+    store = table.store_at(folder)
+    make = named_function("run.controller", table.controller, folder)
+    improve = None
+    if table.optimized is not None:
+        improve = named_function("run.optimized", table.optimized, folder)
+    convert = None
+    if table.contexts is not None:
+        convert = named_function("run.contexts", table.contexts, folder)
+    made = make() if store is None else make(store)
+    if not isinstance(made, Controller):
+        raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
+    try:
+        return ServedRun(made, "run", deadline, improve, convert=convert)
+    except BaseException:
+        made.close()
+        raise
+
+
+def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
+    """The function at an import path; `folder` is searched too, after everything else."""
+    place = str(Path(folder).resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+    try:
+        found = import_path(path)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if not callable(found):
+        raise ValueError(f"{name} must name a function, {path!r} is {found!r:.80}")
+    return found  # type: ignore[no-any-return]
+
+
+def act_error(error: Exception, hidden: str = "") -> ApiError:
+    """An error of `act` as a client is told of it, without the text that is `hidden`."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, StoreError):
+        return unavailable(error)
+    text = str(error).replace(hidden, "the upstream") if hidden else str(error)
+    if isinstance(error, ValueError | TypeError | RecursionError):
+        return ApiError(409 if "used for another context" in text else 400, text)
+    if isinstance(error, RuntimeError):
+        log.error("the safe policy is unavailable: %s", without_bodies(text))
+        return ApiError(502, "the safe policy is unavailable")
+    raise error
+
+
+def without_bodies(message: str) -> str:
+    """An error without what a server says about it, which may repeat what it was asked."""
+    return _SAID_BY_SERVER.sub(r"\1", message)
+
+
+def served_by(number: int) -> str:
+    """Who took an action: the safe policy for 0, otherwise that of a round."""
+    return f"round {number}" if number else "safe"
+
+
+def contexts_from_json(values: Sequence[Any]) -> Any:
+    """Contexts of JSON values: their number for nulls, floats for numbers and lists of them."""
+    if all(each is None for each in values):
+        return len(values)
+    if all(isinstance(each, str) for each in values):
+        return np.array(values, dtype=object)
+    try:
+        found = np.array(values)
+    except ValueError:  # lists of different lengths
+        found = np.empty(0, dtype=object)
+    if found.dtype.kind in "iuf":
+        return found.astype(np.float64)
+    if found.dtype.kind == "b":
+        return found
+    raise ValueError(
+        f"contexts must be null, text, or numbers and lists of numbers of one length, got "
+        f"{values[0]!r:.80}; for others name a function as run.contexts"
+    )
+
+
+def _format(contexts: Any) -> Any:
+    """What contexts must have in common to be put together; None if they cannot be."""
+    if isinstance(contexts, int):
+        return int
+    if not isinstance(contexts, np.ndarray):
+        return None  # a frame
+    return contexts.dtype.kind, contexts.shape[1:]
+
+
+def _joined(contexts: list[Any]) -> Any:
+    if isinstance(contexts[0], int):
+        return sum(contexts)
+    return contexts[0] if len(contexts) == 1 else np.concatenate(contexts)
+
+
+def _part(taken: Actions, begin: int, end: int) -> Actions:
+    """Some rows of a call, without their contexts and candidates, which nobody asks for."""
+    return dataclasses.replace(
+        taken,
+        ids=taken.ids[begin:end],
+        actions=taken.actions[begin:end],
+        contexts=end - begin,
+        candidates=None,
+        served=taken.served[begin:end],
+    )

@@ -1,0 +1,280 @@
+"""Decisions of a release and their outcomes, as JSON and over OpenFeature (OFREP 0.3).
+
+All of it may be repeated: a key that comes back in a step has its system, and a loss that is stored
+already is not stored again. OFREP: https://github.com/open-feature/protocol. The targeting key is
+the key of the release; the variant is the system. An evaluation is an assignment, and is stored
+before it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tether.runs.errors import FinalLossError
+from tether.service.api import JSON_TYPE, ApiError, Endpoint, encode
+from tether.service.metrics import ServiceMetrics
+from tether.service.served import Observe, ServedRelease, check_losses
+from tether.service.settings import Flag
+
+LONGEST_KEY = 500
+"""How many bytes a key may have."""
+OFREP_PATH = "/ofrep/v1/evaluate/flags"
+"""Where all flags are evaluated, and below which each one is."""
+
+KeyText = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+Key = KeyText | int
+System = Literal["old", "new"]
+
+
+class DecisionRequest(Struct, forbid_unknown_fields=True):
+    """One key, or several."""
+
+    key: Key | UnsetType = UNSET
+    keys: list[Key] | UnsetType = UNSET
+
+
+class Decision(Struct):
+    """Which system answers a key; without the store the old one does, and nothing counts."""
+
+    key: Key
+    system: System
+    stored: bool
+
+
+class Decisions(Struct):
+    """Decisions in the order of the keys."""
+
+    decisions: list[Decision]
+
+
+class Outcome(Struct, forbid_unknown_fields=True):
+    """What a key cost under the system that answered it, by guardrail."""
+
+    key: Key
+    system: System
+    losses: Annotated[dict[str, float], Meta(min_length=1)]
+
+
+class OutcomeRequest(Struct, forbid_unknown_fields=True):
+    """One outcome, or several; with `keep_first` another value for a known loss is passed over."""
+
+    key: Key | UnsetType = UNSET
+    system: System | UnsetType = UNSET
+    losses: Annotated[dict[str, float], Meta(min_length=1)] | UnsetType = UNSET
+    outcomes: list[Outcome] | UnsetType = UNSET
+    keep_first: bool = False
+
+
+class OutcomeResult(Struct):
+    """How many losses are new, and how many outcomes the system has no row of in the store."""
+
+    new: int
+    without_row: int
+
+
+class Evaluation(Struct):
+    """A flag of OFREP."""
+
+    key: str
+    value: str | bool | float
+    reason: Literal["SPLIT", "UNKNOWN"]
+    variant: System
+    metadata: dict[str, bool]
+
+
+class Evaluations(Struct):
+    """All flags of OFREP."""
+
+    flags: list[Evaluation]
+
+
+class EvaluationError(Struct, omit_defaults=True):
+    """An error of OFREP."""
+
+    errorCode: str  # noqa: N815
+    errorDetails: str  # noqa: N815
+    key: str | UnsetType = UNSET
+
+
+def read_key(key: str | int, name: str = "key") -> bytes:
+    """A key as bytes."""
+    content = str(key).encode("utf-8", "surrogatepass")
+    if not 0 < len(content) <= LONGEST_KEY:
+        raise ApiError(400, f"{name} must have 1 to {LONGEST_KEY} bytes, got {len(content)}")
+    return content
+
+
+class DecisionsApi:
+    """Decisions and outcomes of one release, as JSON."""
+
+    def __init__(self, served: ServedRelease, metrics: ServiceMetrics, most: int) -> None:
+        self._served, self._metrics, self._most = served, metrics, most
+        self._limits = served.release.settings.limits
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        return [
+            Endpoint(
+                "POST", "/v1/decisions", "decide", self.decide, "Which system answers.",
+                DecisionRequest, (Decision, Decisions),
+            ),
+            Endpoint(
+                "POST", "/v1/outcomes", "report", self.outcomes, "Store losses.",
+                OutcomeRequest, (OutcomeResult,), (409, 503),
+            ),
+        ]  # fmt: skip
+
+    async def decide(self, request: Request, body: DecisionRequest) -> Decision | Decisions:
+        """Say which system answers a key, or each of many."""
+        if (body.key is UNSET) == (body.keys is UNSET):
+            raise ApiError(400, "the body must have either key or keys")
+        given = [body.key] if body.keys is UNSET else body.keys
+        self._check_count("keys", given)
+        keys = [read_key(each) for each in given]  # type: ignore[arg-type]
+        found = await self._served.decide(keys) if keys else []
+        self._metrics.decisions(self._served.title, found, len(keys))
+        stored = found is not None
+        systems = ["old"] * len(keys) if found is None else [each.system for each in found]
+        pairs = zip(given, systems, strict=True)
+        made = [Decision(key, system, stored) for key, system in pairs]  # type: ignore[arg-type]
+        return made[0] if body.keys is UNSET else Decisions(made)
+
+    async def outcomes(self, request: Request, body: OutcomeRequest) -> OutcomeResult:
+        """Store the losses of a key, or of each of many: all of them or nothing."""
+        one = (body.key, body.system, body.losses)
+        if body.outcomes is UNSET:
+            if UNSET in one:
+                raise ApiError(400, "an outcome has key, system and losses; or send outcomes")
+            given = [Outcome(*one)]  # type: ignore[arg-type]
+        else:
+            if any(each is not UNSET for each in one):
+                raise ApiError(400, "the body must have either one outcome or outcomes")
+            given = body.outcomes
+        self._check_count("outcomes", given)
+        if not given:
+            return OutcomeResult(0, 0)
+        merged = self._merged(given, body.keep_first)
+        names = [name for name in self._limits if any(name in each for each in merged.values())]
+        columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
+        asked = Observe(
+            [key for key, _ in merged], columns, [system for _, system in merged], body.keep_first
+        )
+        try:
+            found = await self._served.observe(asked)
+        except FinalLossError as error:
+            raise ApiError(409, str(error)) from None
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+        self._metrics.outcomes(self._served.title, found.new, found.without_row)
+        return OutcomeResult(found.new, found.without_row)
+
+    def _merged(
+        self, given: list[Outcome], keep_first: bool
+    ) -> dict[tuple[bytes, str], dict[str, float]]:
+        """The losses of each key and system, which may be named more than once."""
+        merged: dict[tuple[bytes, str], dict[str, float]] = {}
+        for each in given:
+            check_losses(each.losses, self._limits)
+            known = merged.setdefault((read_key(each.key), each.system), {})
+            for name, loss in each.losses.items():
+                if known.setdefault(name, loss) != loss and not keep_first:
+                    raise ApiError(
+                        400, f"loss {name!r} of key {each.key!r:.80} has two values in this request"
+                    )
+        return merged
+
+    def _check_count(self, name: str, items: Any) -> None:
+        if len(items) > self._most:
+            raise ApiError(400, f"{name} may have at most {self._most:,} items, got {len(items):,}")
+
+
+class Ofrep:
+    """The two endpoints of the protocol; every release is a flag."""
+
+    def __init__(
+        self, releases: Mapping[str, tuple[Flag, ServedRelease]], metrics: ServiceMetrics
+    ) -> None:
+        self._releases, self._metrics = releases, metrics
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        return [
+            Endpoint(
+                "POST", f"{OFREP_PATH}/{{flag}}", "decide", self.evaluate,
+                "Evaluate a flag (OFREP).", bytes, (Evaluation,), (404,),
+            ),
+            Endpoint(
+                "POST", OFREP_PATH, "decide", self.evaluate_all, "Evaluate all flags (OFREP).",
+                bytes, (Evaluations,), (304,),
+            ),
+        ]  # fmt: skip
+
+    async def evaluate(self, request: Request, body: bytes) -> Evaluation | Response:
+        """Evaluate one flag."""
+        name = request.path_params["flag"]
+        if name not in self._releases:
+            details = f"there is no flag {name!r:.120}"
+            return _failed(EvaluationError("FLAG_NOT_FOUND", details, name), 404)
+        key = _targeting_key(body, name)
+        return await self._evaluation(name, key) if isinstance(key, bytes) else _failed(key)
+
+    async def evaluate_all(self, request: Request, body: bytes) -> Response:
+        """Evaluate all flags."""
+        key = _targeting_key(body)
+        if not isinstance(key, bytes):
+            return _failed(key)
+        found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
+        content = encode(Evaluations(list(found)))
+        tag = f'"{sha256(content).hexdigest()[:32]}"'
+        asked = request.headers.get("if-none-match", "")
+        listed = [each.strip().removeprefix("W/") for each in asked.split(",")]
+        if "*" in listed or tag in listed or tag.strip('"') in listed:
+            return Response(status_code=304, headers={"ETag": tag})
+        return Response(content, headers={"ETag": tag}, media_type=JSON_TYPE)
+
+    async def _evaluation(self, name: str, key: bytes) -> Evaluation:
+        """The flag for a key; without the store its reason is "UNKNOWN"."""
+        flag, served = self._releases[name]
+        found = await served.decide([key])
+        self._metrics.decisions(served.title, found, 1)
+        variant: Any = "old" if found is None else found[0].system
+        reason: Any = "UNKNOWN" if found is None else "SPLIT"
+        value = flag.new if variant == "new" else flag.old
+        return Evaluation(name, value, reason, variant, {"stored": found is not None})
+
+
+def _failed(error: EvaluationError, status: int = 400) -> Response:
+    return Response(encode(error), status, media_type=JSON_TYPE)
+
+
+def _targeting_key(content: bytes, name: str | UnsetType = UNSET) -> bytes | EvaluationError:
+    """The targeting key of a request, or the protocol's error."""
+    try:
+        body = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return EvaluationError("PARSE_ERROR", "the body must be JSON", name)
+    context = body.get("context", {}) if isinstance(body, dict) else None
+    if not isinstance(context, dict):
+        return EvaluationError("INVALID_CONTEXT", "context must be an object", name)
+    key = context.get("targetingKey", "")
+    if key == "":
+        return EvaluationError(
+            "TARGETING_KEY_MISSING", "the context must have a targetingKey", name
+        )
+    if not isinstance(key, str):
+        return EvaluationError(
+            "INVALID_CONTEXT", f"targetingKey must be text, got {key!r:.80}", name
+        )
+    try:
+        return read_key(key, "targetingKey")
+    except ApiError as error:
+        return EvaluationError("INVALID_CONTEXT", error.message, name)

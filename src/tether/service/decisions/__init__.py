@@ -1,1 +1,0 @@
-"""Decisions of a release and their outcomes, over OpenFeature and JSON."""

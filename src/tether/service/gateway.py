@@ -1,0 +1,476 @@
+"""The gateway of a release: OpenAI's endpoints in front of two upstreams.
+
+Each request is a unit of the release. Its system is decided and stored, its upstream asked, and the
+answer passed on as it is. A row is of the system that was *decided*, as in a trial that is analysed
+by intention to treat: "new" is the pair "the new upstream, and the old one where it fails", "old"
+the old upstream alone. Each has its own rows, failures of the new upstream included. If rows that
+the old upstream answered were counted for "old", or for none, the new system's rows would be those
+on which it worked: selected by their outcome.
+
+A request that the new upstream refuses (status 400 to 499) is asked of the old one. If that refuses
+it too it is the client's error; if it answers, it was a failure of the new upstream, such as a
+wrong key, an unknown model or a shorter context.
+
+The losses that can be seen from here are reported by themselves, for the first unit of each row:
+
+- failure: 1 if the system gave no answer or a broken one, where the new system also fails if the
+  old upstream had to answer for it, or if the client left after it had waited for longer than
+  `slow_after` for the next part; otherwise 0;
+- latency: 1 if the first byte took longer than `slow_after`, or the client left after that without
+  one; otherwise 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import string
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from tether.service.api import CODES, ApiError, Endpoint, encode
+from tether.service.decisions import read_key
+from tether.service.metrics import ServiceMetrics
+from tether.service.served import Observe, ServedRelease
+from tether.service.settings import ReleaseGateway
+from tether.service.upstreams import Answer, UpstreamClient, UpstreamError, has_error
+
+KEY_HEADER = "x-tether-key"
+"""The header with the key, of requests and of answers; it may be a user, a session or a request."""
+KEY_FIELDS = ("safety_identifier", "user")
+"""The fields of OpenAI's protocol that say who asks, the newer one first."""
+NO_UPSTREAM, BROKEN = "no upstream has answered", "the upstream's stream has broken"
+ENDING = "the service is shutting down"
+CLIENT_TAKES_WITHIN = 60.0
+"""Seconds in which a client must take a part of its answer."""
+CUT_OFF_WITHIN = 2.0
+"""Seconds that answers take at most to end when the service cannot wait for them."""
+_PRINTED = f"{string.ascii_letters}{string.digits}{string.punctuation} ".replace("%", "")
+_JSON = ((b"content-type", b"application/json"),)
+
+log = logging.getLogger("tether.service")
+
+
+def openai_error(status: int, message: str) -> dict[str, Any]:
+    """The body of an error, which OpenAI's clients raise as an exception."""
+    kind = "invalid_request_error" if status < 500 else "upstream_error"
+    error = {"message": message, "type": kind, "param": None, "code": CODES[status]}
+    return {"error": error}
+
+
+class CircuitBreaker:
+    """Opens after so many failures in a row; then one request tries after each pause.
+
+    A success closes it. A try whose end is never told is followed by another after the next pause.
+    """
+
+    def __init__(self, failures: int, pause: float) -> None:
+        self._most, self._pause = failures, pause
+        self._failures, self._try_at = 0, 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the upstream is not asked at present, but for tries."""
+        return self._failures >= self._most
+
+    def allows(self) -> bool:
+        """Whether the upstream may be asked now."""
+        if not self.is_open:
+            return True
+        now = time.monotonic()
+        if now < self._try_at:
+            return False
+        self._try_at = now + self._pause
+        return True
+
+    def note(self, *, failed: bool) -> None:
+        """Note whether the upstream has answered."""
+        was_open = self.is_open
+        self._failures = self._failures + 1 if failed else 0
+        if failed and self.is_open:
+            self._try_at = time.monotonic() + self._pause
+        if self.is_open != was_open:
+            log.warning("the new upstream %s", "is paused" if self.is_open else "answers again")
+
+
+@dataclass(frozen=True)
+class Relayed:
+    """An answer, the upstream that gave it, and whether the system that was decided has failed."""
+
+    answer: Answer
+    served: str
+    failed: bool
+
+
+@dataclass
+class Unit:
+    """One request, and what becomes of it.
+
+    `waited` is the seconds to the first byte, or until the client left without one.
+    """
+
+    key: bytes
+    path: str
+    content: bytes
+    headers: Any
+    system: str = "old"
+    is_stored: bool = False
+    is_first: bool = False
+    failed: bool = False
+    waited: float | None = None
+    begun: float = field(default_factory=time.perf_counter)
+
+
+class Relay:
+    """Asks the upstreams, for one event loop; `close` it at the end."""
+
+    def __init__(self, settings: ReleaseGateway, failed: Callable[[str, str], None]) -> None:
+        self.old, self.new = UpstreamClient(settings.old), UpstreamClient(settings.new)
+        self._failed = failed
+        self._breaker = CircuitBreaker(settings.failures_until_pause, settings.pause)
+
+    async def ask(self, unit: Unit) -> Relayed:
+        """The answer of a system; an `UpstreamError` if no upstream has answered.
+
+        While the old upstream is asked for the new one, that is a failure, also if nobody waits for
+        the end; it is none if both refuse.
+        """
+        refusal = None
+        if unit.system == "new":
+            found = await self._ask_new(unit)
+            if found is not None and found.is_success:
+                return Relayed(found, "new", failed=False)
+            refusal, unit.failed = found, True
+        try:
+            answer = await self.old.post(unit.path, unit.content, unit.headers)
+        except UpstreamError as error:
+            self._failed("old", error.reason)
+            if refusal is None:
+                raise
+            return Relayed(refusal, "new", failed=True)
+        is_busy = answer.status == 429
+        if is_busy:
+            self._failed("old", "rate_limited")
+        if refusal is not None and answer.is_success:
+            self._failed("new", "refused")
+        is_clients_error = not answer.is_success and not is_busy
+        failed = is_busy
+        if unit.system == "new":
+            failed = not (refusal is not None and is_clients_error)
+        return Relayed(answer, "old", failed)
+
+    def broke(self, served: str) -> None:
+        """Note that a stream has broken after it began, which nothing can replace."""
+        self._failed(served, "broken_stream")
+        if served == "new":
+            self._breaker.note(failed=True)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.old.close()
+        await self.new.close()
+
+    async def _ask_new(self, unit: Unit) -> Answer | None:
+        """The new upstream's answer or refusal; None if it has failed, or is not asked now."""
+        if not self._breaker.allows():
+            self._failed("new", "paused")
+            return None
+        try:
+            answer = await self.new.post(unit.path, unit.content, unit.headers)
+            if answer.status == 429:
+                raise UpstreamError("rate_limited")
+        except UpstreamError as error:
+            self._failed("new", error.reason)
+            self._breaker.note(failed=True)
+            return None
+        self._breaker.note(failed=False)
+        return answer
+
+
+class GatewayApi:
+    """The endpoints of the gateway; `close` it before the release."""
+
+    def __init__(
+        self, served: ServedRelease, settings: ReleaseGateway, metrics: ServiceMetrics
+    ) -> None:
+        self._served, self._settings, self._metrics = served, settings, metrics
+        self._guardrails = {
+            name: option
+            for option in ("failure", "latency")
+            if (name := getattr(settings, f"{option}_guardrail")) is not None
+        }
+        known = served.release.settings.limits
+        for name, option in self._guardrails.items():
+            if name not in known or known[name].bound < 1:
+                raise ValueError(
+                    f"gateway.{option}_guardrail must be a guardrail of the release with a bound "
+                    f"of at least 1, one of {list(known)}, got {name!r}"
+                )
+        self._relay = Relay(settings, self._note_failure)
+        self._under_way, self._all_ended = 0, asyncio.Event()
+        self._all_ended.set()
+        self._reports: set[asyncio.Task[None]] = set()
+        if settings.failure_guardrail is None:
+            log.warning(
+                "gateway.failure_guardrail is not set: while the new upstream fails, what the old "
+                "one answers for it counts for the new system"
+            )
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+
+        def posted(path: str, summary: str) -> Endpoint:
+            async def answer(request: Request, body: bytes) -> Response:
+                return self._response(request, body, path)
+
+            return Endpoint(
+                "POST", f"/v1/{path}", "decide", answer, summary, bytes, (), (502,),
+                shape=openai_error,
+            )  # fmt: skip
+
+        return [
+            posted("chat/completions", "Answer a chat (OpenAI)."),
+            posted("completions", "Complete a text (OpenAI)."),
+            Endpoint(
+                "GET", "/v1/models", "decide", self.models, "The old upstream's models (OpenAI).",
+                None, (), (502,), shape=openai_error,
+            ),
+        ]  # fmt: skip
+
+    async def models(self, request: Request, body: None) -> Response:
+        """Show the models of the old upstream; this is no unit of the release."""
+        try:
+            answer = await self._relay.old.get("models", request.headers.raw)
+        except UpstreamError as error:
+            self._note_failure("old", error.reason)
+            return JSONResponse(openai_error(502, NO_UPSTREAM), 502)
+        response = Response(answer.content, answer.status)
+        response.raw_headers += answer.headers
+        return response
+
+    async def close(self) -> None:
+        """Report the losses that are known, also those of answers cut off; close connections."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_ended.wait(), CUT_OFF_WITHIN)
+        if self._reports:
+            await asyncio.wait(self._reports, timeout=self._served.deadline)
+        await self._relay.close()
+
+    def _response(self, request: Request, content: bytes, path: str) -> Response:
+        try:
+            body = msgspec.json.decode(content, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise ApiError(400, f"the body must be a JSON object: {error}") from None
+        key = unit_key(request.headers, body)
+        unit = Unit(key, path, content, request.headers.raw)
+        return UnitResponse(unit, self)
+
+    async def decide(self, unit: Unit) -> None:
+        """Decide which system answers a unit, and count it as under way."""
+        found = await self._served.decide([unit.key])
+        self._metrics.decisions(self._served.title, found, 1)
+        if found is not None:
+            unit.is_stored, (unit.system, unit.is_first) = True, found[0]
+        self._under_way += 1
+        self._all_ended.clear()
+
+    def end(self, unit: Unit) -> None:
+        """Report the losses of a unit that has ended; it waits for nothing."""
+        self._under_way -= 1
+        if not self._under_way:
+            self._all_ended.set()
+        if not unit.is_first or not self._guardrails:
+            return
+        is_slow = unit.waited is None or unit.waited > self._settings.slow_after
+        values = {"failure": float(unit.failed), "latency": float(is_slow)}
+        losses = {name: [values[option]] for name, option in self._guardrails.items()}
+        report = Observe([unit.key], losses, [unit.system], keep_first=True, is_report=True)
+        task = asyncio.get_running_loop().create_task(self._report(report))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    async def _report(self, report: Observe) -> None:
+        """Store losses, however long the store is away; those that it refuses are given up."""
+        title = self._served.title
+        self._metrics.reports_waiting(title, len(self._reports))
+        try:
+            found = await self._served.observe(report)
+            self._metrics.outcomes(title, found.new, found.without_row)
+        except Exception as error:
+            self._metrics.count("gateway_reports_dropped", title)
+            log.error("a loss is given up, and counts as the bound: %s", error)
+        self._metrics.reports_waiting(title, len(self._reports) - 1)
+
+    def _note_failure(self, upstream: str, reason: str) -> None:
+        self._metrics.count("upstream_failures", self._served.title, upstream, reason)
+
+
+class UnitResponse(Response):
+    """Answers one unit: decided, asked for, passed on as it comes, and its losses reported.
+
+    A client that leaves is no failure, unless it has waited for longer than `slow_after` for the
+    next part of its answer: clients give up on a system that hangs, and that must not look as if
+    all were well.
+    """
+
+    def __init__(self, unit: Unit, gateway: GatewayApi) -> None:
+        self._unit, self._gateway = unit, gateway
+        self._has_begun = self._is_streaming = self._is_complete = False
+        self._waits_since = unit.begun
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer until the client leaves; then the request to the upstream ends too."""
+        unit, patience = self._unit, self._gateway._settings.slow_after
+        await self._gateway.decide(unit)
+        try:
+            with suppress(OSError):  # what some web servers raise when the client has left
+                await serve_while_connected(receive, self._answer(send))
+            if not self._is_complete:  # the client has left
+                unit.failed |= time.perf_counter() - self._waits_since > patience
+        except asyncio.CancelledError:  # the service ends, and cannot wait
+            unit.failed = True
+            await self._cut_off(send)
+        except Exception:
+            unit.failed = True
+            raise
+        finally:
+            if unit.waited is None:
+                unit.waited = time.perf_counter() - unit.begun
+            self._gateway.end(unit)
+
+    async def _answer(self, send: Send) -> None:
+        unit, gateway = self._unit, self._gateway
+        try:
+            relayed = await gateway._relay.ask(unit)
+        except UpstreamError:
+            content = encode(openai_error(502, NO_UPSTREAM))
+            relayed = Relayed(Answer(502, _JSON, content), "none", failed=True)
+        unit.failed, answer = relayed.failed, relayed.answer
+        try:
+            unit.waited = time.perf_counter() - unit.begun
+            gateway._metrics.first_byte(
+                gateway._served.title, unit.system, relayed.served, unit.waited
+            )
+            headers = [*answer.headers, *own_headers(unit, relayed.served)]
+            if answer.rest is None:
+                headers.append((b"content-length", b"%d" % len(answer.content)))
+            self._has_begun = True
+            await send(_start(answer.status, headers))
+            if answer.rest is None:
+                await self._give(send, answer.content, more=False)
+            else:
+                await self._stream(relayed, send)
+            self._is_complete = True
+        finally:
+            await answer.close()
+
+    async def _stream(self, relayed: Relayed, send: Send) -> None:
+        """Pass events on; if the stream breaks, end it with an error that clients understand."""
+        answer, is_broken = relayed.answer, False
+
+        async def pass_on(events: bytes) -> None:
+            nonlocal is_broken
+            if has_error(events) and not is_broken:
+                is_broken = self._unit.failed = True
+                self._gateway._relay.broke(relayed.served)
+            await self._give(send, events, more=True)
+
+        self._is_streaming = True
+        await pass_on(answer.content)
+        try:
+            assert answer.rest is not None
+            async for events in answer.rest:
+                await pass_on(events)
+        except UpstreamError:
+            if not is_broken:  # otherwise the upstream has said so itself
+                await pass_on(error_event(502, BROKEN))
+        self._is_streaming = False
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _give(self, send: Send, part: bytes, *, more: bool) -> None:
+        """Send a part of the answer; a client that does not take it has left (a TimeoutError)."""
+        self._waits_since = math.inf  # now it is waited for the client
+        async with asyncio.timeout(CLIENT_TAKES_WITHIN):
+            await send({"type": "http.response.body", "body": part, "more_body": more})
+        self._waits_since = time.perf_counter()
+
+    async def _cut_off(self, send: Send) -> None:
+        """End an answer at once, with an error."""
+        if self._is_streaming:
+            await send({"type": "http.response.body", "body": error_event(503, ENDING)})
+        elif not self._has_begun:
+            await send(_start(503, [*_JSON]))
+            await send({"type": "http.response.body", "body": encode(openai_error(503, ENDING))})
+
+
+async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work for a client whose request was read; it is cancelled if the client leaves."""
+
+    async def until_left() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(until_left())
+    try:
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        task.cancel()
+        leaving.cancel()
+        await asyncio.wait((task, leaving))
+    if not task.cancelled():
+        task.result()
+
+
+def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
+    """The key of the header, or of a field of the body; otherwise a new one, for this request."""
+    given = headers.get(KEY_HEADER)
+    if given is not None:
+        try:
+            return read_key(given.encode("latin-1").decode(), KEY_HEADER)
+        except UnicodeDecodeError:
+            raise ApiError(400, f"{KEY_HEADER} must be text in UTF-8") from None
+    for name in KEY_FIELDS:
+        value = body.get(name)
+        if value in (None, ""):
+            continue
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ApiError(400, f"{name} must be text or an integer, got {value!r:.80}")
+        return read_key(value, name)
+    return secrets.token_hex(16).encode()
+
+
+def own_headers(unit: Unit, served: str) -> list[tuple[bytes, bytes]]:
+    """What a client needs to report an outcome, and who has really answered.
+
+    The key is percent-encoded where it is not printable ASCII, and at its ends, which a header
+    would lose.
+    """
+    inner = unit.key.strip(b" ")
+    before, _, after = unit.key.partition(inner) if inner else (unit.key, b"", b"")
+    own = {
+        "x-tether-system": unit.system,
+        "x-tether-served": served,
+        "x-tether-stored": "true" if unit.is_stored else "false",
+        KEY_HEADER: quote(before) + quote(inner, safe=_PRINTED) + quote(after),
+    }
+    return [(name.encode(), value.encode()) for name, value in own.items()]
+
+
+def error_event(status: int, message: str) -> bytes:
+    """The event that ends a stream that failed; OpenAI's clients raise it as an error."""
+    return b"data: " + encode(openai_error(status, message)) + b"\n\n"
+
+
+def _start(status: int, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": status, "headers": headers}

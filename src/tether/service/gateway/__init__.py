@@ -1,1 +1,0 @@
-"""A gateway for language models: two upstreams that speak OpenAI's protocol, behind one release."""

@@ -1,0 +1,179 @@
+"""What a Prometheus server reads of a service: of this process, or of all its workers together."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+if TYPE_CHECKING:
+    from tether.service.served import Decided, Present
+
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+FIRST_BYTE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""The seconds that requests, and first bytes of the gateway, are counted by."""
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the folder in which several workers share their metrics."""
+LATEST: Final = "livemostrecent"
+GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "share": ("The share of the new system or policy; 0 while the store fails.", ()),
+    "log_beta": ("How far the optimized policy may go, as a log; -Inf is not at all.", ()),
+    "step": ("The number of the present step or round.", ()),
+    "step_rows": ("Rows of the present step or round so far.", ()),
+    "alarm_standing": ("1 while an alarm stands.", ()),
+    "gate_failing": ("1 while the gate fails: an alarm, or a mean shown to exceed.", ()),
+    "tolerated": ("What is tolerated of each loss; NaN if relative.", ("guardrail",)),
+    "promise": ("What is promised of each loss; NaN while nothing is.", ("guardrail",)),
+    "loss_mean": ("Mean loss since the ramp or round began.", ("guardrail", "system")),
+    "loss_lower": ("Lower end of its 95 % interval.", ("guardrail", "system")),
+    "loss_outcomes": ("Outcomes that are known.", ("guardrail", "system")),
+    "loss_missing": ("Rows without an outcome.", ("guardrail", "system")),
+}
+"""What is told of each release or run, which all have the label `release`."""
+COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "http_requests": ("Requests answered.", ("route", "status")),
+    "decisions": (
+        "Keys answered; without the store stored is false.", ("release", "system", "stored"),
+    ),
+    "actions": ("Actions taken, by who took them.", ("release", "served", "stored")),
+    "outcomes": ("Losses stored for the first time.", ("release",)),
+    "outcomes_without_row": ("Outcomes that were skipped: there is no row of them.", ("release",)),
+    "operator_acts": ("Acts of people.", ("release", "act")),
+    "webhook_attempts": (
+        "Events sent: delivered, failed (and tried again), or given_up.", ("webhook", "result"),
+    ),
+    "upstream_failures": (
+        "Requests that an upstream did not answer.", ("release", "upstream", "reason"),
+    ),
+    "gateway_answers": (
+        "Requests answered, by the system decided and the upstream that answered.",
+        ("release", "system", "served"),
+    ),
+    "gateway_reports_dropped": ("Losses given up, which count as the bound.", ("release",)),
+}  # fmt: skip
+"""What is counted."""
+
+
+class ServiceMetrics:
+    """The metrics of a service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        kept: dict[str, Any] = {"registry": self.registry}
+        self._counters = {
+            name: Counter(f"tether_{name}", text, labels, **kept)
+            for name, (text, labels) in COUNTERS.items()
+        }
+        self._gauges = {
+            name: Gauge(
+                f"tether_{name}", text, ("release", *labels), multiprocess_mode=LATEST, **kept
+            )
+            for name, (text, labels) in GAUGES.items()
+        }
+        self._available = Gauge(
+            "tether_store_available",
+            "1 if the store answers and takes rows.",
+            ["release"],
+            multiprocess_mode="livemin",
+            **kept,
+        )
+        self._waiting = Gauge(
+            "tether_reports_waiting",
+            "Losses of the gateway that are to be stored.",
+            ["release"],
+            multiprocess_mode="livesum",
+            **kept,
+        )
+        self._seconds = Histogram(
+            "tether_http_request_seconds",
+            "Time to answer a request.",
+            ["route"],
+            buckets=LATENCY_BUCKETS,
+            **kept,
+        )
+        self._first_byte = Histogram(
+            "tether_gateway_first_byte_seconds",
+            "Time from a request to the first byte of its answer.",
+            ["release", "system"],
+            buckets=FIRST_BYTE_BUCKETS,
+            **kept,
+        )
+        self._children: dict[tuple[Any, ...], Any] = {}
+
+    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
+        """Count something; what has these labels is looked up once."""
+        child = self._children.get((name, *labels))
+        if child is None:
+            child = self._children[name, *labels] = self._counters[name].labels(*labels)
+        child.inc(by)
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.count("http_requests", route, str(status))
+        child = self._children.get(("seconds", route))
+        if child is None:
+            child = self._children["seconds", route] = self._seconds.labels(route)
+        child.observe(seconds)
+
+    def decisions(self, release: str, found: list[Decided] | None, count: int) -> None:
+        """Count answers to keys; None without the store."""
+        if found is None:
+            self.count("decisions", release, "old", "false", by=count)
+            return
+        new = sum(each.system == "new" for each in found)
+        for system, answered in (("old", count - new), ("new", new)):
+            if answered:
+                self.count("decisions", release, system, "true", by=answered)
+
+    def outcomes(self, release: str, new: int, without_row: int = 0) -> None:
+        """Count new losses, and outcomes that have no row."""
+        self.count("outcomes", release, by=new)
+        self.count("outcomes_without_row", release, by=without_row)
+
+    def first_byte(self, release: str, system: str, served: str, seconds: float) -> None:
+        """Count an answer of the gateway that begins; `served` is "none" if nobody answered."""
+        self.count("gateway_answers", release, system, served)
+        self._first_byte.labels(release, system).observe(seconds)
+
+    def reports_waiting(self, release: str, count: int) -> None:
+        """Note how many losses of the gateway wait."""
+        self._waiting.labels(release).set(count)
+
+    def present(self, release: str, present: Present | None, is_serving: bool) -> None:
+        """Note what holds now; None if the store does not tell."""
+        self._available.labels(release).set(is_serving)
+
+        def put(name: str, value: float, *labels: str) -> None:
+            self._gauges[name].labels(release, *labels).set(value)
+
+        if present is None:
+            return
+        if present.share is not None:  # without the store the old system or safe policy answers
+            put("share", present.share if is_serving else 0.0)
+        else:
+            put("log_beta", present.level if is_serving else -math.inf)
+        put("step", present.number)
+        put("step_rows", present.rows)
+        put("alarm_standing", present.alarm is not None)
+        put("gate_failing", bool(present.failures))
+        for name, each in present.measured.items():
+            tolerated = each.limit.tolerated
+            put("tolerated", math.nan if tolerated is None else tolerated, name)
+            promise = present.promises.get(name, math.nan) if is_serving else math.nan
+            put("promise", promise, name)
+            for system, found in (("old", each.old), ("new", each.new)):
+                put("loss_mean", found.mean, name, system)
+                put("loss_lower", found.lower, name, system)
+                put("loss_outcomes", found.count, name, system)
+                put("loss_missing", each.missing[system], name, system)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        if METRICS_FOLDER not in os.environ:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)

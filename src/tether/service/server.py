@@ -1,0 +1,209 @@
+"""Running a service until it is told to end: requests that were accepted are answered first.
+
+uvicorn accepts connections, limits them and, with several workers, starts a worker again that has
+ended. Logs are JSON lines, without passwords and messages of unexpected errors.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import logging
+import os
+import re
+import socket
+import sys
+import tempfile
+import traceback
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.supervisors import Multiprocess
+
+from tether._core.files import redact_text
+from tether.service.application import make_application
+from tether.service.metrics import METRICS_FOLDER
+from tether.service.settings import ServiceSettings
+
+GRACE_SECONDS = 10
+"""How long a service waits for requests under way when it is told to end."""
+HEALTH_SECONDS = 120
+"""A worker that does not answer for so long is started again."""
+SWITCH_SECONDS = 0.001
+"""How long the threads that use the store may keep requests from being answered."""
+BACKLOG = 256
+"""How many connections may wait to be accepted."""
+LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
+"""The loggers that a service, its run and what it runs on write with."""
+MOST_TRACEBACK_LINES = 100
+"""How much is logged of where an error came from."""
+
+log = logging.getLogger("tether.service")
+
+
+def run_service(settings: ServiceSettings) -> None:
+    """Serve until SIGTERM or SIGINT, and log JSON lines on stderr.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        What is served, and where.
+
+    Raises
+    ------
+    ValueError
+        If a setting is invalid or another one than that of the store, or the port cannot be used.
+    StoreError
+        If a store cannot be opened.
+    """
+    with listen_at(settings.listen.host, settings.listen.port) as listening:
+        log_as_json()
+        if settings.listen.workers == 1:
+            config = make_config(settings, make_application(settings))
+            announce(settings, listening)
+            avoid_pauses()
+            ServiceServer(config).run([listening])
+            return
+        for each in make_application(settings).state.service.served:
+            each.run.close()  # errors in the settings are errors here
+        announce(settings, listening)
+        with tempfile.TemporaryDirectory(prefix="tether-metrics-") as folder:
+            os.environ[METRICS_FOLDER] = folder
+            try:
+                config = make_config(settings, partial(worker_application, settings))
+                config.workers = settings.listen.workers
+                Multiprocess(config, [listening]).run()
+            finally:
+                del os.environ[METRICS_FOLDER]
+
+
+def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
+    """How the web server runs: no logs of its own about requests, and no trust in proxies."""
+    return uvicorn.Config(
+        application,
+        factory=isinstance(application, partial),
+        host=settings.listen.host,
+        port=settings.listen.port,
+        ws="none",  # they would not pass the access control
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=settings.limits.connections,
+        timeout_keep_alive=settings.limits.idle_seconds,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_worker_healthcheck=HEALTH_SECONDS,
+    )
+
+
+class ServiceServer(uvicorn.Server):
+    """A web server that ends answers without an end before it waits for the others."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end that were accepted."""
+        self.config.loaded_app.state.end_streams()
+        await super().shutdown(sockets)
+
+
+def worker_application(settings: ServiceSettings) -> Starlette:
+    """The application of one of several workers; what those left that have ended is removed."""
+    log_as_json()
+    avoid_pauses()
+    for path in Path(os.environ[METRICS_FOLDER]).glob("gauge_live*.db"):
+        found = re.search(r"_(\d+)\.db$", path.name)
+        if found is not None and not Path(f"/proc/{found[1]}").exists():
+            path.unlink(missing_ok=True)
+    return make_application(settings)
+
+
+def listen_at(host: str, port: int) -> socket.socket:
+    """A socket that listens, before anything else begins: a service without a port is none.
+
+    Connections have TCP_NODELAY from it. Without it, the second part of an answer on a kept
+    connection waits until the client acknowledges the first, for about 40 ms.
+    """
+    try:
+        found = {each[0] for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        family = socket.AF_INET if socket.AF_INET in found else socket.AF_INET6
+        made = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ValueError(f"port {port} of {host} is in use (listen.port)") from None
+        if error.errno == errno.EACCES:
+            raise ValueError(f"port {port} may not be used by this user (listen.port)") from None
+        raise ValueError(
+            f"listen.host must be an address of this machine, got {host!r}: {error.strerror}"
+        ) from None
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    return made
+
+
+def avoid_pauses() -> None:
+    """Let requests wait less for other threads, and for the collection of garbage.
+
+    A full collection looks at everything that was imported, which takes as long as 50 decisions.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+
+
+def announce(settings: ServiceSettings, listening: socket.socket) -> None:
+    """Log the address that is served; a port of 0 has become a real one."""
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    fields = {"address": address, "workers": settings.listen.workers}
+    log.info("serving", extra={"fields": fields})
+    if settings.access.keys is None:
+        log.warning(
+            "there are no API keys: only this machine may connect, and everyone on it may do "
+            "everything"
+        )
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object for each record; what `extra={"fields": …}` has is added to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        text = record.getMessage()
+        if record.name == "asyncio":  # then lines that quote the error follow
+            text = text.partition("\n")[0]
+        entry: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": redact_text(text),
+        }
+        entry |= getattr(record, "fields", {})
+        if record.exc_info:
+            entry["traceback"] = redact_text(_places(record.exc_info[1]))
+        return json.dumps(entry, default=str)
+
+
+def _places(error: BaseException | None) -> str:
+    """Where an error came from and of which types it is; messages may quote keys or bodies."""
+    lines: list[str] = []
+    while error is not None and len(lines) < MOST_TRACEBACK_LINES:
+        lines += [line.rstrip() for line in traceback.format_tb(error.__traceback__)]
+        lines.append(type(error).__name__)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\n".join(lines[:MOST_TRACEBACK_LINES])
+
+
+def log_as_json(stream: TextIO | None = None) -> None:
+    """Let the service and its web server log JSON lines, by default on stderr."""
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(JsonLines())
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").handlers = []
+    logging.getLogger("uvicorn.error").propagate = True

@@ -1,0 +1,421 @@
+"""The settings of a service: one TOML file, checked as a whole before anything starts.
+
+Paths are relative to the folder of the file. Secrets stand in environment variables.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from tether.runs import Guardrail
+
+Seconds = Annotated[float, Meta(ge=0.001, le=86_400)]
+Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Origin = Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?$")]
+ImportPath = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")]
+EventKind = Literal["alarm", "halt", "resume", "step", "round", "store"]
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""What a duration such as "12h" may end in."""
+OWN_PATHS = ("v1", "ofrep", "healthz", "readyz", "metrics", "openapi.json")
+"""Names that a release may not have, since paths begin with them."""
+
+
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file: unknown names, wrong types and numbers out of range are errors."""
+
+
+class Stored(Table, frozen=True, kw_only=True):
+    """What has a store: a path or URL, or the name of an environment variable that has it."""
+
+    store: Text | None = None
+    store_variable: Text | None = None
+
+    def store_at(self, folder: str) -> str | None:
+        """The path or URL of the store; None if there is none."""
+        if self.store is not None and self.store_variable is not None:
+            raise ValueError("name either store or store_variable, got both")
+        if self.store_variable is not None:
+            return environment(self.store_variable)
+        if self.store is None or "://" in self.store:
+            return self.store
+        return str(Path(folder, self.store))
+
+
+class Upstream(Table, frozen=True, kw_only=True):
+    """A server that speaks OpenAI's protocol, and how long each part of its answer may take."""
+
+    url: Text
+    model: Text | None = None
+    api_key_variable: Text | None = None
+    connect_within: Seconds = 2.0
+    first_byte_within: Seconds = 60.0
+    chunk_within: Seconds = 30.0
+    finish_within: Seconds = 600.0
+
+    def __post_init__(self) -> None:
+        check_url("url", self.url, query=False)
+
+    @property
+    def api_key(self) -> str | None:
+        """The key that the environment has."""
+        return None if self.api_key_variable is None else environment(self.api_key_variable)
+
+
+class Drawn(Table, frozen=True, kw_only=True):
+    """An upstream whose answers are drawn under a tether."""
+
+    url: Text
+    model: Text | None = None
+    api_key_variable: Text | None = None
+    settings: dict[str, Any] = {}
+    max_n: Annotated[int, Meta(ge=1, le=1_000)] | None = None
+    timeout: Seconds = 60.0
+    retries: Annotated[int, Meta(ge=0, le=100)] = 1
+
+    def __post_init__(self) -> None:
+        check_url("url", self.url, query=False)
+
+    @property
+    def api_key(self) -> str | None:
+        """The key that the environment has."""
+        return None if self.api_key_variable is None else environment(self.api_key_variable)
+
+
+class Scorer(Table, frozen=True, kw_only=True):
+    """What picks an answer: a function by its import path, or a server."""
+
+    name: Text | None = None
+    function: ImportPath | None = None
+    url: Text | None = None
+    batched: bool = False
+    api_key_variable: Text | None = None
+    timeout: Seconds = 5.0
+
+    def __post_init__(self) -> None:
+        if (self.function is None) == (self.url is None):
+            raise ValueError("a scorer has either a function or a url")
+
+    @property
+    def api_key(self) -> str | None:
+        """The key that the environment has."""
+        return None if self.api_key_variable is None else environment(self.api_key_variable)
+
+
+class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_only=True):
+    """Two upstreams behind a release; the guardrails that the gateway reports to by itself."""
+
+    old: Upstream
+    new: Upstream
+    failure_guardrail: Text | None = None
+    latency_guardrail: Text | None = None
+    slow_after: Seconds = 2.0
+    failures_until_pause: Annotated[int, Meta(ge=1)] = 5
+    pause: Seconds = 10.0
+
+    def __post_init__(self) -> None:
+        if self.failure_guardrail is not None and self.failure_guardrail == self.latency_guardrail:
+            raise ValueError("failure_guardrail and latency_guardrail must differ")
+
+
+class TetheredGateway(Stored, tag="tethered", tag_field="mode", frozen=True, kw_only=True):
+    """Answers picked from N draws of the safe upstream, or drawn by a clip of two upstreams."""
+
+    old: Drawn
+    scorer: Scorer | None = None
+    past_scorers: dict[str, Scorer] = {}
+    new: Drawn | None = None
+    candidates: Annotated[int, Meta(ge=2, le=256)] | None = None
+    pick_temperature: Annotated[float, Meta(ge=0)] = 1.0
+    requests_at_once: Annotated[int, Meta(ge=1, le=1_000)] = 64
+    budget: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    max_new_tokens: Annotated[int, Meta(ge=1)] = 64
+    eos_token_id: int | list[int] | None = None
+    tokenizer: Text | None = None
+    controller: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if (self.scorer is None) == (self.new is None):
+            raise ValueError("a tethered gateway has either a scorer or a new upstream")
+        if self.budget is not None and (self.new is None or self.candidates is not None):
+            raise ValueError("budget is that of a clip: with a new upstream, without candidates")
+
+
+class GuardrailTable(Table, frozen=True, kw_only=True):
+    """A guardrail with a bound, or one relative to the old system."""
+
+    tolerated: float | None = None
+    delta: float = 0.0
+    ratio: float = 0.0
+    bound: float = 1.0
+
+
+class ReleaseTable(Stored, frozen=True, kw_only=True):
+    """The arguments of `tether.Release`; without guardrails the release must exist."""
+
+    guardrails: dict[str, float | GuardrailTable] | None = None
+    old: dict[str, float] | UnsetType = UNSET
+    step: int | str | UnsetType = UNSET
+    stop: float | Literal["none"] | UnsetType = UNSET
+    growth: float | UnsetType = UNSET
+    sticky: bool | UnsetType = UNSET
+    outcome_deadline: str | UnsetType = UNSET
+    signing_key: Text | None = None
+
+    def options(self, folder: str) -> dict[str, Any]:
+        """The arguments that are given; `Release` checks what they mean."""
+        given = {
+            name: value
+            for name in ("old", "step", "stop", "growth", "sticky", "outcome_deadline")
+            if (value := getattr(self, name)) is not UNSET
+        }
+        for name in ("step", "outcome_deadline"):
+            if isinstance(given.get(name), str):
+                given[name] = duration(name, given[name])
+        if given.get("stop") == "none":
+            given["stop"] = None
+        if self.guardrails is not None:
+            given["guardrails"] = {
+                name: each if isinstance(each, float) else Guardrail(**msgspec.structs.asdict(each))
+                for name, each in self.guardrails.items()
+            }
+        if self.signing_key is not None:
+            given["key"] = Path(folder, self.signing_key)
+            if not given["key"].is_file():
+                raise ValueError(f"signing_key must be a file, and there is no {given['key']}")
+        return given
+
+
+class Flag(Table, frozen=True, kw_only=True):
+    """What OpenFeature clients ask for; the key is the name of a release if there are several."""
+
+    key: Name = "release"
+    old: str | bool | float = "old"
+    new: str | bool | float = "new"
+
+    def __post_init__(self) -> None:
+        if type(self.old) is not type(self.new) or self.old == self.new:
+            raise ValueError("old and new must be two different values of one type")
+
+
+class NamedRelease(ReleaseTable, frozen=True, kw_only=True):
+    """One of several releases, with its flag and gateway."""
+
+    flag: Flag = Flag()
+    gateway: ReleaseGateway | None = None
+
+
+class RunTable(Stored, frozen=True, kw_only=True):
+    """Functions of the user: for a controller, for policies from training rows, for contexts."""
+
+    controller: ImportPath
+    optimized: ImportPath | None = None
+    contexts: ImportPath | None = None
+    calls_at_once: Annotated[int, Meta(ge=1, le=256)] = 4
+
+
+class Listen(Table, frozen=True, kw_only=True):
+    """Where requests arrive, and how many processes answer them."""
+
+    host: Text = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+
+
+class Access(Table, frozen=True, kw_only=True):
+    """The file of API keys, and the web pages that browsers may send requests from."""
+
+    keys: Text | None = None
+    origins: tuple[Origin, ...] = ()
+
+
+class Limits(Table, frozen=True, kw_only=True):
+    """What one request, one client and one wait may take."""
+
+    body_bytes: Annotated[int, Meta(ge=1_000, le=100_000_000)] = 1_000_000
+    body_seconds: Annotated[float, Meta(ge=0.1, le=600)] = 10.0
+    items_per_request: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+    requests_per_second: Annotated[float, Meta(ge=0.01)] = 10_000.0
+    burst: Annotated[int, Meta(ge=1)] = 10_000
+    wrong_keys_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
+    answer_within: Annotated[float, Meta(ge=0.01, le=60)] = 0.25
+    store_deadline: Annotated[float, Meta(ge=0.05, le=600)] = 5.0
+    connections: Annotated[int, Meta(ge=1, le=100_000)] = 800
+    idle_seconds: Annotated[int, Meta(ge=1, le=3_600)] = 30
+
+
+class Webhook(Table, frozen=True, kw_only=True):
+    """Who is told of events. The URL may be a secret: it is never shown."""
+
+    url: Text | None = None
+    url_variable: Text | None = None
+    format: Literal["json", "text"] = "json"
+    events: tuple[EventKind, ...] = ("alarm", "halt", "resume", "step", "round", "store")
+    secret_variable: Text | None = None
+    deadline: Seconds = 5.0
+
+    def __post_init__(self) -> None:
+        if (self.url is None) == (self.url_variable is None):
+            raise ValueError("a webhook has either a url or a url_variable")
+        check_url("url", self.address)
+
+    @property
+    def address(self) -> str:
+        """Where events are sent."""
+        return self.url if self.url is not None else environment(str(self.url_variable))
+
+    @property
+    def secret(self) -> str | None:
+        """What messages are signed with."""
+        return None if self.secret_variable is None else environment(self.secret_variable)
+
+
+class Logs(Table, frozen=True, kw_only=True):
+    """What is logged beside events."""
+
+    requests: bool = False
+
+
+class ServiceSettings(Table, frozen=True, kw_only=True):
+    """What a service serves, where, and to whom: the tables of the file.
+
+    It serves one release, several under their names, one run, or a tethered gateway. `store` is
+    that of every named release without one of its own, with "{name}" where its name belongs.
+    """
+
+    release: ReleaseTable | None = None
+    releases: dict[Name, NamedRelease] = {}
+    run: RunTable | None = None
+    gateway: ReleaseGateway | TetheredGateway | None = None
+    store: Text | None = None
+    store_variable: Text | None = None
+    flag: Flag = Flag()
+    listen: Listen = Listen()
+    access: Access = Access()
+    limits: Limits = Limits()
+    logs: Logs = Logs()
+    webhooks: tuple[Webhook, ...] = ()
+    folder: str = "."
+
+    def __post_init__(self) -> None:
+        served = [name for name in ("release", "releases", "run") if getattr(self, name)]
+        if isinstance(self.gateway, TetheredGateway):
+            served.append("gateway")
+        if len(served) != 1:
+            raise ValueError(
+                f"there must be one of [release], [releases.NAME], [run] and a tethered [gateway], "
+                f"got {served or 'none'}"
+            )
+        if isinstance(self.gateway, ReleaseGateway) and self.release is None:
+            raise ValueError("a [gateway] between two upstreams belongs to a [release]")
+        if self.access.keys is None and not is_loopback(self.listen.host):
+            raise ValueError(
+                f"listen.host must be a loopback address such as 127.0.0.1 without access.keys, "
+                f"got {self.listen.host!r}: make a key with `tether serve-key` and name its file"
+            )
+        for name in self.releases:
+            if name in OWN_PATHS:
+                raise ValueError(f"a release cannot be called {name!r}: choose another name")
+
+    def named_releases(self) -> Iterator[tuple[str, NamedRelease]]:
+        """The releases by the beginning of their paths, which is empty for the only one."""
+        if self.release is not None:
+            gateway = self.gateway if isinstance(self.gateway, ReleaseGateway) else None
+            own = msgspec.structs.asdict(self.release)
+            yield "", NamedRelease(**own, flag=self.flag, gateway=gateway)
+        common = Stored(store=self.store, store_variable=self.store_variable)
+        for name, each in self.releases.items():
+            flag = each.flag
+            if flag.key == Flag().key:
+                flag = msgspec.structs.replace(flag, key=name)
+            if each.store is None and each.store_variable is None:
+                found = common.store_at(self.folder)
+                if found is None or "{name}" not in found:
+                    raise ValueError(
+                        f"releases.{name} has no store: name one there, or one for all releases "
+                        f'with "{{name}}" in it'
+                    )
+                each = msgspec.structs.replace(each, store=found.replace("{name}", name))
+            yield name, msgspec.structs.replace(each, flag=flag)
+
+
+def environment(name: str) -> str:
+    """The value of an environment variable that must be set."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise ValueError(f"the environment variable {name!r} is not set")
+    return value
+
+
+def duration(name: str, text: str) -> timedelta:
+    """A time such as "90s", "30m", "12h" or "7d"."""
+    try:
+        return timedelta(seconds=float(text[:-1]) * UNITS[text[-1:]])
+    except (KeyError, ValueError, OverflowError):
+        raise ValueError(f'{name} must be a time such as "30m" or "12h", got {text!r}') from None
+
+
+def check_url(name: str, url: str, *, query: bool = True) -> None:
+    """Refuse what is no address of a web server, without showing it."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        raise ValueError(f"{name} must begin with http:// or https:// and have no user (not shown)")
+    if not query and (parts.query or parts.fragment):
+        raise ValueError(f"{name} must be a base URL without a query (not shown)")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_service_settings(path: str | Path) -> ServiceSettings:
+    """Read the settings of a service.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        A TOML file.
+
+    Returns
+    -------
+    ServiceSettings
+        Its settings.
+
+    Raises
+    ------
+    ValueError
+        If something is missing, unknown or wrong; the message names the setting.
+    OSError
+        If the file cannot be read.
+    """
+    given = Path(path)
+    try:
+        content = tomllib.loads(given.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no settings file {given}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{given} is not a TOML file: {error}") from None
+    if "folder" in content:
+        raise ValueError(f"{given}: unknown field `folder`")
+    for each in [content, *content.get("releases", {}).values()]:
+        if isinstance(each, dict) and isinstance(each.get("gateway"), dict):
+            each["gateway"].setdefault("mode", "release")
+    try:
+        return msgspec.convert(content | {"folder": str(given.parent)}, ServiceSettings)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"{given}: {error}") from None

@@ -1,0 +1,411 @@
+"""The gateway in tethered mode: each answer is one of N draws of the safe upstream.
+
+Which of them is decided by the run: in the first round one at random, later as far by the scorer as
+the calibration allows. With a new upstream, and log-probabilities of both, it is picked by their
+log ratio, or drawn by a budgeted clip of the two. The request is answered when its row is stored,
+so answers are buffered.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from tether.llm.chat import ChatPolicy, canonical_json, chat_context, read_answer
+from tether.llm.client import Usage, counting_usage, ending
+from tether.llm.completions import PADDING
+from tether.llm.openai_policy import OpenAIPolicy
+from tether.llm.scorers import ChatScorer, ScoreServer, is_scorer_error
+from tether.policies.shortlist import Shortlist
+from tether.runs import Controller
+from tether.runs.actions import Actions
+from tether.runs.round import MAX_KEY_LENGTH
+from tether.service.actions import ServedRun, act_error, named_function, served_by
+from tether.service.api import ApiError, Endpoint, encode
+from tether.service.batcher import Batcher
+from tether.service.gateway import openai_error
+from tether.service.metrics import ServiceMetrics
+from tether.service.settings import Scorer, TetheredGateway
+
+SCORER_CHECK_SECONDS = 60.0
+"""How often it is seen whether a scorer has changed, from the scores of a few old rows."""
+WAITING_PER_THREAD = 4
+"""How many requests may wait for each one that is answered; more are refused."""
+ABOUT_THE_CLIENT = (
+    "metadata", "prompt_cache_key", "safety_identifier", "seed", "service_tier", "store", "user"
+)  # fmt: skip
+"""What is neither sent on nor stored: who asks, and which of the draws they want."""
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "temperature": (1, None),
+    "top_p": (1, None),
+    "frequency_penalty": (0, None),
+    "presence_penalty": (0, None),
+    "stop": (None, []),
+    "echo": (False, None),
+    "suffix": (None,),
+}
+"""What a request may say of the settings of a draw, where those are fixed."""
+
+log = logging.getLogger("tether.service")
+
+
+class Question(NamedTuple):
+    """A context, the model that the answer names, and how it is sent."""
+
+    context: str
+    model: str
+    is_chat: bool
+    is_streamed: bool
+    with_usage: bool
+
+
+@dataclass(frozen=True)
+class Chats:
+    """Questions and answers where the policies are chats; `model` is the upstream's."""
+
+    model: str | None
+
+    def context(self, request: dict[str, Any], kind: str) -> str:
+        """The context of a request, from which the model may be missing."""
+        if self.model is not None:
+            request.pop("model", None)
+        elif not isinstance(request.get("model"), str):
+            raise ApiError(400, "the body must name a model")
+        return chat_context(request)
+
+    def answer(self, action: Any, *, is_chat: bool) -> str:
+        """An action in the form in which answers are sent: it has that form."""
+        return str(action)
+
+
+@dataclass(frozen=True)
+class Completions:
+    """Questions and answers where the policies are completions of token ids.
+
+    How they are drawn is fixed by the settings, so a request can only confirm it.
+    """
+
+    policy: OpenAIPolicy
+
+    @property
+    def model(self) -> str:
+        """The model that answers name."""
+        return self.policy.model
+
+    def context(self, request: dict[str, Any], kind: str) -> str:
+        """The prompt of a request as text."""
+        request.pop("model", None)
+        for name in ("max_tokens", "max_completion_tokens"):
+            if (longest := request.pop(name, None)) not in (None, self.policy.max_new_tokens):
+                raise ApiError(
+                    400, f"{name} must be {self.policy.max_new_tokens} here, got {longest!r:.80}"
+                )
+        for name, accepted in NEUTRAL.items():
+            if (value := request.pop(name, None)) not in accepted:
+                raise ApiError(400, f"{name} must be {accepted[0]!r} here, got {value!r:.80}")
+        given = request.pop(kind)
+        if request:
+            raise ApiError(400, f"{next(iter(request))!r:.80} cannot be set here")
+        tokenizer: Any = self.policy.tokenizer
+        if kind == "messages":
+            template = getattr(tokenizer, "apply_chat_template", None)
+            if template is None or not getattr(tokenizer, "chat_template", None):
+                raise ApiError(400, "messages need a tokenizer with a chat template")
+            try:
+                return str(template(given, tokenize=False, add_generation_prompt=True))
+            except Exception as error:  # a template is a program that may raise anything
+                raise ApiError(400, f"messages do not fit the template: {error!r:.200}") from None
+        if isinstance(tokenizer, TokenIds):
+            if not isinstance(given, list) or not all(type(each) is int for each in given):
+                raise ApiError(400, "prompt must be a list of token ids: there is no tokenizer")
+            return tokenizer.decode(given)
+        if not isinstance(given, str):
+            raise ApiError(400, f"prompt must be one text, got {given!r:.80}")
+        return given
+
+    def answer(self, action: Any, *, is_chat: bool) -> str:
+        """An action in the form in which answers are sent."""
+        tokens = [int(each) for each in action if each != PADDING]
+        reason = "stop" if tokens[-1] in self.policy.end_token_ids else "length"
+        text = self.policy.texts([action])[0]
+        if is_chat:
+            message = {"role": "assistant", "content": text}
+            return canonical_json({"finish_reason": reason, "message": message})
+        return canonical_json({"finish_reason": reason, "text": text})
+
+
+class TokenIds:
+    """A tokenizer whose texts are token ids with spaces between them."""
+
+    def encode(self, text: str, /, *, add_special_tokens: bool) -> Sequence[int]:
+        """The ids that a text lists."""
+        return [int(each) for each in text.split(" ")]
+
+    def decode(self, tokens: list[int], /, **options: Any) -> str:
+        """The ids as text."""
+        return " ".join(map(str, tokens))
+
+
+class TetheredApi:
+    """The endpoints of OpenAI's protocol."""
+
+    def __init__(
+        self, served: ServedRun, settings: TetheredGateway, metrics: ServiceMetrics
+    ) -> None:
+        self._served, self._metrics, self._url = served, metrics, settings.old.url
+        drawing = served.drawing
+        self._words: Chats | Completions = Chats(settings.old.model)
+        if isinstance(drawing, OpenAIPolicy):
+            self._words = Completions(drawing)
+        at_once = settings.requests_at_once
+        self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
+        self._ending = threading.Event()
+        self._batcher: Batcher[tuple[str, str | None], tuple[Actions, Usage]] = Batcher(
+            self._draw,
+            at_once=at_once,
+            most=1,
+            most_waiting=WAITING_PER_THREAD * at_once,
+            name="tether-gateway",
+        )
+
+    def endpoints(self) -> list[Endpoint]:
+        """What is answered here."""
+        made = []
+        for path, kind, text in (
+            ("chat/completions", "messages", "Answer a chat (OpenAI)."),
+            ("completions", "prompt", "Complete a text (OpenAI)."),
+        ):
+
+            async def answer(request: Request, body: dict[str, Any], kind: str = kind) -> Response:
+                return await self._answer(request, body, kind)
+
+            made.append(
+                Endpoint(
+                    "POST", f"/v1/{path}", "decide", answer, text, dict[str, Any], (),
+                    (409, 502, 503), shape=openai_error,
+                )
+            )  # fmt: skip
+        return made
+
+    async def close(self) -> None:
+        """Give up what waits for the upstream: the web server has waited for it long enough."""
+        self._ending.set()
+        await self._batcher.close(0.0)
+
+    async def _answer(self, request: Request, body: dict[str, Any], kind: str) -> Response:
+        question = self._question(body, kind)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
+            raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
+        try:
+            taken, usage = await self._batcher.ask((question.context, key), self._within)
+        except Exception as error:
+            raise act_error(error, self._url) from error
+        self._served.note(taken, self._metrics)
+        name = str(taken.ids[0])
+        headers = {
+            "x-tether-served": served_by(int(taken.served[0])),
+            "x-tether-id": name,
+            "x-tether-stored": str(taken.stored).lower(),
+            "x-tether-draws": str(usage.draws),
+        }
+        said = self._words.answer(taken.actions[0], is_chat=question.is_chat)
+        answer = FinishedAnswer(name, question.model, said, usage.tokens)
+        if question.is_streamed:
+            events = answer.events(with_usage=question.with_usage)
+            return StreamingResponse(events, 200, headers, "text/event-stream")
+        return JSONResponse(answer.whole(), headers=headers)
+
+    def _question(self, body: dict[str, Any], kind: str) -> Question:
+        """What a request asks; what only says how it is answered is no part of the context."""
+        request = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
+        is_streamed, options = request.pop("stream", False), request.pop("stream_options", None)
+        if not isinstance(is_streamed, bool | None) or not isinstance(options, dict | None):
+            raise ApiError(400, "stream must be true or false, and stream_options an object")
+        for name in ("n", "best_of"):
+            count = request.pop(name, None)
+            if count not in (None, 1) or isinstance(count, bool):
+                raise ApiError(400, f"{name} must be 1 behind a tether, got {count!r:.80}")
+        for name in ("logprobs", "top_logprobs"):
+            if (asked := request.pop(name, None)) not in (None, False, 0):
+                raise ApiError(400, f"{name} cannot be told behind a tether, got {asked!r:.80}")
+        if kind not in request:
+            raise ApiError(400, f"the body must have {kind}")
+        model = self._words.model or body.get("model")
+        try:
+            context = self._words.context(request, kind)
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+        with_usage = bool((options or {}).get("include_usage"))
+        return Question(context, str(model), kind == "messages", bool(is_streamed), with_usage)
+
+    def _draw(
+        self, asked: list[tuple[str, str | None]], seconds: float
+    ) -> list[tuple[Actions, Usage] | Exception]:
+        """One answer, and what it took; in a thread, since it waits for the upstream."""
+        ((context, key),) = asked
+        try:
+            with ending(self._ending), counting_usage() as usage:
+                return [(self._served.act(np.array([context], dtype=object), key), usage)]
+        except Exception as error:
+            if self._ending.is_set():
+                return [ApiError(503, "the service is shutting down")]
+            if is_scorer_error(error):
+                log.error("the scorer cannot score the answers to a request", exc_info=error)
+                return [ApiError(502, "the scorer cannot score the answers")]
+            return [error]
+
+
+class FinishedAnswer:
+    """An answer that was picked, with what all draws of its request have used."""
+
+    def __init__(self, name: str, model: str, action: str, usage: Mapping[str, int]) -> None:
+        answer = read_answer(action)
+        self._message, self._text = answer.get("message"), answer.get("text")
+        self._reason, self._usage = answer["finish_reason"], dict(usage)
+        self._is_chat = self._message is not None
+        prefix = "chatcmpl" if self._is_chat else "cmpl"
+        self._head = {"id": f"{prefix}-tether-{name}", "created": int(time.time()), "model": model}
+
+    def whole(self) -> dict[str, Any]:
+        """The answer as one object."""
+        said = {"message": self._message} if self._is_chat else {"text": self._text}
+        choice = {"index": 0, **said, "logprobs": None, "finish_reason": self._reason}
+        kind = "chat.completion" if self._is_chat else "text_completion"
+        return {**self._head, "object": kind, "choices": [choice], "usage": self._usage}
+
+    def events(self, *, with_usage: bool) -> Iterator[bytes]:
+        """The answer as the events of a stream; all of it is known already."""
+        if self._is_chat:
+            for delta in self._deltas():
+                yield self._event([{"index": 0, "delta": delta, "finish_reason": None}])
+            yield self._event([{"index": 0, "delta": {}, "finish_reason": self._reason}])
+        else:
+            choice = {"index": 0, "text": self._text, "logprobs": None}
+            yield self._event([{**choice, "finish_reason": self._reason}])
+        if with_usage:
+            yield self._event([], usage=self._usage)
+        yield b"data: [DONE]\n\n"
+
+    def _deltas(self) -> Iterator[dict[str, Any]]:
+        """The message in parts: who speaks, then what is said, then each tool call."""
+        message = dict(self._message or {})
+        calls = message.pop("tool_calls", None) or []
+        content = message.pop("content", None)
+        yield {**message, "content": None if calls and content is None else ""}
+        if content:
+            yield {"content": content}
+        for place, call in enumerate(calls):
+            yield {"tool_calls": [{"index": place, **call}]}
+
+    def _event(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+        kind = "chat.completion.chunk" if self._is_chat else "text_completion"
+        event = {**self._head, "object": kind, "choices": choices, **more}
+        return b"data: " + encode(event) + b"\n\n"
+
+
+def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> ServedRun:
+    """The run of a gateway, open. The first round is the safe upstream's."""
+    store = settings.store_at(folder)
+    if store is None:
+        raise ValueError("gateway must name a store or a store_variable")
+    controller, past = dict(settings.controller), dict[str, Any]()
+    drawn: Any
+    policies: Any
+    if settings.scorer is not None:
+        scorer, old = settings.scorer, settings.old
+        drawing: Any = ChatPolicy(
+            old.url,
+            old.model,
+            settings=old.settings,
+            max_n=old.max_n,
+            api_key=old.api_key,
+            timeout=old.timeout,
+            retries=old.retries,
+            concurrency=settings.requests_at_once,
+        )
+        name = scorer.name or scorer.function or str(scorer.url)
+        if name in settings.past_scorers:
+            raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
+        past = {
+            each: make_scorer(table, each, settings, folder)
+            for each, table in settings.past_scorers.items()
+        }
+        optimized: Any = make_scorer(scorer, name, settings, folder)
+        policies = {**past, name: optimized}
+    else:
+        drawing, optimized = completion_policies(settings, folder)
+        name, policies = None, lambda name: optimized  # its scores are compared with stored ones
+    if settings.scorer is None and settings.candidates is None:
+        drawn, controller["family"] = drawing, f"budgeted_clip({settings.budget or 8})"
+    else:
+        size = settings.candidates or 8
+        drawn = Shortlist(drawing, size=size, temperature=settings.pick_temperature)
+    run = Controller(
+        drawn, store, policies=policies, fallback="safe", deadline=deadline, **controller
+    )
+    try:
+        made = ServedRun(run, "gateway", deadline, lambda rows: optimized, name=name)
+        made.drawing = drawing
+        return made
+    except BaseException:
+        run.close()
+        raise
+
+
+def completion_policies(
+    settings: TetheredGateway, folder: str
+) -> tuple[OpenAIPolicy, OpenAIPolicy]:
+    """The safe and the new upstream as policies over completions."""
+    if settings.new is None or settings.eos_token_id is None:
+        raise ValueError("a gateway with a new upstream must name its eos_token_id")
+    tokenizer: Any = TokenIds()
+    if settings.tokenizer is not None:
+        from pathlib import Path
+
+        from tether.llm.model_folders import check_folder, load_tokenizer
+
+        place = str(Path(folder, settings.tokenizer))
+        check_folder("gateway.tokenizer", place)
+        tokenizer = load_tokenizer(place)
+    options: dict[str, Any] = {} if settings.old.max_n is None else {"max_n": settings.old.max_n}
+    safe, new = (
+        OpenAIPolicy(
+            each.url,
+            each.model or "default",
+            eos_token_id=settings.eos_token_id,
+            tokenizer=tokenizer,
+            max_new_tokens=settings.max_new_tokens,
+            api_key=each.api_key,
+            timeout=each.timeout,
+            retries=each.retries,
+            concurrency=settings.requests_at_once,
+            **options,
+        )
+        for each in (settings.old, settings.new)
+    )
+    return safe, new
+
+
+def make_scorer(table: Scorer, name: str, settings: TetheredGateway, folder: str) -> ChatScorer:
+    """A scorer as the settings name it."""
+    options: dict[str, Any] = {"name": name, "check_every": SCORER_CHECK_SECONDS}
+    if table.url is not None:
+        server = ScoreServer(
+            table.url,
+            api_key=table.api_key,
+            timeout=table.timeout,
+            concurrency=settings.requests_at_once,
+        )
+        return ChatScorer(server, batched=True, **options)
+    assert table.function is not None
+    score = named_function("gateway.scorer.function", table.function, folder)
+    return ChatScorer(score, batched=table.batched, **options)

@@ -1,0 +1,263 @@
+"""Events, such as alarms and steps, sent to those who want to know: signed, and in order.
+
+Every service of a release sees the same alarms and steps and gives their events the same ids, so
+that who receives them from several services can tell which ones are the same. Of the workers of one
+service one sends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hmac
+import logging
+import os
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import stamina
+from msgspec import Struct
+
+from tether._version import __version__
+from tether.runs.history import moment
+from tether.service.api import encode
+from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
+from tether.service.operate import sentence
+from tether.service.served import Present, Served
+from tether.service.settings import Webhook
+
+SIGNATURE_HEADER, TIMESTAMP_HEADER = "Tether-Signature", "Tether-Timestamp"
+"""Where a message has its signature, and the Unix time that is signed with it."""
+EVENT_ID_HEADER = "Tether-Event-Id"
+"""Where a message has the id of its event, which is the same when it is sent again."""
+MOST_WAITING = 1_000
+"""How many events wait for a receiver; beyond them the oldest is given up."""
+FIRST_WAIT, LONGEST_WAIT, GIVE_UP_SECONDS = 1.0, 300.0, 86_400.0
+"""How many seconds pass before an event is sent again, at most, and until it is given up."""
+LAST_SECONDS = 5.0
+"""How long the end of a service waits for what is being sent."""
+TRY_AGAIN = (408, 425, 429)
+"""The refusals that are for now."""
+
+log = logging.getLogger("tether.service")
+
+
+class Event(Struct):
+    """Something that has happened; `details` has the alarm, the step, or the state of the store."""
+
+    id: str
+    event: str
+    time: str
+    text: str
+    share: float | None
+    details: dict[str, Any]
+
+
+class Events:
+    """Turns what holds, one look after the other, into events.
+
+    An alarm that stands when the service starts is an event, since nobody may have been told; the
+    step that it finds is none.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title, self._outages = title, 0
+        self._process = uuid.uuid4().hex[:12]
+        self._before: Present | None = None
+        self._was_available: bool | None = None
+
+    def noticed(self, present: Present | None) -> list[Event]:
+        """The events that lead to what holds now; None if the store is silent."""
+        found = list(self._changes(present))
+        self._before = self._before if present is None else present
+        if present is not None or self._was_available is not None:  # not if it never was
+            self._was_available = present is not None
+        return found
+
+    def _changes(self, now: Present | None) -> Iterator[Event]:
+        available = now is not None
+        if self._was_available not in (None, available):
+            self._outages += not available
+            name = f"{self._process}/{self._outages}/{'over' if available else 'begun'}"
+            text = f"the store is {'available again' if available else 'unavailable'}"
+            yield self._event("store", name, text, now, {"available": available})
+        if now is None:
+            return
+        before = None if self._before is None else self._before.alarm
+        alarm = now.alarm
+        if before is not None and (alarm is None or alarm.number != before.number):
+            text = f"the alarm is cleared; {sentence(now)}"
+            yield self._event("resume", before.number, text, now, {"alarm": before.number})
+        if alarm is not None and (before is None or alarm.number != before.number):
+            kind = "halt" if alarm.monitor == "halt" else "alarm"
+            details = {
+                "number": alarm.number,
+                "monitor": alarm.monitor,
+                "message": alarm.message,
+                "raised": moment(alarm.raised),
+                now.unit: alarm.unit,
+            }
+            text = f"{kind} {alarm.number}: {alarm.message}"
+            yield self._event(kind, alarm.number, text, now, details)
+        if self._before is not None and self._before.number != now.number:
+            details = {"number": now.number, "begun": now.begun, "level": now.level}
+            text = f"{now.unit} {now.number} has begun; {sentence(now)}"
+            yield self._event(now.unit, now.number, text, now, details)
+
+    def _event(
+        self, kind: str, name: object, text: str, now: Present | None, details: dict[str, Any]
+    ) -> Event:
+        return Event(
+            id=f"{self._title}/{kind}/{name}",
+            event=kind,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            text=f"{self._title}: {text}",
+            share=None if now is None else now.share,
+            details=details,
+        )
+
+
+class DeliveryError(Exception):
+    """An event was not taken, for now. The message has no URL, which may be a secret."""
+
+
+class Sender:
+    """Sends events to one webhook; `place` is its number in the settings, by which it is called."""
+
+    def __init__(self, webhook: Webhook, place: int, metrics: ServiceMetrics) -> None:
+        self._webhook, self._place, self._metrics = webhook, str(place), metrics
+        self._url, self._secret = webhook.address, webhook.secret
+        self._waiting: deque[Event] = deque()
+        self._arrived, self._ending = asyncio.Event(), False
+        self._client = httpx2.AsyncClient(trust_env=False, timeout=webhook.deadline)
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, event: Event) -> None:
+        """Send an event when those before it are sent; it returns at once."""
+        if event.event not in self._webhook.events:
+            return
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        if len(self._waiting) >= MOST_WAITING:
+            self._give_up(self._waiting.popleft(), "too many events wait")
+        self._waiting.append(event)
+        self._arrived.set()
+
+    async def close(self) -> None:
+        """Try what waits once more, for a moment, and end."""
+        self._ending = True
+        self._arrived.set()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=LAST_SECONDS)
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._client.aclose()
+
+    async def _run(self) -> None:
+        while True:
+            while not self._waiting:
+                if self._ending:
+                    return
+                self._arrived.clear()
+                await self._arrived.wait()
+            event = self._waiting.popleft()
+            try:
+                await self._deliver(event)
+                self._metrics.count("webhook_attempts", self._place, "delivered")
+            except Exception as error:  # it must go on
+                self._give_up(event, str(error) or type(error).__name__)
+
+    async def _deliver(self, event: Event) -> None:
+        attempts = stamina.retry_context(
+            on=lambda error: isinstance(error, DeliveryError) and not self._ending,
+            attempts=None,
+            timeout=GIVE_UP_SECONDS,
+            wait_initial=FIRST_WAIT,
+            wait_max=LONGEST_WAIT,
+        )
+        async for attempt in attempts:
+            with attempt:
+                await self._attempt(event)
+
+    async def _attempt(self, event: Event) -> None:
+        is_json, now = self._webhook.format == "json", int(time.time())
+        body = encode(event if is_json else {"text": event.text})
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"tether/{__version__}",
+            EVENT_ID_HEADER: event.id,
+            TIMESTAMP_HEADER: str(now),
+        }
+        if self._secret is not None:
+            headers[SIGNATURE_HEADER] = sign_message(self._secret, now, body)
+        try:
+            async with asyncio.timeout(self._webhook.deadline):
+                found = await self._client.post(self._url, content=body, headers=headers)
+            if found.is_success:
+                return
+            problem = f"status {found.status_code}"
+            refused = 300 <= found.status_code < 500 and found.status_code not in TRY_AGAIN
+        except (httpx2.HTTPError, OSError) as error:  # the message may have the URL
+            problem, refused = type(error).__name__, False
+        self._metrics.count("webhook_attempts", self._place, "failed")
+        raise ValueError(problem) if refused else DeliveryError(problem)
+
+    def _give_up(self, event: Event, problem: str) -> None:
+        self._metrics.count("webhook_attempts", self._place, "given_up")
+        fields = {"webhook": self._place, "id": event.id, "problem": problem}
+        log.error("an event is given up", extra={"fields": fields})
+
+
+def sign_message(secret: str, timestamp: int, body: bytes) -> str:
+    """The signature: "v1=" and the HMAC-SHA256 of the timestamp, a dot and the body."""
+    signed = f"{timestamp}.".encode() + body
+    return f"v1={hmac.new(secret.encode(), signed, sha256).hexdigest()}"
+
+
+class Webhooks:
+    """Sends what is noticed to all webhooks; requests never wait for them."""
+
+    def __init__(self, webhooks: Sequence[Webhook], metrics: ServiceMetrics) -> None:
+        places = enumerate(webhooks, start=1)
+        self._senders = [Sender(each, place, metrics) for place, each in places]
+        self._events: dict[str, Events] = {}
+        self._lock: int | None = None
+
+    def noticed(self, served: Served, present: Present | None) -> None:
+        """Take what holds now; None if the store is silent."""
+        if not self._senders:
+            return
+        events = self._events.setdefault(served.title, Events(served.title)).noticed(present)
+        if events and self._is_mine():
+            for event in events:
+                for sender in self._senders:
+                    sender.put(event)
+
+    async def close(self) -> None:
+        """End all senders, at the same time."""
+        await asyncio.gather(*(sender.close() for sender in self._senders))
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _is_mine(self) -> bool:
+        """Whether this worker sends: the one that holds a lock, which ends with its process."""
+        folder = os.environ.get(METRICS_FOLDER)
+        if folder is None or self._lock is not None:
+            return True
+        lock = os.open(Path(folder, "webhooks.lock"), os.O_CREAT | os.O_WRONLY, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        return True

@@ -1,1 +1,0 @@
-"""Something to watch that changes when it is told to."""

@@ -1,0 +1,161 @@
+"""Who may do what: roles, live key files, wrong keys, strange hosts, origins and bodies."""
+
+import base64
+import json
+import socket
+import time
+
+import httpx2
+import pytest
+
+from tests.service.running import bearer, running, settings, tries
+from tether.service import add_key, remove_key
+
+NEEDS = {
+    "decide": ("POST", "/v1/decisions", {"key": "a"}),
+    "report": ("POST", "/v1/outcomes", {"outcomes": []}),
+    "operate": ("POST", "/v1/resume", {"reason": "x"}),
+    "read": ("GET", "/v1/status", None),
+}
+
+
+def test_each_role_is_needed_and_keys_are_followed(tmp_path):
+    file = tmp_path / "keys.json"
+    secrets = {role: add_key(file, role, [role]) for role in NEEDS}
+    assert not any(secret.encode() in file.read_bytes() for secret in secrets.values())
+    with running(settings(tmp_path, access={"keys": "keys.json"})) as client:
+        for needed, (method, path, body) in NEEDS.items():
+            for role, secret in secrets.items():
+                found = client.request(method, path, json=body, headers=bearer(secret))
+                assert (found.status_code != 403) == (role == needed), (needed, role)
+                if role != needed:
+                    told = f"the API key '{role}' lacks the role '{needed}'"
+                    assert found.json()["error"]["message"] == told
+            found = client.request(method, path, json=body)
+            assert found.status_code == 401
+            assert found.headers["www-authenticate"] == "Bearer"
+        read = secrets["read"]
+        password = base64.b64encode(f"flagger:{read}".encode()).decode()
+        for headers in ({"X-API-Key": read}, {"Authorization": f"Basic {password}"}):
+            assert client.get("/v1/status", headers=headers).status_code == 200
+        for path in ("/healthz", "/readyz", "/openapi.json", "/"):
+            assert client.get(path).status_code == 200
+        for path in ("/metrics", "/v1/document", "/v1/events"):
+            assert client.get(path).status_code == 401
+        late = add_key(file, "late", ["read"])
+        for _ in tries():
+            if client.get("/v1/status", headers=bearer(late)).status_code == 200:
+                break
+        with client.stream("GET", "/v1/events", headers=bearer(late)) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("data:")
+            remove_key(file, "late")
+            assert not list(lines)[-1]  # it ends
+        for _ in tries():
+            if client.get("/v1/status", headers=bearer(late)).status_code == 401:
+                break
+        file.write_text("{")  # what cannot be read revokes nothing
+        time.sleep(1.1)
+        assert client.get("/v1/status", headers=bearer(read)).status_code == 200
+
+
+def test_wrong_keys_are_limited_and_right_ones_are_not(tmp_path):
+    right = add_key(tmp_path / "keys.json", "ann", ["read"])
+    limits = {"wrong_keys_per_minute": 1}
+    with running(settings(tmp_path, access={"keys": "keys.json"}, limits=limits)) as client:
+        found = [
+            client.get("/v1/status", headers=bearer(f"tether_{number}")).status_code
+            for number in range(20)
+        ]
+        assert found == [401] * 5 + [429] * 15
+        assert client.get("/v1/status", headers=bearer(right)).status_code == 200
+
+
+def test_a_key_has_its_rate(tmp_path):
+    limits = {"requests_per_second": 0.01, "burst": 3}
+    with running(settings(tmp_path, limits=limits)) as client:
+        found = [client.get("/v1/status").status_code for _ in range(5)]
+        assert found == [200] * 3 + [429] * 2
+        assert client.get("/v1/status").headers["retry-after"] == "1"
+
+
+def test_key_files_and_names_are_checked(tmp_path):
+    file = tmp_path / "keys.json"
+    add_key(file, "ann", ["read"])
+    for name, roles in (("ann", ["read"]), ("-", ["read"]), ("bob", []), ("bob", ["admin"])):
+        with pytest.raises(ValueError, match="name"):
+            add_key(file, name, roles)
+    with pytest.raises(ValueError, match="must be one of 'ann'"):
+        remove_key(file, "bob")
+    with pytest.raises(ValueError, match="would have no keys"):
+        remove_key(file, "ann")
+    content = json.loads(file.read_text())
+    for broken in ({}, {"keys": []}, {"keys": content["keys"] * 2}, {"keys": [{"name": "x"}]}):
+        file.write_text(json.dumps(broken))
+        with pytest.raises(ValueError, match="is not a file of API keys"):
+            add_key(file, "bob", ["read"])
+
+
+def test_without_keys_only_this_machine_may_ask(client):
+    assert client.get("/v1/status", headers={"Host": "evil.example.org"}).status_code == 403
+    assert client.get("/v1/status", headers={"Host": "[::1]:80"}).status_code == 200
+
+
+def test_every_answer_has_headers_and_origins_are_allowed_by_name(tmp_path):
+    origin = "https://shop.example.org"
+    with running(settings(tmp_path, access={"origins": [origin]})) as client:
+        for path in ("/v1/status", "/nothing", "/healthz"):
+            found = client.get(path, headers={"Origin": origin})
+            assert found.headers["x-content-type-options"] == "nosniff"
+            assert found.headers["cache-control"] == "no-store"
+            assert found.headers["access-control-allow-origin"] == origin
+        other = {"Origin": "https://evil.example.org"}
+        assert "access-control-allow-origin" not in client.get("/healthz", headers=other).headers
+        assert client.options("/v1/decisions", headers=other).status_code == 403
+        allowed = client.options("/v1/decisions", headers={"Origin": origin})
+        assert allowed.status_code == 204
+        assert "Authorization" in allowed.headers["access-control-allow-headers"]
+        assert client.put("/v1/status").status_code == 405
+
+
+@pytest.mark.parametrize("size", [1_000_001, 20_000_000])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_long_has_an_answer(client, size, chunked):
+    content = b'{"key": "' + b"x" * (size - 11) + b'"}'
+    parts = (content[k : k + 65_536] for k in range(0, size, 65_536))
+    found = client.post(
+        "/v1/decisions",
+        content=parts if chunked else content,
+        headers={"Content-Type": "application/json"},
+    )
+    assert found.status_code == 413
+    assert "at most 1,000,000 bytes" in found.json()["error"]["message"]
+
+
+def test_slow_strange_and_ambiguous_bodies_are_refused(tmp_path):
+    with running(settings(tmp_path, limits={"body_seconds": 0.2})) as client:
+        found = client.post("/v1/decisions", content=b"{}", headers={"Content-Type": "text/plain"})
+        assert found.status_code == 415
+        for content in (b"{", b"[]", b"\xff", "{}".encode("utf-16"), b"[" * 100_000):
+            headers = {"Content-Type": "application/json"}
+            found = client.post("/v1/decisions", content=content, headers=headers)
+            assert found.status_code == 400
+        head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n"
+        with socket.create_connection(("127.0.0.1", client.base_url.port), 60) as slow:
+            slow.sendall(head + b"\r\n{")
+            assert slow.recv(100).startswith(b"HTTP/1.1 408")
+        with socket.create_connection(("127.0.0.1", client.base_url.port), 60) as two:
+            two.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+            assert two.recv(100).startswith(b"HTTP/1.1 400")
+        assert client.get("/healthz").status_code == 200
+
+
+def test_connections_beyond_the_limit_are_refused_and_not_dropped(tmp_path):
+    with running(settings(tmp_path, limits={"connections": 2})) as client:
+        with client.stream("GET", "/v1/events") as one, httpx2.Client(timeout=60) as second:
+            assert one.status_code == 200
+            found = [second.get(f"{client.base_url}/healthz").status_code for _ in range(3)]
+            assert set(found) <= {200, 503}
+        for _ in tries():
+            if client.get("/healthz").status_code == 200:
+                break

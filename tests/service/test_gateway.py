@@ -1,0 +1,320 @@
+"""The gateway of a release between real upstreams, asked by OpenAI's own client."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+import numpy as np
+import openai
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from tests.service.running import LONG, bearer, keys_of, running, settings, token, tries
+from tether.runs import Run
+from tether.service import add_key
+
+HELLO = [{"role": "user", "content": "hello"}]
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+PATIENCE = {"connect_within": LONG, "first_byte_within": LONG, "chunk_within": LONG}
+GUARDRAILS = {name: 0.5 for name in ("complaint", "failure", "slow")}
+RELEASE = {"guardrails": GUARDRAILS, "old": dict.fromkeys(GUARDRAILS, 0.01), "stop": "none"}
+REPORTED = {"failure_guardrail": "failure", "latency_guardrail": "slow", "slow_after": LONG}
+
+
+@contextmanager
+def gateway(folder, upstreams, release=RELEASE, limits=None, **options):
+    """A client of a service with a gateway."""
+    table = {
+        name: PATIENCE | {"url": each.url}
+        for name, each in zip(("old", "new"), upstreams, strict=True)
+    }
+    for name in table:
+        table[name] |= options.pop(f"{name}_options", {})
+    tables = {"gateway": table | options, "limits": limits or {}}
+    with running(settings(folder, release, **tables)) as client:
+        yield client
+
+
+def official(http, **options):
+    """OpenAI's own client of a gateway."""
+    given = {"api_key": "none", "max_retries": 0, "timeout": LONG} | options
+    return openai.OpenAI(base_url=str(http.base_url).rstrip("/") + "/v1", **given)
+
+
+def chat(http, key, **body):
+    """The answer to a chat of a key."""
+    asked = {"model": "m", "messages": HELLO} | body
+    return http.post("/v1/chat/completions", json=asked, headers={"X-Tether-Key": key})
+
+
+def served(response):
+    return response.status_code, *(response.headers[f"x-tether-{n}"] for n in ("system", "served"))
+
+
+def losses(folder, name="failure"):
+    """How many losses of each system are known, and their sum; the store must be in order."""
+    with Run.open(folder / "release.db") as run:
+        assert run.verify() == []
+        units = run.history().units
+    found = {}
+    for arm in ("old", "new"):
+        known = [each.means[arm][name] for each in units if each.means[arm][name].count]
+        count = sum(each.count for each in known)
+        found[arm] = count, round(sum(each.count * each.mean for each in known))
+    return found
+
+
+def test_the_official_client_is_answered_by_the_system_of_its_key(tmp_path, upstreams):
+    with gateway(tmp_path, upstreams) as http:
+        client = official(http)
+        assert client.models.list().data[0].id == "model of old"
+        for system in ("old", "new"):
+            (key,) = keys_of(http, system)
+            raw = client.chat.completions.with_raw_response.create(
+                model="m", messages=HELLO, user=key, tools=[TOOL]
+            )
+            assert raw.parse().choices[0].message.content == system
+            found = {
+                name: raw.headers[f"x-tether-{name}"] for name in ("system", "served", "stored")
+            }
+            assert found == {"system": system, "served": system, "stored": "true"}
+            assert unquote(raw.headers["x-tether-key"]) == key
+            assert raw.headers["x-request-id"] == system
+            assert upstreams[system == "new"].bodies[-1]["tools"] == [TOOL]
+            done = client.completions.create(model="m", prompt="hello", user=key)
+            assert done.choices[0].text == system
+            stream = client.chat.completions.create(
+                model="m", messages=HELLO, stream=True, user=key
+            )
+            texts = [chunk.choices[0].delta.content for chunk in stream]
+            assert texts == [f"{system} {number}" for number in range(3)]
+        session = {"X-Tether-Key": "session zoë".encode()}
+        raw = http.post("/v1/chat/completions", json={"messages": HELLO}, headers=session)
+        assert unquote(raw.headers["x-tether-key"]) == "session zoë"
+
+
+def test_the_key_of_this_service_stays_here(tmp_path, upstreams, monkeypatch):
+    monkeypatch.setenv("NEW_KEY", "sk-new")
+    old, new = upstreams
+    secret = add_key(tmp_path / "keys.json", "app", ["decide"])
+    other = add_key(tmp_path / "keys.json", "watcher", ["read"])
+    table = {"old": {"url": old.url}, "new": {"url": new.url, "model": "tuned"}}
+    table["new"]["api_key_variable"] = "NEW_KEY"
+    given = settings(tmp_path, RELEASE, gateway=table, access={"keys": "keys.json"})
+    with running(given) as http:
+        http.headers = bearer(secret)
+        client = official(http, api_key=secret)
+        for system, model in (("old", "m"), ("new", "tuned")):
+            stream = client.chat.completions.create(
+                model="m", messages=HELLO, user=keys_of(http, system)[0], stream=True
+            )
+            assert [each.model for each in stream] == [model] * 3
+        assert "authorization" not in old.headers[-1]
+        assert new.headers[-1]["authorization"] == "Bearer sk-new"
+        assert secret not in json.dumps([old.headers, new.headers])
+        with pytest.raises(openai.AuthenticationError, match="a valid API key is needed"):
+            official(http, api_key="x").chat.completions.create(model="m", messages=HELLO)
+        with pytest.raises(openai.PermissionDeniedError, match="lacks the role 'decide'"):
+            official(http, api_key=other).models.list()
+
+
+def test_a_client_that_leaves_and_a_stream_that_breaks(tmp_path, upstreams):
+    _, new = upstreams
+    with gateway(tmp_path, upstreams, **REPORTED) as http:
+        left, broken = keys_of(http, "new", 2)
+        new.respond = new.gated
+        new.gates[0].set()
+        stream = official(http).chat.completions.create(
+            model="m", messages=HELLO, stream=True, user=left
+        )
+        assert next(stream).choices[0].delta.content == "new 0"
+        stream.close()
+        assert new.closed.wait(LONG)  # the upstream is told
+        new.respond = new.broken
+        stream = official(http).chat.completions.create(
+            model="m", messages=HELLO, stream=True, user=broken
+        )
+        assert next(stream).choices[0].delta.content == "new 0"
+        with pytest.raises(openai.APIError, match="the upstream's stream has broken"):
+            next(stream)
+
+
+@pytest.mark.parametrize(
+    ("new_answers", "old_answers", "expected", "failed"),
+    [
+        ("answer", "answer", (200, "new", "new"), 0),
+        (500, "answer", (200, "new", "old"), 1),
+        (401, "answer", (200, "new", "old"), 1),  # the operator's key is wrong
+        (429, "answer", (200, "new", "old"), 1),
+        (404, "answer", (200, "new", "old"), 1),  # the old one would have answered
+        (400, 400, (400, "new", "old"), 0),  # the client's error
+        (500, 500, (502, "new", "none"), 1),
+        (400, 500, (400, "new", "new"), 1),
+    ],
+)
+def test_the_row_is_of_the_system_that_was_decided(
+    tmp_path, upstreams, new_answers, old_answers, expected, failed
+):
+    for each, answers in zip(upstreams, (old_answers, new_answers), strict=True):
+        each.respond = each.answer if answers == "answer" else each.status(answers)
+    with gateway(tmp_path, upstreams, **REPORTED) as http:
+        first = keys_of(http, "new")[0]
+        assert served(chat(http, first)) == expected  # its row was made by another request
+        for number in range(100):
+            found = chat(http, f"fresh {number}")
+            if found.headers["x-tether-system"] == "new":
+                break
+        assert served(found) == expected
+    assert losses(tmp_path)["new"] == (1, failed)
+
+
+class Trial:
+    """The new upstream fails on hard requests, and the old one answers them late."""
+
+    alpha, old_risk, hard, late_loss = 0.05, 0.02, 0.2, 0.5
+    new_risk = hard * late_loss
+
+
+@pytest.mark.parametrize(("by_decision", "holds"), [(True, True), (False, False)])
+def test_the_promise_needs_rows_by_decision_and_not_by_who_answered(by_decision, holds):
+    """If only what the new upstream answered counted, its rows were selected by their outcome."""
+    from tether.runs.shares import fresh_share
+
+    rng, risks = np.random.default_rng(1), []
+    for _ in range(200):
+        hard = rng.random(200) < Trial.hard
+        lost = (hard & (rng.random(200) < Trial.late_loss)).astype(float)
+        share = fresh_share(lost if by_decision else lost[~hard], Trial.old_risk, Trial.alpha)
+        risks.append((1 - share) * Trial.old_risk + share * Trial.new_risk)
+    error = np.std(risks) / np.sqrt(len(risks))
+    assert (np.mean(risks) <= Trial.alpha + 3 * error) == holds
+    assert np.mean(risks) > Trial.old_risk + 3 * error  # it does something
+
+
+def test_a_new_upstream_that_is_down_is_asked_now_and_then(tmp_path, upstreams):
+    _, new = upstreams
+    new.respond = new.status(503)
+    options = {"failures_until_pause": 3, "pause": LONG}
+    with gateway(tmp_path, upstreams, **REPORTED, **options) as http:
+        keys = keys_of(http, "new", 8)
+        assert [served(chat(http, key)) for key in keys] == [(200, "new", "old")] * 8
+        assert len(new.bodies) == 3
+        metrics = http.get("/metrics").text
+        assert (
+            'tether_upstream_failures_total{reason="paused",release="release",upstream="new"} 5.0'
+            in metrics
+        )
+
+
+def test_the_loss_of_a_row_is_that_of_its_first_request_also_if_it_ends_last(tmp_path, upstreams):
+    _, new = upstreams
+    with gateway(tmp_path, upstreams, **REPORTED) as http:
+        new.respond = new.gated
+        new.gates[0].set()
+        for number in range(100):
+            headers = {"X-Tether-Key": f"late {number}"}
+            body = {"model": "m", "messages": HELLO, "stream": True}
+            with http.stream(
+                "POST", "/v1/chat/completions", json=body, headers=headers
+            ) as response:
+                if response.headers["x-tether-system"] == "old":
+                    continue
+                parts = response.iter_raw()
+                assert next(parts) == token("new 0")
+                new.respond = new.answer
+                for _ in range(3):  # they end before the first one, and well
+                    assert served(chat(http, f"late {number}")) == (200, "new", "new")
+                new.server.force_exit = new.server.should_exit = True  # and then it breaks
+                assert b'"error"' in b"".join(parts)
+                break
+    assert losses(tmp_path)["new"] == (1, 1)
+
+
+def test_reports_are_stored_before_a_step_can_close(tmp_path, upstreams):
+    """Steps of few keys, and no loss: no report that was on its way counts as a failure."""
+    release = {"guardrails": {"failure": 0.5}, "old": {"failure": 0.01}, "step": 20}
+    with gateway(tmp_path, upstreams, release, failure_guardrail="failure") as http:
+
+        def ask(number):
+            return chat(http, f"user {number}").status_code == 200
+
+        with ThreadPoolExecutor(8) as threads:
+            assert all(threads.map(ask, range(240)))
+    with Run.open(tmp_path / "release.db") as run:
+        history = run.history()
+        assert run.verify() == []
+    assert len(history.units) >= 6
+    assert history.share > 0.9  # a step with eight "failures" of twenty would have lost its share
+    assert [each.pending for each in history.units] == [0] * len(history.units)
+    assert losses(tmp_path)["new"][1] == 0
+
+
+def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path, upstreams):
+    limits = {"answer_within": 0.2, "store_deadline": 1.0}
+    with gateway(tmp_path, upstreams, limits=limits, **REPORTED) as http:
+        (key,) = keys_of(http, "new")
+        with Run.open(tmp_path / "release.db", deadline=LONG) as other:
+            found = other._submit(lambda t: [chat(http, key) for _ in range(3)], LONG)
+            streamed = other._submit(lambda t: chat(http, key, stream=True).content, LONG)
+        assert streamed.startswith(token("old 0"))
+        for each in found:
+            assert served(each) == (200, "old", "old")
+            assert each.headers["x-tether-stored"] == "false"
+        for _ in tries():
+            later = chat(http, key)
+            if later.headers["x-tether-stored"] == "true":
+                break
+        assert served(later) == (200, "new", "new")
+    assert losses(tmp_path)["old"] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "message"),
+    [
+        (b"{", {}, 400, "must be a JSON object"),
+        (b"[]", {}, 400, "must be a JSON object"),
+        (b'{"user": 3.5}', {}, 400, "user must be text or an integer, got 3.5"),
+        (b"{}", {"X-Tether-Key": b"\xff"}, 400, "x-tether-key must be text in UTF-8"),
+        (b"{}", {"X-Tether-Key": b""}, 400, "must have 1 to 500 bytes"),
+        (b"{}", {"Content-Type": "text/plain"}, 415, "content type must be application/json"),
+        (b'{"x": "' + b"x" * 1_000_000 + b'"}', {}, 413, "at most 1,000,000 bytes"),
+    ],
+)
+def test_errors_have_the_shape_of_openais(module_gateway, content, headers, status, message):
+    given = {"Content-Type": "application/json"} | headers
+    found = module_gateway.post("/v1/chat/completions", content=content, headers=given)
+    assert found.status_code == status
+    error = found.json()["error"]
+    assert message in error["message"]
+    assert set(error) == {"message", "type", "param", "code"}
+
+
+@pytest.fixture(scope="module")
+def module_gateway(tmp_path_factory):
+    from tests.service.running import upstream
+
+    with upstream("old") as old, upstream("new") as new:
+        with gateway(tmp_path_factory.mktemp("gateway"), (old, new)) as client:
+            yield client
+
+
+NAMES = st.sampled_from(["model", "user", "safety_identifier", "stream", "\ud800"]) | st.text()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(NAMES, each, max_size=4),
+    max_leaves=6,
+)
+
+
+@examples(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(VALUES.map(json.dumps).map(str.encode) | st.binary(max_size=30), st.booleans())
+def test_no_body_is_too_strange(module_gateway, content, is_chat):
+    path = "/v1/chat/completions" if is_chat else "/v1/completions"
+    headers = {"Content-Type": "application/json"}
+    found = module_gateway.post(path, content=content, headers=headers)
+    assert found.status_code in (200, 400)
+    if found.status_code == 400:
+        assert found.json()["error"]["type"] == "invalid_request_error"

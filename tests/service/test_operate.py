@@ -1,0 +1,282 @@
+"""Operating releases: the gate and the status follow the release's own verdict; webhooks tell."""
+
+import hmac
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.service.running import (
+    Receiver,
+    bearer,
+    keys_of,
+    outcome,
+    receiving,
+    running,
+    settings,
+    tries,
+)
+from tether.runs import Run
+from tether.service import add_key, webhooks
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STRICT = {"guardrails": {"complaint": 0.05}, "old": {"complaint": 0.01}}
+
+
+def report(client, system, count, losses, prefix="user"):
+    """Outcomes of so many keys of a system."""
+    keys = keys_of(client, system, count, prefix)
+    listed = [outcome(key, system, complaint=losses(k)) for k, key in enumerate(keys)]
+    found = client.post("/v1/outcomes", json={"outcomes": listed})
+    assert found.status_code == 200, found.text
+
+
+def until(client, path, condition):
+    """What a path says once it is as it should be."""
+    for _ in tries():
+        found = client.get(path).json()
+        if condition(found):
+            return found
+
+
+def test_a_bad_version_is_stopped_and_everything_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOOK_SECRET", "s3cret")
+    monkeypatch.setattr(webhooks, "FIRST_WAIT", 0.01)
+    receiver = Receiver(500, 429)
+    with receiving(receiver) as url:
+        hooks = [
+            {"url": url, "secret_variable": "HOOK_SECRET"},
+            {"url": "http://127.0.0.1:9/lost", "events": ["store"]},
+        ]
+        with running(settings(tmp_path, STRICT, webhooks=hooks)) as client:
+            gate = client.get("/v1/gate").json()
+            assert (gate["pass"], gate["verdict"]) == (True, "pass")
+            report(client, "old", 40, lambda k: 0)
+            report(client, "new", 12, lambda k: int(k % 2 == 0))
+            gate = client.get("/v1/gate").json()
+            assert (gate["pass"], gate["verdict"], gate["share"]) == (False, "fail", 0)
+            assert "shown to lose more than 0.05" in gate["reason"]
+            assert gate["alarm"] == 1
+            refused = client.post("/v1/gate", json={"phase": "Progressing"})
+            assert (refused.status_code, refused.json()["verdict"]) == (412, "fail")
+            status = until(client, "/v1/status", lambda each: each["verdict"] == "fail")
+            assert status["alarm"]["monitor"] == "stop"
+            assert "; the old one 0" in status["alarm"]["message"]
+            assert status["alarm"]["message"] in status["state"]
+            assert status["share"] == 0
+            metrics = client.get("/metrics").text
+            for name in ("alarm_standing", "gate_failing"):
+                assert f'tether_{name}{{release="release"}} 1.0' in metrics
+            new = client.post("/v1/decisions", json={"key": keys_of(client, "old")[0]}).json()
+            assert new["stored"]
+            done = client.post("/v1/resume", json={"reason": "mended"})
+            assert done.json() == {"halted": False}
+            again = client.post("/v1/resume", json={"reason": "mended"})
+            assert again.status_code == 409
+            for _ in tries():
+                if {each["event"] for each in receiver.events} == {"alarm", "resume", "step"}:
+                    break
+    first = receiver.events[0]
+    assert first["id"] == "release/alarm/1"
+    assert [each["id"] for each in receiver.events[:3]] == [first["id"]] * 3  # 500, 429, 200
+    assert "shown to lose more than 0.05" in first["text"]
+    headers, body = receiver.got[2]
+    signed = f"{headers['Tether-Timestamp']}.".encode() + body
+    expected = hmac.new(b"s3cret", signed, sha256).hexdigest()
+    assert headers["Tether-Signature"] == f"v1={expected}"
+    assert headers["Tether-Event-Id"] == first["id"]
+    with Run.open(tmp_path / "release.db") as run:
+        assert run.verify() == []
+        assert [each.act for each in run.history().acts] == ["resume"]
+
+
+def test_a_mean_that_is_shown_to_exceed_fails_the_gate_without_a_stop(tmp_path):
+    """The reason and the verdict agree, also where the stop is turned off."""
+    with running(settings(tmp_path, STRICT | {"stop": "none"})) as client:
+        report(client, "new", 40, lambda k: int(k % 2 == 0))
+        gate = until(
+            client, "/v1/gate", lambda each: each["losses"]["complaint"]["new"]["outcomes"]
+        )
+        assert (gate["pass"], gate["verdict"], gate["alarm"]) == (False, "fail", None)
+        assert gate["losses"]["complaint"]["new"]["lower"] > 0.05
+        assert "is shown to exceed 0.05" in gate["reason"]
+        status = client.get("/v1/status").json()
+        assert status["verdict"] == "fail"
+        assert "is shown to exceed 0.05" in " ".join(status["warnings"])
+
+
+def test_relative_guardrails_are_compared_with_the_old_system(tmp_path):
+    guardrails = {
+        "refund": {"delta": 0.05, "ratio": 0.5},
+        "latency": {"tolerated": 1.0, "bound": 2},
+    }
+    release = {"guardrails": guardrails, "old": {"latency": 0.1}, "stop": "none"}
+    with running(settings(tmp_path, release)) as client:
+        losses = client.get("/v1/status").json()["losses"]
+        assert (losses["refund"]["delta"], losses["latency"]["bound"]) == (0.05, 2)
+        for system, bad in (("old", 10), ("new", 1)):
+            keys = keys_of(client, system, 120)
+            listed = [
+                outcome(key, system, refund=int(k % bad == 0), latency=0.1)
+                for k, key in enumerate(keys)
+            ]
+            client.post("/v1/outcomes", json={"outcomes": listed})
+        gate = until(client, "/v1/gate", lambda each: each["losses"]["refund"]["new"]["outcomes"])
+        assert gate["verdict"] == "fail"
+        assert gate["reason"].startswith("refund: the new system's mean of 1 on 120 rows")
+
+
+def test_steps_by_hand_and_the_weight_of_the_gate(tmp_path):
+    with running(settings(tmp_path, STRICT)) as client:
+        before = client.get("/v1/status").json()["share"]
+        report(client, "new", 30, lambda k: 0)
+        begun = client.post("/v1/advance", json={"step": 1, "reason": "a week is over"}).json()
+        assert begun["step"] == 2
+        assert begun["share"] > before
+        assert client.post("/v1/advance", json={"step": 1}).json() == begun  # it may be repeated
+        assert client.post("/v1/advance", json={"step": 5}).status_code == 409
+        waits = client.get("/v1/gate", params={"weight": 90}).json()
+        assert (waits["pass"], waits["verdict"]) == (False, "wait")
+        assert "less than 90 %" in waits["reason"]
+        passes = client.get("/v1/gate", params={"weight": 1}).json()
+        assert (passes["pass"], passes["verdict"]) == (True, "pass")
+        for wrong in ("weight=0.3", "weight=101", "weight=x", "share=3", "weight=1&weight=2"):
+            assert client.get(f"/v1/gate?{wrong}").status_code == 400
+
+
+def test_a_halt_is_an_event_with_a_name(tmp_path):
+    file, receiver = tmp_path / "keys.json", Receiver()
+    operate, read = (add_key(file, name, [name]) for name in ("operate", "read"))
+    with receiving(receiver) as url:
+        hooks = [{"url": url, "format": "text", "events": ["halt"]}]
+        given = settings(tmp_path, webhooks=hooks, access={"keys": "keys.json"})
+        with running(given) as client:
+            found = client.post("/v1/halt", json={"reason": "a rumour"}, headers=bearer(operate))
+            assert found.json() == {"halted": True}
+            status = client.get("/v1/status", headers=bearer(read)).json()
+            assert status["alarm"]["monitor"] == "halt"
+            for _ in tries():
+                if receiver.got:
+                    break
+    assert receiver.events == [{"text": "release: halt 1: a rumour"}]
+    with Run.open(tmp_path / "release.db") as run:
+        (act,) = run.history().acts
+        assert (act.act, act.reason, act.actor) == ("halt", "a rumour", "operate")
+
+
+def test_several_releases_in_one_service(tmp_path):
+    guardrails = {"guardrails": {"complaint": 0.5}, "old": {"complaint": 0.01}}
+    releases = {"checkout": guardrails, "search": guardrails | {"flag": {"key": "find"}}}
+    with running(settings(tmp_path, releases=releases, store="{name}.db")) as client:
+        for name in releases:
+            found = client.post(f"/{name}/v1/decisions", json={"key": "ann"}).json()
+            assert found["stored"]
+        assert client.post("/v1/decisions", json={"key": "ann"}).status_code == 404
+        client.post("/checkout/v1/halt", json={"reason": "a rumour"})
+        assert client.get("/checkout/v1/gate").json()["verdict"] == "fail"
+        assert client.get("/search/v1/gate").json()["verdict"] == "pass"
+        flags = client.post("/ofrep/v1/evaluate/flags", json={"context": {"targetingKey": "ann"}})
+        assert [each["key"] for each in flags.json()["flags"]] == ["checkout", "find"]
+        index = client.get("/").text
+        assert '<a href="checkout/">' in index
+        assert '<a href="search/">' in index
+        assert client.get("/search/").text.startswith("<!doctype html>")
+        assert client.get("/search/v1/document").json()["document"]["title"] == "find"
+        metrics = client.get("/metrics").text
+        assert 'tether_alarm_standing{release="checkout"} 1.0' in metrics
+        assert 'tether_alarm_standing{release="find"} 0.0' in metrics
+    assert {path.name for path in tmp_path.glob("*.db")} == {"checkout.db", "search.db"}
+
+
+def documents(name):
+    """The manifests of a file by kind and name."""
+    loaded = yaml.safe_load_all((EXAMPLES / "kubernetes" / name).read_text())
+    return {(each["kind"], each["metadata"]["name"]): each for each in loaded}
+
+
+def measure(metric, client, arguments):
+    """What Argo Rollouts makes of an answer, for the conditions that the example has."""
+    web = metric["provider"]["web"]
+
+    def filled(text):
+        return re.sub(r"\{\{\s*args\.([\w-]+)\s*\}\}", lambda name: arguments[name[1]], text)
+
+    path = filled(web["url"]).removeprefix("http://tether:8080")
+    found = client.get(
+        path, headers={each["key"]: filled(each["value"]) for each in web["headers"]}
+    )
+    if not 200 <= found.status_code < 300:
+        return "Error"
+    result = found.json()
+    conditions = {
+        "result.pass": result["pass"],
+        'result.verdict != "fail"': result["verdict"] != "fail",
+        'result.verdict == "fail"': result["verdict"] == "fail",
+    }
+    if conditions[metric["failureCondition"]]:
+        return "Failed"
+    return "Successful" if conditions[metric["successCondition"]] else "Inconclusive"
+
+
+def test_the_examples_for_argo_rollouts_and_flagger(tmp_path):
+    argo, service = documents("argo-rollouts.yml"), documents("service.yml")
+    gate, verdict = (
+        argo["AnalysisTemplate", name]["spec"]["metrics"][0]
+        for name in ("tether-gate", "tether-verdict")
+    )
+    file = tmp_path / "keys.json"
+    read, operate = (add_key(file, role, [role]) for role in ("read", "operate"))
+    secret = argo["AnalysisTemplate", "tether-gate"]["spec"]["args"][1]["valueFrom"]["secretKeyRef"]
+    assert secret["key"] in service["Secret", secret["name"]]["stringData"]
+    flagger = documents("flagger.yml")["Canary", "checkout"]["spec"]["analysis"]["webhooks"]
+    with running(settings(tmp_path, access={"keys": "keys.json"})) as client:
+
+        def at(weight, key=read):
+            return measure(gate, client, {"weight": weight, "api-key": key})
+
+        def flagged():
+            found = []
+            for each in flagger:
+                path = each["url"].partition(":8080")[2]
+                password = ("flagger", read)
+                found.append(client.post(path, json={"phase": "x"}, auth=password).status_code)
+            return found
+
+        assert [at("10"), at("90"), at("10", "tether_wrong")] == [
+            *("Successful", "Inconclusive"),
+            "Error",
+        ]
+        assert measure(verdict, client, {"api-key": read}) == "Successful"
+        assert flagged() == [200, 412]
+        client.post("/v1/halt", json={"reason": "a rumour"}, headers=bearer(operate))
+        assert at("10") == measure(verdict, client, {"api-key": read}) == "Failed"
+        assert flagged() == [412, 412]
+    steps = argo["Rollout", "checkout"]["spec"]["strategy"]["canary"]["steps"]
+    weights = [str(each["setWeight"]) for each in steps if "setWeight" in each]
+    asked = [each["analysis"]["args"][0]["value"] for each in steps if "analysis" in each]
+    assert asked == [*weights, "100"]  # each is asked for before it is set
+
+
+def test_a_receiver_that_refuses_is_given_up_and_one_that_hangs_holds_nothing_up(tmp_path):
+    refusing, slow = Receiver(400), Receiver("slow", "slow", "slow")
+    with receiving(refusing) as url, receiving(slow) as other:
+        hooks = [{"url": each, "deadline": 0.2, "events": ["halt"]} for each in (url, other)]
+        with running(settings(tmp_path, webhooks=hooks)) as client:
+            client.post("/v1/halt", json={"reason": "x"})
+            for _ in tries():
+                metrics = client.get("/metrics").text
+                if 'webhook_attempts_total{result="given_up",webhook="1"} 1.0' in metrics:
+                    break
+            for _ in tries():
+                if 'attempts_total{result="failed",webhook="2"}' in client.get("/metrics").text:
+                    break
+    assert len(refusing.got) == 1
+    assert json.loads(slow.got[0][1])["event"] == "halt"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health(client, path):
+    assert client.get(path).status_code == 200

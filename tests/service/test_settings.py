@@ -1,0 +1,129 @@
+"""The settings file: everything that it may have, what is wrong in it, and the examples."""
+
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from tether.runs import Guardrail
+from tether.service import read_service_settings, settings
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def read(tmp_path, text):
+    (tmp_path / "serve.toml").write_text(text)
+    return read_service_settings(tmp_path / "serve.toml")
+
+
+def test_what_a_release_is_made_with(tmp_path):
+    given = read(
+        tmp_path,
+        """
+        [release]
+        store = "r.db"
+        guardrails = { a = 0.02, b = { tolerated = 0.1, bound = 2 }, c = { delta = 0.005 } }
+        old = { a = 0.01, b = 0.05 }
+        step = "12h"
+        stop = "none"
+        outcome_deadline = "7d"
+        """,
+    )
+    ((name, table),) = given.named_releases()
+    assert (name, table.flag.key) == ("", "release")
+    assert table.store_at(given.folder) == str(tmp_path / "r.db")
+    assert table.options(given.folder) == {
+        "guardrails": {"a": 0.02, "b": Guardrail(0.1, bound=2), "c": Guardrail(delta=0.005)},
+        "old": {"a": 0.01, "b": 0.05},
+        "step": timedelta(hours=12),
+        "stop": None,
+        "outcome_deadline": timedelta(days=7),
+    }
+
+
+def test_several_releases_share_a_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("STORES", "postgresql://db/tether?options=-csearch_path%3D{name}")
+    given = read(
+        tmp_path,
+        'store_variable = "STORES"\n[releases.checkout]\n[releases.search]\nstore = "own.db"\n',
+    )
+    found = {name: table.store_at(given.folder) for name, table in given.named_releases()}
+    assert found == {
+        "checkout": "postgresql://db/tether?options=-csearch_path%3Dcheckout",
+        "search": str(tmp_path / "own.db"),
+    }
+    assert [table.flag.key for _, table in given.named_releases()] == ["checkout", "search"]
+
+
+RELEASE = '[release]\nstore = "r.db"\n'
+UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "there must be one of [release]"),
+        (RELEASE + '[run]\ncontroller = "a:b"\n', "got ['release', 'run']"),
+        (RELEASE + "[lisen]\n", "unknown field `lisen`"),
+        (RELEASE + "[listen]\nport = 70000\n", "`$.listen.port`"),
+        (RELEASE + '[listen]\nhost = "0.0.0.0"\n', "listen.host must be a loopback address"),
+        (RELEASE + '[access]\norigins = ["https://a/b"]\n', "`$.access.origins"),
+        (RELEASE + "[limits]\nanswer_within = 0\n", "`$.limits.answer_within`"),
+        (RELEASE + "[flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
+        (RELEASE + "[gateway]\n" + UPSTREAM, "missing required field `new`"),
+        (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "must begin with http"),
+        ('[gateway]\nmode = "tethered"\nstore = "a"\n' + UPSTREAM, "either a scorer or a new"),
+        (RELEASE + "[[webhooks]]\n", "either a url or a url_variable"),
+        (RELEASE + '[[webhooks]]\nurl_variable = "NOT_SET"\n', "'NOT_SET' is not set"),
+        ("[releases.v1]\n", "cannot be called 'v1'"),
+        ('[run]\ncontroller = "clinic"\n', "`$.run.controller`"),
+        ("[release\n", "is not a TOML file"),
+        (RELEASE + 'folder = "x"\n', "unknown field `folder`"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, monkeypatch, text, words):
+    monkeypatch.delenv("NOT_SET", raising=False)
+    with pytest.raises(ValueError) as error:
+        read(tmp_path, text)
+    assert words.lower() in str(error.value).lower()
+    assert str(tmp_path / "serve.toml") in str(error.value)
+
+
+def test_a_secret_in_a_url_is_not_shown(tmp_path):
+    with pytest.raises(ValueError) as error:
+        read(tmp_path, RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n')
+    assert "s3cret" not in str(error.value)
+
+
+def uncommented(text):
+    """An example with what stands behind # as settings, as far as it is one."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith(("# store =", "# Several")):  # another file from here on
+            break
+        bare = line.removeprefix("# ")
+        is_setting = line.startswith("# ") and (" = " in bare or bare.startswith("["))
+        lines.append(bare if is_setting else line)
+    return "\n".join(lines)
+
+
+def test_the_examples_are_valid_and_name_every_setting(monkeypatch, tmp_path):
+    for name in ("TETHER_STORE", "ALERTS_SECRET", "NAME", "OLD_API_KEY"):
+        monkeypatch.setenv(name, "http://127.0.0.1")
+    for path in ("serve.toml", "gateway.toml", "served_run.toml", "deploy/serve.toml"):
+        read_service_settings(EXAMPLES / path)
+    manifests = yaml.safe_load_all((EXAMPLES / "kubernetes" / "service.yml").read_text())
+    (config,) = (each for each in manifests if each["kind"] == "ConfigMap")
+    read(tmp_path, config["data"]["serve.toml"])
+    text = uncommented((EXAMPLES / "serve.toml").read_text())
+    given = read(tmp_path, text)
+    written, structs = tomllib.loads(text), {"limits": settings.Limits, "listen": settings.Listen}
+    for table, struct in structs.items():
+        assert set(written[table]) == set(struct.__struct_fields__)
+        assert getattr(given, table) == struct()  # what is behind # is the default
+    release = set(settings.ReleaseTable.__struct_fields__) - {"store_variable"}
+    assert set(written["release"]) == release
+    assert msgspec.structs.asdict(given.webhooks[0])["deadline"] == 5.0

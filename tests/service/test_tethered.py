@@ -1,0 +1,283 @@
+"""The tethered gateway with the official client: best of N, a clip of two, the promise."""
+
+from itertools import product
+
+import msgspec
+import numpy as np
+import openai
+import pytest
+
+from tests.llm.chat_server import ChatServer, asked
+from tests.scale import scaled
+from tests.service.running import LONG, running, settings, tries
+from tests.service.test_runs import begin
+from tether.llm import read_answer
+from tether.llm.chat import canonical_json
+from tether.llm.client import Client
+from tether.policies import ShortlistRows
+from tether.runs import Run
+from tether.service.settings import TetheredGateway
+from tether.service.tethered import open_tethered
+
+ANSWERS = ("no", "maybe", "yes")
+PROBABILITIES = np.array([0.5, 0.3, 0.2])
+QUESTIONS = ("treat?", "wait?")
+RISKS = {"treat?": dict(no=0.0, maybe=0.1, yes=0.6), "wait?": dict(no=0.0, maybe=0.05, yes=0.2)}
+"""The probability that an answer does harm, to each question."""
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+def draw_answer(request, rng):
+    """What the upstream answers."""
+    return ANSWERS[rng.choice(3, p=PROBABILITIES)]
+
+
+def prefer_yes(messages, answers):
+    """A scorer that likes what does harm."""
+    return [2.0 * ANSWERS.index(each["content"]) for each in answers]
+
+
+def table(store, url, **options):
+    """A gateway that tolerates harm in 15 of 100 answers."""
+    old = {"url": url, "model": "small", "timeout": LONG, "retries": 0}
+    scorer = {"name": "v1", "function": "tests.service.test_tethered:prefer_yes"}
+    usual = {"store": str(store), "old": old, "candidates": 4, "requests_at_once": 8}
+    controller = {"alpha": 0.15, "missing": "exclude"} | options.pop("controller", {})
+    usual |= {"mode": "tethered", "scorer": scorer, "controller": controller}
+    return usual | options
+
+
+def ask(chat, question="treat?", **options):
+    """An answer with its headers."""
+    messages = [{"role": "user", "content": question}]
+    raw = chat.chat.completions.with_raw_response.create(
+        model="any", messages=messages, **{"temperature": 0.7} | options
+    )
+    return raw.parse(), raw.headers
+
+
+def collect(client, count, rng):
+    """Questions, and whether their answers did harm; in one call of the run, which is faster."""
+    (served,) = client.service.served
+    questions = rng.choice(QUESTIONS, count)
+    taken = served.act(np.array([asked(each) for each in questions], dtype=object))
+    said = [read_answer(each)["message"]["content"] for each in taken.actions]
+    risks = [RISKS[question][each] for question, each in zip(questions, said, strict=True)]
+    served.controller.observe(taken.ids, (rng.random(count) < risks).astype(float))
+
+
+def official(client):
+    return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
+
+
+def test_collect_begin_act_outcome_alarm(tmp_path):
+    rng, store = np.random.default_rng(0), tmp_path / "gateway.db"
+    with ChatServer(draw_answer) as upstream:
+        with (
+            running(settings(tmp_path, gateway=table(store, upstream.url))) as client,
+            official(client) as chat,
+        ):
+            answer, headers = ask(chat, tools=[TOOL], user="ann", seed=7)
+            assert answer.choices[0].message.content in ANSWERS
+            assert (answer.choices[0].finish_reason, answer.model) == ("stop", "small")
+            assert answer.usage.completion_tokens == 3 * 4  # of every draw
+            told = {name: headers[f"x-tether-{name}"] for name in ("served", "stored", "draws")}
+            assert told == {"served": "safe", "stored": "true", "draws": "4"}
+            sent = upstream.requests[0]
+            assert (sent["n"], sent["model"], sent["temperature"]) == (4, "small", 0.7)
+            assert sent["tools"] == [TOOL]
+            assert not {"user", "seed", "stream"} & set(sent)
+            collect(client, 600, rng)
+            outcome = {"id": headers["x-tether-id"], "loss": 0}
+            assert client.post("/v1/outcomes", json=outcome).json() == {"new": 1}
+
+            key = {"Idempotency-Key": "a"}
+            first, headers = ask(chat, extra_headers=key)
+            count = len(upstream.requests)
+            again, headers_again = ask(chat, extra_headers=key)
+            assert again.choices == first.choices
+            assert headers_again["x-tether-id"] == headers["x-tether-id"]
+            assert (headers_again["x-tether-draws"], len(upstream.requests)) == ("0", count)
+            with pytest.raises(openai.ConflictError):
+                ask(chat, "wait?", extra_headers=key)
+
+            status = begin(client, 1)
+            assert status["step"]["policy"] == "v1"
+            assert float(status["step"]["level"]) > -20
+            assert 0 < status["losses"]["loss"]["promise"] <= 1
+            messages = [{"role": "user", "content": "treat?"}]
+            stream = chat.chat.completions.create(
+                model="any", messages=messages, stream=True, stream_options={"include_usage": True}
+            )
+            chunks = list(stream)
+            assert "".join(c.choices[0].delta.content or "" for c in chunks[:-1]) in ANSWERS
+            assert chunks[-1].usage.total_tokens == 10 + 3 * 4
+            answers = [ask(chat) for _ in range(40)]
+            assert {headers["x-tether-served"] for _, headers in answers} == {"round 2"}
+            bad = [{"id": headers["x-tether-id"], "loss": 1.0} for _, headers in answers]
+            client.post("/v1/outcomes", json={"outcomes": bad})
+            for _ in tries():
+                if client.get("/v1/status").json()["alarm"] is not None:
+                    break
+            assert ask(chat)[1]["x-tether-served"] == "safe"
+            for wrong in ({"n": 2}, {"logprobs": True}, {"messages": []}):
+                with pytest.raises(openai.BadRequestError):
+                    chat.chat.completions.create(**{"model": "m", "messages": messages} | wrong)
+    with Run.open(store) as run:
+        assert run.verify() == []
+    with ChatServer(draw_answer) as upstream:  # on another port: the run goes on
+        with running(settings(tmp_path, gateway=table(store, upstream.url))) as client:
+            client.post("/v1/resume", json={"reason": "checked"})
+            with official(client) as chat:
+                assert ask(chat)[1]["x-tether-served"] == "round 2"
+
+
+def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
+    """As long as it has: the safe policy answers, and no row counts as the scorer's."""
+    rng, weight = np.random.default_rng(0), [2.0]
+    with (
+        ChatServer(draw_answer) as upstream,
+        ChatServer(lambda body, answer: weight[0] * ANSWERS.index(answer["content"])) as scores,
+    ):
+        scorer = {"name": "remote", "url": scores.url.removesuffix("/v1") + "/score"}
+        scorer["timeout"] = LONG
+        lenient = {"alpha": 0.5}  # chance cannot make beta 0
+        given = table(tmp_path / "g.db", upstream.url, scorer=scorer, controller=lenient)
+        with running(settings(tmp_path, gateway=given)) as client, official(client) as chat:
+            (served,) = client.service.served
+            collect(client, 600, rng)
+            assert float(begin(client, 1)["step"]["level"]) > -20
+            weight[0] = 3.0
+            served._improve(None).check_again()  # a minute later
+            for _ in range(3):
+                assert ask(chat)[1]["x-tether-served"] == "safe"
+            weight[0] = 2.0
+            assert ask(chat)[1]["x-tether-served"] == "round 2"
+    with Run.open(tmp_path / "g.db") as run:
+        assert run.verify() == []
+
+
+def test_an_upstream_that_is_down_is_no_answer(tmp_path):
+    with running(
+        settings(tmp_path, gateway=table(tmp_path / "g.db", "http://127.0.0.1:9/v1"))
+    ) as client:
+        with official(client) as chat, pytest.raises(openai.InternalServerError) as error:
+            ask(chat)
+        assert error.value.status_code == 502
+        assert "127.0.0.1" not in str(error.value)
+
+
+WIDTH = 3
+
+
+@pytest.mark.parametrize("drawn", [{"budget": 4}, {"candidates": 5}], ids=["clip", "best of N"])
+def test_completions_of_two_upstreams(tmp_path, drawn):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers", reason="needs tether[llm]")
+    from tests.llm import tiny_models
+    from tests.llm.loopback_server import Loopback
+
+    base, tuned = (tiny_models.llama(scale=0.3, seed=seed) for seed in (0, 1))
+    with torch.no_grad():  # mostly the first model, so that chance cannot make beta 0
+        for theirs, ours in zip(tuned.parameters(), base.parameters(), strict=True):
+            theirs.copy_(ours + 0.05 * theirs)
+    store = tmp_path / "clip.db"
+    with Loopback({"base": base, "tuned": tuned}) as server:
+        old, new = (
+            {"url": server.url, "model": name, "timeout": LONG, "retries": 0}
+            for name in ("base", "tuned")
+        )
+        given = {"mode": "tethered", "store": str(store), "old": old, "new": new, **drawn}
+        given |= {"max_new_tokens": WIDTH, "eos_token_id": 0, "requests_at_once": 8}
+        given["controller"] = {"alpha": 0.5}
+        with running(settings(tmp_path, gateway=given)) as client:
+            found = client.post("/v1/completions", json={"prompt": [5, 7], "max_tokens": WIDTH})
+            tokens = [int(each) for each in found.json()["choices"][0]["text"].split()]
+            assert 0 < len(tokens) <= WIDTH
+            draws = str(drawn.get("candidates", 1))
+            assert found.headers["x-tether-draws"] == draws
+            assert found.headers["x-tether-served"] == "safe"
+            (served,) = client.service.served
+            served.controller.observe([int(found.headers["x-tether-id"])], [0.0])
+            taken = served.act(np.array(["5 7", "4"] * 16, dtype=object))
+            served.controller.observe(taken.ids, np.zeros(32))
+            assert float(begin(client, 1)["step"]["level"]) > -20
+            raw = client.post("/v1/completions", json={"prompt": [5, 7], "stream": True})
+            assert raw.headers["x-tether-served"] == "round 2"
+            assert raw.text.endswith("data: [DONE]\n\n")
+            assert client.post("/v1/completions", json={"prompt": "5"}).status_code == 400
+            wrong = client.post("/v1/completions", json={"prompt": [5], "temperature": 0.5})
+            assert "temperature must be 1 here" in wrong.json()["error"]["message"]
+    with Run.open(store) as run:
+        assert run.verify() == []
+
+
+# ---- the promise --------------------------------------------------------------------------------
+
+SIZE, ROWS, ALPHA = 3, 240, 0.15
+
+
+class World:
+    """The upstream, without a connection: `probabilities` of the answers may change."""
+
+    def __init__(self, seed):
+        self.rng, self.probabilities = np.random.default_rng(seed), PROBABILITIES
+
+    def post_all(self, requests):
+        return [self.response(body.get("n", 1)) for _, body in requests]
+
+    def response(self, count):
+        drawn = self.rng.choice(ANSWERS, count, p=self.probabilities)
+        said = [{"role": "assistant", "content": str(each)} for each in drawn]
+        return {"choices": [{"message": each, "finish_reason": "stop"} for each in said]}
+
+    def losses(self, questions, actions):
+        said = [read_answer(each)["message"]["content"] for each in actions]
+        risks = [RISKS[question][each] for question, each in zip(questions, said, strict=True)]
+        return (self.rng.random(len(risks)) < risks).astype(float)
+
+
+def deployed_risk(served, probabilities):
+    """The exact risk of what is served: over all questions and all sets of candidates."""
+    texts = {
+        each: canonical_json(
+            {"finish_reason": "stop", "message": {"content": each, "role": "assistant"}}
+        )
+        for each in ANSWERS
+    }
+    sets = list(product(ANSWERS, repeat=SIZE))
+    chance = np.array([np.prod([probabilities[ANSWERS.index(a)] for a in each]) for each in sets])
+    candidates = np.array([[texts[a] for a in each] for each in sets], dtype=object)
+    deployed, risk = served._round._deployed, 0.0
+    for question in QUESTIONS:
+        picks = np.full((len(sets), SIZE), 1 / SIZE)
+        if deployed is not None:
+            contexts = np.array([asked(question)] * len(sets), dtype=object)
+            picks = np.exp(deployed.policy.log_prob_all(ShortlistRows(contexts, candidates)))
+        risks = np.array([[RISKS[question][a] for a in each] for each in sets])
+        risk += float(chance @ (picks * risks).sum(axis=1)) / len(QUESTIONS)
+    return risk
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["the same", "worse after the calibration"])
+def test_what_is_deployed_is_at_most_alpha_while_the_upstream_is_the_same(
+    tmp_path, monkeypatch, changed
+):
+    """And not where it has changed: the procedure would notice that it does nothing."""
+    risks, worlds = [], []
+    monkeypatch.setattr(Client, "post_all", lambda _, asked, **__: worlds[-1].post_all(asked))
+    for seed in range(scaled(24)):
+        worlds.append(world := World(seed))
+        given = table(tmp_path / f"{seed}.db", "http://127.0.0.1:9/v1", candidates=SIZE)
+        served = open_tethered(msgspec.convert(given, TetheredGateway), str(tmp_path), LONG)
+        questions = world.rng.choice(QUESTIONS, ROWS)
+        taken = served.act(np.array([asked(each) for each in questions], dtype=object))
+        served.controller.observe(taken.ids, world.losses(questions, taken.actions))
+        served._begin()
+        assert not served._begin_failure, served._begin_failure
+        shifted = np.array([0.1, 0.3, 0.6]) if changed else PROBABILITIES
+        risks.append(deployed_risk(served, shifted))
+        served.run.close()
+    error = np.std(risks) / np.sqrt(len(risks))
+    assert (np.mean(risks) <= ALPHA + 3 * error) != changed
+    assert np.mean(risks) > 0.1  # it does something: the safe policy has 0.097
