@@ -63,24 +63,6 @@ def test_a_database_is_never_replaced(tmp_path, overwrite):
     assert (tmp_path / "clinic.db").read_bytes() == content
 
 
-def test_what_cannot_be_written_to_is_named(tmp_path):
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    (tmp_path / "dangling").symlink_to(tmp_path / "none")
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("link", "dangling"):
-        with pytest.raises(FileExistsError, match=rf"{name} is a symbolic link to .*: name the"):
-            files.write_text(tmp_path / name, "y", overwrite=True)
-    with pytest.raises(IsADirectoryError, match="is a folder"):
-        files.write_text(tmp_path, "y", overwrite=True)
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*none to write y.txt into"):
-        files.write_text(tmp_path / "none" / "y.txt", "y")
-    with pytest.raises(FileExistsError, match="not an ordinary file"):
-        files.write_text(tmp_path / "pipe", "y", overwrite=True)
-    assert (tmp_path / "file").read_text() == "x"
-    assert not (tmp_path / "none").exists()
-
-
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_failure_leaves_everything_as_it_was(tmp_path, existing, monkeypatch):
     path = tmp_path / "kept.txt"
@@ -128,15 +110,6 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
         write_while(tmp_path / "z.db", (tmp_path / "clinic.db").rename, tmp_path / "z.db")
     assert files.is_database(tmp_path / "z.db")
     assert left_behind(tmp_path) == []
-
-
-def test_a_file_is_not_written_over_what_it_is_made_from(tmp_path):
-    (tmp_path / "log.csv").write_text("loss")
-    (tmp_path / "same.csv").symlink_to("log.csv")
-    for out in (tmp_path / "log.csv", tmp_path / "same.csv", tmp_path / "." / "log.csv"):
-        with pytest.raises(ValueError, match="is read by this command"):
-            files.require_other_file(out, None, tmp_path / "log.csv")
-    files.require_other_file(tmp_path / "other.csv", tmp_path / "log.csv", None)
 
 
 def write_folder(path, content, act=lambda: None):

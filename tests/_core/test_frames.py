@@ -49,17 +49,6 @@ def test_an_unstated_context_is_an_error_that_lists_the_columns(maker):
     assert read_contexts(frame, UNSTATED, ["loss"], has_tables=True) is None
 
 
-def test_bad_statements():
-    with pytest.raises(ValueError, match=r"context: there is no column 'bmi'"):
-        read_contexts(COLUMNS, ["age", "bmi"], ["loss"])
-    with pytest.raises(ValueError, match=r"context is empty"):
-        read_contexts(COLUMNS, [], ["loss"])
-    with pytest.raises(TypeError, match=r"context must name columns by strings, got 3"):
-        read_contexts(COLUMNS, [3], ["loss"])
-    with pytest.raises(ValueError, match=r"the column 'loss' holds losses"):
-        read_contexts(COLUMNS, ["age", "loss"], ["loss"])
-
-
 @pytest.mark.parametrize("maker", MAKERS)
 def test_columns_and_tables_by_name(maker):
     frame = MAKERS[maker]({"loss": [0.0, 1.0], "score_0": [1, 2], "score_1": [3, 4]})

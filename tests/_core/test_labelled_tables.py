@@ -35,16 +35,6 @@ def test_a_table_without_names_is_left_as_it_is(table):
 
 
 @pytest.mark.parametrize(
-    "columns",
-    [["p_email", "p_push"], ["email", "email"], [("a", "email"), ("a", "push")], ["email", 3]],
-)
-def test_other_names_are_an_error_that_shows_both(columns):
-    frame = pd.DataFrame([[0.1, 0.9]], columns=columns)
-    with pytest.raises(ValueError, match=r"table has the columns .*'email', 'push'.*to_numpy"):
-        by_action("table", frame, np.array(["email", "push"]))
-
-
-@pytest.mark.parametrize(
     ("table", "actions"),
     [
         (pd.DataFrame([[0.1, 0.9]], columns=[0, 1]), [1, 0]),

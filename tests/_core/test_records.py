@@ -170,6 +170,7 @@ def rewrite(path, old, new):
     ("old", "new", "message"),
     [
         ('"rows": 3', '"rows": 3, "rows": 3', "occurs twice"),
+        ('"rows": 3', '"rows": 4', "does not have its digest"),
         ('"rows": 3', '"rows": NaN', "does not have its digest"),
         ('"rows": 3', '"rows": 1e999', "does not have its digest"),
         ('"rows": 3', '"rows": ' + "[" * 100_000, "is not JSON"),

@@ -10,15 +10,6 @@ from hypothesis import strategies as st
 from tether._core.words import MAX_PRINTED_ROWS, Columns, Description, visible, visible_lines
 
 
-def test_numbers_are_right_aligned_and_texts_left():
-    table = Columns(name=np.array(["a", "long"]), beta=np.array([1.5, 10.25]))
-    assert str(table).splitlines() == [
-        "  name   beta",
-        "  a       1.5",
-        "  long  10.25",
-    ]
-
-
 @pytest.mark.parametrize("count", [0, 1, MAX_PRINTED_ROWS, MAX_PRINTED_ROWS + 1, 1000])
 def test_a_long_table_is_printed_without_its_middle(count):
     table = Columns(row=np.arange(count))
@@ -27,16 +18,6 @@ def test_a_long_table_is_printed_without_its_middle(count):
     assert len(lines) == 1 + min(count, MAX_PRINTED_ROWS) + (count > MAX_PRINTED_ROWS)
     if count > MAX_PRINTED_ROWS:
         assert f"… {count - MAX_PRINTED_ROWS:,} more rows …" in str(table)
-
-
-def test_frames_accept_it():
-    table = Columns(alpha=np.array([0.1, 0.2]), name=np.array(["a", "b"]))
-    for library in ("pandas", "polars"):
-        frame = pytest.importorskip(library).DataFrame(table)
-        assert list(frame.columns) == ["alpha", "name"]
-        assert list(frame["name"]) == ["a", "b"]
-    arrow = pytest.importorskip("pyarrow").table(table)
-    assert arrow.column_names == ["alpha", "name"]
 
 
 def test_text_has_every_part_in_order_and_no_control_character_acts():

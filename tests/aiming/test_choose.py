@@ -102,18 +102,6 @@ def test_a_policy_that_remembers_its_rows_gains_nothing_by_it():
     assert sizes == [200, *[160] * 5]
 
 
-def test_a_candidate_that_some_folds_do_not_give_is_plain_on_them():
-    calls = []
-
-    def build(rows, rng):
-        calls.append(0)
-        return TWO if len(calls) in (1, 2, 3) else {"plain": GREEDY}
-
-    some = tether.choose(build, **rows_of(400)).estimates["better"].lead
-    everywhere = tether.choose(TWO, **rows_of(400)).estimates["better"].lead
-    assert 0.2 < some / everywhere < 0.6
-
-
 def test_infinitely_many_actions_through_shortlists():
     rng, safe = np.random.default_rng(0), tether.Gaussian(0.0)
     actions = safe.sample(280, rng)

@@ -5,8 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -97,14 +95,6 @@ def test_wrong_arguments_are_refused_and_change_nothing():
     assert (model.predict(X[TEST]) == before).all()
     with pytest.warns(tether.PromiseWarning, match="no useful promise"):
         assert not make(alpha=0.001).calibrate(X[1000:1100], Y[1000:1100]).predict(X).any()
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_a_score_reaches_a_rounded_score_exactly_if_its_rounded_value_does(scores):
-    scores = np.array(scores)
-    lowered = _lowered(scores)
-    assert (lowered <= scores).all()
-    assert ((scores[:, None] >= lowered) == (lowered[:, None] >= lowered)).all()
 
 
 def test_the_last_bits_of_a_score_do_not_matter():

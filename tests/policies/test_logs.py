@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether.policies.ratio import RatioError, factor_interval
+from tether.policies.ratio import factor_interval
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "mail", "wait"])
@@ -254,9 +254,3 @@ def test_the_interval_misses_the_factor_as_rarely_as_stated(log_odds, log_factor
         low, high = factor_interval(log_odds, hits, miss)
         missed += probability * (factor < low * (1 - 1e-9) or factor > high * (1 + 1e-9))
     assert missed <= miss + 1e-9
-
-
-def test_a_measured_error_is_saved(tmp_path):
-    ratio = tether.estimate_ratio(drawn(0.0), drawn(1.0), np.zeros(400), RNG(0))
-    ratio.measured.save(tmp_path / "error.json")
-    assert RatioError.load(tmp_path / "error.json") == ratio.measured

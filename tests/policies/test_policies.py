@@ -1,7 +1,5 @@
 """Policies score what they draw: against definitions, scipy and torch, and by their own draws."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -180,24 +178,6 @@ def test_policy_from_remembers_how_a_policy_was_made():
     assert recipe_of(tether.Gaussian(0.5)) is None
     with pytest.raises(TypeError, match="path"):
         tether.policies.policy_from("tether.policies.tethered:NORMALIZER_DRAWS")
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        tether.Categorical.from_probabilities([0.25, 0.75], actions=["a", "b"]),
-        tether.Gaussian([0.0, 1.0], [1.0, 2.0]),
-        tether.Pool([1.0, 2.0]),
-        tether.Mixture([tether.Gaussian(0.0), tether.Gaussian(1.0)], [1, 3]),
-        tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(1.0), 2.0),
-    ],
-)
-def test_policies_are_pickled(policy):
-    again = pickle.loads(pickle.dumps(policy))
-    drawn = policy.sample(20, RNG(0))
-    assert np.array_equal(drawn, again.sample(20, RNG(0)))
-    assert np.array_equal(policy.log_prob(20, drawn), again.log_prob(20, drawn))
-    assert repr(again) == repr(policy)
 
 
 G = tether.Gaussian(0.0)

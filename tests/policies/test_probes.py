@@ -13,8 +13,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether._core.records import decode, encode
-from tether.control.probes import Probes
 from tether.policies.probes import decode_contexts, encode_contexts
 
 ACTIONS = np.array(["call", "visit", "wait"])
@@ -283,14 +281,3 @@ def test_contexts_of_every_kind_are_kept_exactly(contexts):
     else:
         assert again.dtype == contexts.dtype
         np.testing.assert_array_equal(again, contexts)
-
-
-def test_probes_are_saved_by_their_type_hints():
-    probes = tether.make_log(table(1), table(2), None, [0, 1, 2, 3, 4, 5] * 9, [0.0] * 54).probes
-    again = decode(Probes, json.loads(json.dumps(encode(probes))))
-    assert again.fingerprints == probes.fingerprints
-    np.testing.assert_array_equal(again.log_optimized, probes.log_optimized)
-    np.testing.assert_array_equal(again.place, probes.place)
-    polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"]})
-    assert decode_contexts(encode_contexts(frame)).equals(frame)

@@ -118,25 +118,6 @@ def test_the_risk_that_is_served_holds_and_wrong_weights_break_it():
         assert risk > 0.16 + 3 * error
 
 
-def test_text_candidates_and_make_log():
-    words = np.array(["no", "yes", "perhaps"])
-
-    def answer(contexts, rng):
-        return words[rng.integers(3, size=len(contexts))]
-
-    def length(contexts, candidates):
-        return np.char.str_len(candidates.astype(str)) * 1.0
-
-    rng = RNG(3)
-    prompts = np.array([f"prompt {k}" for k in range(200)])
-    shortlist = tether.Shortlist(answer, length, size=3)
-    log = tether.make_log(shortlist, length, prompts, answer(prompts, rng), np.zeros(200), rng=rng)
-    assert log.log_optimized_all.shape == (200, 3)
-    found = tether.calibrate(log, alpha=0.1)
-    assert set(shortlist.tethered(found).sample(prompts, rng)) <= set(words)
-    assert tether.make_proposals(shortlist, length, prompts, 3, rng) is None
-
-
 def log_of(draws, score=lambda x, c: c, actions=None, losses=None, repeat=1, size=4):
     rng = RNG(4)
     contexts = np.repeat(rng.normal(size=200), repeat)

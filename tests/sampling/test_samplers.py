@@ -13,14 +13,11 @@ from tether.sampling import (
     Envelope,
     PolicyPair,
     accept_reject,
-    adaptive_envelope,
     grid_envelope,
-    metropolis,
-    overlap_envelope,
     sample_categorical,
 )
 from tether.sampling.discrete import log_softmax
-from tether.sampling.metropolis_hastings import Chains, diagnose
+from tether.sampling.metropolis_hastings import Chains
 from tether.sampling.samplers import SAMPLERS
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
@@ -63,19 +60,6 @@ def test_the_grid_finds_the_lowest_envelope_by_brute_force(log_beta, log_ratios)
     ]
     assert found.log_constant == pytest.approx(min(constants), abs=1e-9)
     assert found.log_accept_probability(ratios).max() <= 1e-9
-
-
-def test_overlap_and_adaptive_weights():
-    """At beta 1e-4 the target is the safe policy: overlaps are 1 and 2Φ(−1)."""
-    pair, rng = PolicyPair(tether.Gaussian(0.0), tether.Gaussian(2.0)), np.random.default_rng(2)
-    ratios = [pair.propose(weight, 20_000, rng).log_ratio for weight in (1.0, 0.0)]
-    weights = [overlap_envelope(*ratios, log_beta).safe_weight for log_beta in (-9.0, 0.0, 9.0)]
-    assert weights == pytest.approx([1 / (1 + 2 * stats.norm.cdf(-1)), 0.5, 0.24], abs=0.02)
-    for log_beta, side in ((-4.0, 1), (4.0, -1)):
-        _, info = accept_reject(pair, 60_000, rng, adaptive_envelope(log_beta))
-        assert side * (info.safe_weight - 0.5) > 0.2
-    envelope = adaptive_envelope(0.0)
-    assert envelope.adapted([10_000, 10_000], [10_000, 0]).safe_weight == 0.95
 
 
 def test_a_mixture_accepts_more_where_no_action_has_a_ratio_near_beta():
@@ -122,16 +106,6 @@ def test_acceptance_is_the_predicted_one_and_linear_in_the_weight(beta, weight):
         assert abs(info.acceptance - predicted) < 4.5 * error + 2e-3 * predicted
         assert info.actions == 40_000
         assert info.taken_safe + info.taken_optimized == 40_000
-
-
-@pytest.mark.parametrize("contexts", [1, 20_000, np.zeros(1), np.zeros(20), np.zeros(20_000)])
-def test_calls_grow_with_the_logarithm_of_draws(contexts):
-    safe, optimized = Counting(tether.Gaussian(0.0)), Counting(tether.Gaussian(3.0))
-    _, info = tether.Tethered(safe, optimized, 0.9).sample_with_info(
-        contexts, np.random.default_rng(6)
-    )
-    assert info.scored == sum(safe.drawn) < 1.5 * info.draws + 100
-    assert len(safe.drawn) == info.calls < 30
 
 
 def test_the_limit_of_draws():
@@ -189,17 +163,6 @@ def test_chains_of_policies_far_apart_take_longer_and_still_fit(mean, contexts):
     fits([stats.kstest(actions, below).pvalue])
     assert (info.chain.unsettled > 0.7) == (mean == 6)
     assert "chains moved" in str(info)
-
-
-def test_diagnostics_of_chains():
-    moved = np.array([[True, False], [False, False], [False, True], [True, False]])
-    chain = diagnose(moved, unsettled=0.0)  # runs of 3 and 1, and of 2 and 2
-    assert chain.acceptance == 3 / 8
-    assert chain.effective_draws == pytest.approx(64 / 18)
-    assert chain.autocorrelation == pytest.approx((1, 4 / 6, 1 / 4, 0))
-    rng = np.random.default_rng(3)
-    _, info = metropolis(PolicyPair(SAFE, SAFE), 100, rng, Envelope.auto(0.0), batch_size=32)
-    assert info.chain.acceptance == 1
 
 
 def test_draws_from_tables():

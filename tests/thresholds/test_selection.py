@@ -141,17 +141,6 @@ def test_a_saved_selection_is_the_same_and_a_changed_file_is_refused(method, tmp
         tether.Selection.load(tmp_path / "other.json")
 
 
-@pytest.mark.parametrize("method", list(METHODS))
-def test_it_prints_what_a_user_decides_with(method):
-    found = METHODS[method](CLAIMS, alpha=0.2)
-    text = str(found)
-    assert len(text.splitlines()) <= 16
-    assert str(found.kept)[:20] in " ".join(text.split())
-    condition = "with probability at least 0.9" if method == "ltt" else "on average over"
-    assert (condition in " ".join(text.split())) == (method != "crc")
-    assert len(found.to_frame()["risk"]) == min(found.n_candidates, 1001)
-
-
 def test_next_to_nothing_kept_is_not_useful():
     scores = np.append(np.full(4999, 0.5), 0.9)
     claims = tether.Claims(scores, np.append(np.arange(4999) % 2, 1), np.arange(5001))
