@@ -85,7 +85,7 @@ def document(
         "alarms": [_record(each, "raised", "cleared") for each in history.alarms],
         "acts": [_record(each, "done") for each in history.acts],
         "assumptions": assumptions(history),
-        "settings": _settings(history, words),
+        "settings": _settings(history),
         "is_by_hand": stated.decides_shares and not (stated.units_per_step or stated.step_seconds),
     }
     plain: dict[str, Any] = _plain(found)
@@ -321,25 +321,22 @@ def _decided(units: Sequence[UnitRecord], key: str) -> list[tuple[int, float]]:
 # ---- the rest -----------------------------------------------------------------------------------
 
 
-def _settings(history: History, words: Words) -> list[dict[str, str]]:
-    settings = history.settings
-    stated = {"store": redact_url(history.store), "created": format_time(settings.created)}
-    if settings.decides_shares:
-        stated["a step ends"] = "by hand"
-        if settings.units_per_step is not None:
-            stated["a step ends"] = f"after {settings.units_per_step:,} {words.rows}"
-        elif settings.step_seconds is not None:
-            stated["a step ends"] = f"after {format_number(settings.step_seconds)} s"
-        stated["growth"] = f"at most {format_number(settings.growth)} times the last share plus 2 %"
-    if history.kind != "release":
-        stated |= {"safe policy": settings.safe, "family": settings.family, "rule": settings.rule}
-        stated |= {"missing losses": settings.missing}
-        stated["calibration share"] = format_share(settings.calibration_share)
-    if settings.confidence is not None:
-        stated["confidence"] = format_number(settings.confidence)
-    if settings.stop is not None:
-        stated["stopped by mistake"] = f"with probability at most {format_number(settings.stop)}"
-    return [_fact(name, value) for name, value in stated.items()]
+SETTINGS = {
+    "release": "units_per_step step_seconds growth sticky outcome_deadline stop max_silence signer",
+    "controller": "rule confidence family against calibration_share missing units_per_step "
+    "shortlist stop max_silence seed signer",
+}
+"""What is shown of the settings of each kind of run, beside its losses."""
+
+
+def _settings(history: History) -> list[dict[str, str]]:
+    facts = [_fact("created", format_time(history.settings.created))]
+    for name in SETTINGS[history.kind].split():
+        value = getattr(history.settings, name)
+        if value is not None:
+            text = format_number(value) if isinstance(value, float) else str(value)
+            facts.append(_fact(name.replace("_", " "), text))
+    return facts
 
 
 def _record(record: Any, *times: str) -> dict[str, Any]:
