@@ -5,14 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 EXPERIMENTS := nonmonotone interpolation medical_qa active_learning bayesian_optimization routing \
-  logged_bandit peers
+  logged_bandit
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 # Packages are compiled to bytecode when they are first imported. Images of containers often forbid
 # it, and then every process that a test starts would compile all of its packages anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve-demo docs test test-vllm lint types unit endurance nightly soak validity power speed \
+.PHONY: demo serve-demo docs test test-vllm lint types unit endurance nightly soak validity mutants power speed \
   experiments smollm clean
 
 demo: $(VENV)/demo
@@ -54,6 +54,10 @@ soak: $(VENV)/test
 
 validity: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.validity
+
+# Breaks the package in some sixty ways, one after the other, and shows that the tests notice.
+mutants: $(VENV)/test
+	$(ALONE) $(BIN)/python -m tests.mutants
 
 power: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.power

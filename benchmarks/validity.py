@@ -37,6 +37,7 @@ GRID = np.linspace(-8, 8, 1025)
 """Log betas among which wrong procedures look."""
 ROOMS = (
     "validity_releases",
+    "validity_rounds",
     "validity_thresholds",
     "validity_monitors",
     "validity_ratios",

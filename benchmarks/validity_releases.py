@@ -46,6 +46,7 @@ class World:
     leave: bool = False
     steps: int = 8
     growth: float = 3.0
+    sticky: bool = True
     guardrail: Guardrail | None = None
     turns_bad: int | None = None
     drift: float = 0.0
@@ -71,7 +72,9 @@ def simulate(world: World, rng: np.random.Generator, *, stop: float | None = Non
     harmed = rng.random(world.regulars) < world.harmed
     gone = np.zeros(world.regulars, bool)
     served, over_old, failures, waiting, halted = [], [], [], [], None
-    with Release("sqlite://", {"loss": limit}, old=old, stop=stop, growth=world.growth) as release:
+    with Release(
+        "sqlite://", {"loss": limit}, old=old, stop=stop, growth=world.growth, sticky=world.sticky
+    ) as release:
         for step in range(1, world.steps + 1):
             if step > 1:
                 release.advance()
@@ -128,7 +131,7 @@ def pooled(inside: Array, added: Array, low: float, old: float, tolerated: float
     return fresh_share(np.append(inside, added), old, tolerated)
 
 
-def known_only(state: object, name: str, rows: Array, unknown: float) -> Array:
+def known_only(state: object, name: str, rows: Array, *more: object, **named: object) -> Array:
     """Wrong: outcomes that are not known are left out, as if they were like the known ones."""
     losses = state.loss(name)[rows] / state.given.limits[name].bound
     return np.where(np.isnan(losses), np.nanmean(losses) if len(losses) else 0.0, losses)
@@ -137,19 +140,16 @@ def known_only(state: object, name: str, rows: Array, unknown: float) -> Array:
 class ArrivalStop(watch.Stop):
     """Wrong: bets on outcomes in the order in which they arrive, and on nothing unknown."""
 
-    def add_rows(self, state: object, new: slice) -> None:
-        """Wait for the outcome."""
-
-    def add_losses(self, state: object, name: str, rows: Array, values: Array) -> None:
-        """Bet now, in the step that is open."""
-        self._move(state, 0, rows, values, +1)
-        self.failures[0] += int((state.rows["arm"][rows] > 0) @ (values > self._levels[0]))
-        self._touched = min(self._touched, int(state.rows["unit"][rows].min()) - self.first)
+    def _move(self, state: object, place: int, rows: Array, scaled: Array, sign: int) -> None:
+        if scaled is not None:
+            super()._move(state, place, rows, scaled, sign)
 
 
-def first_step_only(self: watch.Stop, place: int, end: int, kind: int) -> float:
+def first_step_only(
+    self: watch.Stop, place: int, end: int, kind: int, *, over: bool = False
+) -> float:
     """Too slow: one capital since the first step, without restarts."""
-    total = self.sums[:end, place, kind].sum(axis=0)
+    total = self.sums[:end, place, kind].sum(axis=(0, 1))
     return float(np.logaddexp.reduce(total) - np.log(len(total)))
 
 
@@ -176,7 +176,12 @@ RETURNING = World(
 )
 LATE = World("0.25, harmless outcomes known sooner", 0.25, late=(0.9, 0.1))
 RELATIVE = World(
-    "relative, 0.035 against 0.02", 0.035, guardrail=relative(0.01), visitors=400, steps=20
+    "relative, 0.035 against 0.02",
+    0.035,
+    guardrail=relative(0.01),
+    visitors=400,
+    steps=15,
+    sticky=False,
 )
 
 

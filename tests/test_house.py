@@ -28,20 +28,20 @@ BUDGETS = {
     "src/tether/learn": 450,
     "src/tether/bo": 250,
     "src/tether/runs": 8_000,
-    "src/tether/view": 1_560,
+    "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0010): only less from here.
-    "src/tether/_core": 2_560,
+    "src/tether/_core": 2_530,
     "src/tether/control": 7_100,
     "src/tether/policies": 4_500,
     "src/tether/thresholds": 2_800,
     "src/tether/llm": 3_240,
     "src/tether/service": 5_250,
-    "src/tether/cli": 1_940,
+    "src/tether/cli": 1_920,
     # Still to be rebuilt: what they have, and no line more.
     "src/tether/rounds": 20_200,
     "src/tether/release": 1_521,
     "src/tether/verification": 220,
-    "src/tether/report": 4_200,
+    "src/tether/report": 950,
     "src/tether": 75_000,
     "tests": 36_000,
     "benchmarks": 3_950,
@@ -125,7 +125,7 @@ HEAVY = {
 LIGHT = ("_core", "control", "thresholds", "sampling", "policies", "aiming", "monitor")
 """Rooms that load none of them when they are imported."""
 
-FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 55, 12_800
+FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 49, 11_200
 """What the first block of the README may load."""
 
 

@@ -9,20 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-from transformers import LlamaForSequenceClassification
 
 from tests.llm import tiny_models
 from tests.llm.chat_server import ChatServer, asked
 from tests.llm.loopback_server import Loopback, remote_policy
-from tether.llm import (
-    ChatPolicy,
-    ChatScorer,
-    CompletionScorer,
-    ScoreServer,
-    chat_context,
-    read_answer,
-)
+from tether.llm import ChatPolicy, ChatScorer, CompletionScorer, ScoreServer, read_answer
 
 TEXTS = np.array(["cat", "a", "cat", "we", "it", "a"])
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -40,25 +31,16 @@ class World:
     """The loss of each action: of what it is made, so that it can be computed again."""
 
 
-class WithoutScores(Loopback):
-    """A completions server that returns token ids but no log-probabilities."""
-
-    def answer(self, body):
-        assert body.get("prompt_logprobs") is None, "it scores no given text"
-        return super().answer({**body, "logprobs": None})
-
-
 @contextmanager
 def causal():
-    """A local model with a tuned adapter; a reward model, a classifier and the log ratio pick."""
+    """A local model with a tuned adapter; the log ratio or a scorer on a server picks."""
     model = tiny_models.with_adapters(tiny_models.llama(scale=0.3), "tuned")
     safe, tuned = tiny_models.policy(model), tiny_models.policy(model, "tuned")
-    scores = {
-        "log ratio": tuned,
-        "reward model": CompletionScorer(reward_model(), safe, batched=True, name="reward"),
-        "classifier": CompletionScorer(classifier(), safe, name="classifier"),
-    }
-    yield World(safe, TEXTS, scores, losses=long_completions)
+    with ChatServer(lambda body, text: float(len(body["prompt"]) + text.count("e"))) as judge:
+        remote = ScoreServer(f"{judge.url}/score")
+        scored = CompletionScorer(remote, safe, batched=True, name="judge")
+        scores = {"log ratio": tuned, "judge": scored}
+        yield World(safe, TEXTS, scores, losses=long_completions)
 
 
 @contextmanager
@@ -70,20 +52,6 @@ def completions():
         options = {"tokenizer": words, "max_new_tokens": 4}
         safe, tuned = (remote_policy(server, name, **options) for name in "ab")
         scores = {"log ratio": tuned, "reward": CompletionScorer(vowels, safe, name="vowels")}
-        yield World(safe, TEXTS, scores, server, losses=long_completions)
-
-
-@contextmanager
-def completions_without_scores():
-    """The same without any log-probabilities; a judge on a server picks."""
-    words = tiny_models.shared_tokenizer()
-    with (
-        WithoutScores({"a": tiny_models.llama(scale=0.3)}) as server,
-        ChatServer(lambda body, text: float(len(body["prompt"]) + text.count("e"))) as judge,
-    ):
-        safe = remote_policy(server, "a", tokenizer=words, max_new_tokens=4)
-        remote = ScoreServer(f"{judge.url}/score")
-        scores = {"judge": CompletionScorer(remote, safe, batched=True, name="judge")}
         yield World(safe, TEXTS, scores, server, losses=long_completions)
 
 
@@ -119,20 +87,7 @@ def tools():
         yield World(safe, contexts, scores, server, losses=long_answers)
 
 
-@contextmanager
-def prompts():
-    """A closed server of text completions, whose requests are prompts."""
-    with ChatServer(lambda body, rng: "ab" * rng.integers(1, 5)) as server:
-        contexts = [chat_context({"prompt": each, "max_tokens": 9}) for each in TEXTS]
-        scores = {"function": ChatScorer(lambda m, a: [len(e["content"]) for e in a], name="long")}
-        safe = ChatPolicy(server.url, "small")
-        yield World(safe, np.array(contexts, dtype=object), scores, server, losses=long_answers)
-
-
-WORLDS = {
-    make.__name__: make
-    for make in (causal, completions, completions_without_scores, chat, tools, prompts)
-}
+WORLDS = {make.__name__: make for make in (causal, completions, chat, tools)}
 
 
 def long_completions(actions):
@@ -148,38 +103,6 @@ def long_answers(actions):
 def vowels(prompt, texts):
     """How many vowels a text has, less those of the prompt."""
     return [float(sum(letter in "aeiou" for letter in text)) for text in texts]
-
-
-def reward_model():
-    """A sequence classifier of `transformers` with one output, which reads prompt and text."""
-    model = tiny_models.llama()
-    torch.manual_seed(3)
-    config = model.config.__class__.from_dict({**model.config.to_dict(), "pad_token_id": 0})
-    config.num_labels = 1
-    reward = LlamaForSequenceClassification(config).eval()
-    words = tiny_models.shared_tokenizer()
-
-    @torch.no_grad()
-    def score(prompts, texts):
-        found = []
-        for prompt, answers in zip(prompts, texts, strict=True):
-            rows = [words.encode(prompt + text, add_special_tokens=False) for text in answers]
-            found.append([reward(torch.tensor([row])).logits[0, 0] for row in rows])
-        return [torch.stack(each) for each in found]
-
-    return score
-
-
-def classifier():
-    """A classifier of scikit-learn, trained on texts; its log-odds are the score."""
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    texts = ["aeiou", "aab", "oie", "xyz", "bcd", "ttt"]
-    fitted = make_pipeline(CountVectorizer(analyzer="char"), LogisticRegression())
-    fitted.fit(texts, [1, 1, 1, 0, 0, 0])
-    return lambda prompt, answers: fitted.decision_function(answers)
 
 
 @contextmanager

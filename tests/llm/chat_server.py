@@ -2,7 +2,8 @@
 
 `answers(request, rng)` draws one answer: a text, or a message. It shares no code with what is
 tested. A server with `knows_n=False` returns one answer whatever is asked. Each request takes the
-next of `faults`: a status, "garbled", "drop", or an event that it waits for.
+next of `faults`: a status (with what Retry-After says), "garbled", "nonsense", "drop", "half",
+"zipped", a function that changes the answer, or an event or barrier that it waits for.
 """
 
 import json
@@ -13,13 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 
 
-class ChatServer:
-    """The server, running while the `with` block does."""
+class Server:
+    """A server, running while the `with` block does; `answer(path, body)` is a status and JSON."""
 
-    def __init__(self, answers, *, knows_n=True, seed=0, max_n=None, key=None):
-        self.answers, self.knows_n, self.max_n, self.key = answers, knows_n, max_n, key
-        self.rng, self.lock = np.random.default_rng(seed), threading.Lock()
-        self.faults, self.requests, self.paths = [], [], []
+    def __init__(self, key=None):
+        self.key, self.lock = key, threading.Lock()
+        self.faults, self.requests, self.paths, self.busy = [], [], [], 0
         self.is_down = False  # then connections are closed, also those that are kept
         handler = type("Handler", (_Handler,), {"owner": self})
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -36,6 +36,13 @@ class ChatServer:
         self.http.shutdown()
         self.http.server_close()
         self.thread.join()
+
+
+class ChatServer(Server):
+    def __init__(self, answers, *, knows_n=True, seed=0, max_n=None, key=None):
+        super().__init__(key)
+        self.answers, self.knows_n, self.max_n = answers, knows_n, max_n
+        self.rng = np.random.default_rng(seed)
 
     def answer(self, path, body):
         if path.endswith("/score"):
@@ -79,27 +86,48 @@ class _Handler(BaseHTTPRequestHandler):
             fault = owner.faults.pop(0) if owner.faults else None
             owner.requests.append(body)
             owner.paths.append(self.path)
-        if owner.key is not None and self.headers["Authorization"] != f"Bearer {owner.key}":
-            return self.send(401, {"error": {"message": "no"}})
+            owner.busy += 1
+        try:
+            self.respond(owner, body, fault)
+        finally:
+            with owner.lock:
+                owner.busy -= 1
+
+    def respond(self, owner, body, fault):
+        sent = self.headers["Authorization"]
+        if owner.key is not None and sent != f"Bearer {owner.key}":
+            return self.send(401, {"error": {"message": f"Incorrect API key provided: {sent}"}})
         if fault == "drop" or owner.is_down:
             self.close_connection = True
             return None
-        if isinstance(fault, threading.Event):
+        if fault == "half":  # dies in the middle of its answer
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"choices": [')
+            self.wfile.flush()
+            self.close_connection = True
+            return None
+        if isinstance(fault, threading.Barrier | threading.Event):
             fault.wait(60)
         if isinstance(fault, int):
-            return self.send(fault, {"error": {"message": "overloaded"}})
-        if fault == "garbled":
-            return self.send(200, b"<html>")
+            return self.send(fault, {"error": {"message": "overloaded"}}, {"Retry-After": "0"})
+        if fault == "zipped":
+            return self.send(200, b"no gzip", {"Content-Encoding": "gzip"})
+        if fault in ("garbled", "nonsense"):
+            return self.send(200, b"<html>" if fault == "garbled" else ["not", "an", "object"])
         status, answer = owner.answer(self.path, body)
         if callable(fault):
             fault(answer)
         return self.send(status, answer)
 
-    def send(self, status, content):
+    def send(self, status, content, headers=None):
         text = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(text)))
-        with suppress(BrokenPipeError, ConnectionResetError):
+        with suppress(BrokenPipeError, ConnectionResetError):  # whom it was for has gone
             self.end_headers()
             self.wfile.write(text)
 

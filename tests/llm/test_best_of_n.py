@@ -9,7 +9,8 @@ pytest.importorskip("openai", reason="needs openai")
 
 import tether
 from tests.llm.best_of_n_worlds import TEXTS, WORLDS
-from tether.rounds import verify_store
+from tether.llm import chat_rows
+from tether.llm.chat import messages_of
 
 SIZE = 5
 
@@ -33,8 +34,9 @@ def test_candidates_of_a_context_are_one_request_or_one_reading_of_the_prompt(wo
         passes = [shape for shape in read if shape[0] > 1 or shape[1] > 1]
         # the prompts, each once; then a token of every candidate at a time
         assert (distinct, max(map(len, TEXTS))) in passes
-        assert (len(TEXTS) * SIZE, 1) in passes
-        assert all(shape[1] == 1 for shape in read[read.index((len(TEXTS) * SIZE, 1)) :])
+        unfinished = int((rows.candidates[:, :, 1] >= 0).sum()), 1
+        assert unfinished in passes
+        assert all(shape[1] == 1 for shape in read[read.index(unfinished) :])
     else:
         rows = shortlist.draw(world.contexts, rng)
         asked = sorted(body["n"] for body in world.server.requests)
@@ -74,23 +76,41 @@ def test_two_rounds_of_a_controller(world, tmp_path):
     rng, store = np.random.default_rng(0), tmp_path / "run.db"
     name, optimized = list(world.scores.items())[-1]
     contexts = np.tile(world.contexts, 2)
-    settings = {"alpha": 0.6, "alarm_risk": 0.99, "calibration_share": 1.0}
-    run = tether.Controller(tether.Shortlist(world.safe, size=SIZE), store=store, **settings)
-    with run:
-        logged = run.begin().record(contexts, world.safe.sample(contexts, rng), rng)
+    settings = {"alpha": 0.6, "stop": None, "calibration_share": 1.0}
+    with tether.Controller(tether.Shortlist(world.safe, size=SIZE), store=store, **settings) as run:
+        run.begin()
+        logged = run.record(contexts, world.safe.sample(contexts, rng), rng)
         run.observe(logged.ids, world.losses(logged.actions))
         for number in (2, 3):
             round_ = run.begin(optimized, name=f"{name} {number}")
             assert round_.calibration.log_beta > -np.inf
             taken = round_.act(contexts, rng)
             assert taken.candidates.shape[:2] == (len(contexts), SIZE)
-            round_.observe(taken.ids, world.losses(taken.actions))
-        past = run.history()
-    assert len(past.rounds) == 3
-    assert verify_store(store).ok
+            run.observe(taken.ids, world.losses(taken.actions))
+        assert len(run.history().units) == 3
+        assert run.verify() == []
     policies = dict.fromkeys((f"{name} 2", f"{name} 3"), optimized)
     again = tether.Controller(
         tether.Shortlist(world.safe, size=SIZE), store=store, policies=policies, **settings
     )
     with again:  # the run goes on
         assert len(again.round.act(world.contexts, rng).actions) == len(world.contexts)
+
+
+def test_a_labelled_table_becomes_the_first_round_of_a_store():
+    """As users of a closed API have it: prompts, answers and whether they did harm."""
+    with WORLDS["chat"]() as world:
+        prompts = [f"Where is parcel {k}?" for k in range(40)]
+        answers = [f"It is at {k % 7}." for k in range(40)]
+        contexts, actions = chat_rows(prompts, answers)
+        assert messages_of(contexts[3]) == [{"role": "user", "content": prompts[3]}]
+        shortlist, rng = tether.Shortlist(world.safe, size=SIZE), np.random.default_rng(0)
+        with tether.Controller(shortlist, store="sqlite://", alpha=0.6) as run:
+            run.begin()
+            logged = run.record(contexts, actions, rng)
+            assert run.observe(logged.ids, np.arange(40) % 4 == 0) == 40
+            begun = run.begin(world.scores["judge"], name="judge")
+            assert begun.calibration is not None
+        for wrong in ((prompts, answers[1:]), ([3], ["a"])):
+            with pytest.raises((TypeError, ValueError)):
+                chat_rows(*wrong)

@@ -99,7 +99,7 @@ def test_a_server_passes_and_one_that_truncates_or_mixes_up_is_noticed():
     }
     with Loopback(models) as server:
         policies = [remote_policy(server, name) for name in models]
-        result = preflight(*policies, IDS, np.random.default_rng(0))
+        result = preflight(*policies, IDS, np.random.default_rng(0), draws=5)
         assert result.passed, str(result)
 
         class Truncating(Loopback):  # whatever it is told
@@ -108,7 +108,7 @@ def test_a_server_passes_and_one_that_truncates_or_mixes_up_is_noticed():
 
         with Truncating(models) as wrong:
             cut = [policies[0], remote_policy(wrong, "tuned")]
-            result = preflight(*cut, IDS, np.random.default_rng(0))
+            result = preflight(*cut, IDS, np.random.default_rng(0), draws=5)
             assert status(result, "optimized: sampling settings") == {"fail"}
             assert status(result, "safe: sampling settings") == {"pass"}
 

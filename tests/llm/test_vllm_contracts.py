@@ -22,7 +22,7 @@ class Replay(Loopback):
         super().__init__({})
         self.written = json.loads((FOLDER / f"{name}.json").read_text())
 
-    def answer(self, body):
+    def answer(self, path, body):
         return self.written["status"], self.written["response"]
 
     def policy(self):

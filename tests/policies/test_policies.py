@@ -12,8 +12,9 @@ from sklearn.svm import LinearSVC
 import tether
 from tests.fit import chi_square, fits
 from tether.policies import FinitePolicy, as_policy
-from tether.policies.categorical import align_actions, in_order_of
+from tether.policies.categorical import in_order_of
 from tether.policies.functions import recipe_of
+from tether.policies.policy import align_actions
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "visit", "wait"])

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import files, signing
+from tether._core import files
 from tether._core.arrays import shown
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ def write(
     entries = {"kind": kind, **encode(content)}
     entries["digest"] = digest = content_digest(entries)
     if key is not None:
+        from tether._core import signing
+
         private = signing.read_private_key(key)
         signed = signing.sign(digest.encode(), private, purpose=RECORD_PURPOSE)
         entries["signature"] = {"key": signing.key_id(private), "signature": signed}
@@ -246,6 +248,8 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     Only the signature itself is believed: the key that a record names may have been written by
     anyone.
     """
+    from tether._core import signing
+
     public, found = signing.read_public_key(key), entries.get("signature")
     if not isinstance(found, dict):
         return "the record is not signed"

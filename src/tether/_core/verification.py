@@ -11,22 +11,7 @@ MARKS = {True: "ok", False: "WRONG", None: "not checked"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked.
-
-    Parameters
-    ----------
-    name : str
-        What was checked, in a word or two.
-    ok : bool or None
-        Whether it holds; None if it could not be checked.
-    text : str
-        What was found.
-
-    Examples
-    --------
-    >>> print(Finding("digest", True, "the content is as it was saved"))
-    ok           digest: the content is as it was saved
-    """
+    """One thing that was checked, and whether it holds; None if it could not be checked."""
 
     name: str
     ok: bool | None
@@ -38,24 +23,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """Everything that was checked of a file or a store.
-
-    Parameters
-    ----------
-    subject : str
-        What was verified.
-    findings : tuple of Finding
-        The checks, in order.
-
-    Examples
-    --------
-    >>> found = Verification("found.json", (Finding("digest", False, "the content was changed"),))
-    >>> found.ok
-    False
-    >>> print(found)
-    found.json: 1 of 1 checks failed
-      WRONG        digest: the content was changed
-    """
+    """Everything that was checked of a file or a store."""
 
     subject: str
     findings: tuple[Finding, ...]
@@ -71,13 +39,7 @@ class Verification:
         return tuple(finding for finding in self.findings if finding.ok is False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values.
-
-        Returns
-        -------
-        dict
-            The subject, the findings and whether all is well.
-        """
+        """The subject, the findings and whether all is well, as plain values."""
         return {**asdict(self), "findings": [asdict(each) for each in self.findings], "ok": self.ok}
 
     def __str__(self) -> str:

@@ -28,8 +28,7 @@ from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
-from tether.policies.categorical import align_actions
-from tether.policies.policy import as_policy, is_finite
+from tether.policies.policy import align_actions, as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 from tether.policies.tables import picked, positions
 

@@ -29,11 +29,6 @@ def progress_bars() -> Iterator[None]:
 
     Nothing remains of the bars when the block ends, in whatever way.
 
-    Yields
-    ------
-    None
-        The bars are shown by themselves.
-
     Examples
     --------
     >>> with progress_bars():  # doctest: +SKIP

@@ -6,8 +6,8 @@ What exists is shown, halted, resumed and verified by the commands for every run
 from __future__ import annotations
 
 import csv
+import io
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tether._core.words import read_duration, visible_lines
-from tether.cli.runs import SECONDS_TO_WAIT, SigningKey
+from tether._core.words import read_duration
+from tether.cli.runs import ACT, SECONDS_TO_WAIT
 from tether.cli.tables import open_dataset
 from tether.cli.terminal import (
     ALARM_STANDS,
@@ -36,6 +36,7 @@ PLANNED = 0.95
 """The probability with which as many rows as `release plan` says are enough."""
 MOST_ROWS = 10**7
 
+SIGNED: Options = {"signing_key": ACT["signing_key"]}
 GUARDRAIL: Options = {
     "guardrail": (
         list[str],
@@ -45,13 +46,20 @@ GUARDRAIL: Options = {
     ),
     "old_risk": (list[str], [], "NAME=RISK: what the old system loses at most; repeat."),
 }
-START: Options = GUARDRAIL | {
-    "old": (Path | None, None, "Losses of the old system: one row for each key."),
-    "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
-    "outcome_deadline": (str | None, None, "Losses unknown after this time count as the worst."),
-    "signing_key": (Path | None, None, "Sign every step and act with this private key."),
-}
-OBSERVE: Options = {
+START: Options = (
+    GUARDRAIL
+    | {
+        "old": (Path | None, None, "Losses of the old system: one row for each key."),
+        "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
+        "outcome_deadline": (
+            str | None,
+            None,
+            "Losses unknown after this time count as the worst.",
+        ),
+    }
+    | SIGNED
+)
+OBSERVE: Options = SIGNED | {
     "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
     "key": (str | None, None, "One key, instead of a file."),
     "loss": (list[str], [], "NAME=LOSS: a loss of this key; repeat for several."),
@@ -91,16 +99,14 @@ def plan(given: Any, as_json: JsonOption = False) -> None:
     if as_json:
         print(json.dumps(plans, indent=2))
     for name, each in plans.items() if not as_json else ():
-        if each["risk"] is None:
-            print_line(f"{name}: no rows beforehand, it is compared with the old system as it runs")
-        elif each["rows"] is None:
-            text = (
-                f"no number of rows is enough: {each['risk']:g} is too close to what is tolerated"
-            )
-            print_line(f"{name}: {text}")
-        else:
-            text = f"the old system passes in {PLANNED:.0%} of all logs if its risk is"
-            print_line(f"{name}: with {each['rows']:,} rows or more {text} {each['risk']:g}")
+        risk, rows = each["risk"], each["rows"]
+        text = "no rows beforehand, it is compared with the old system as it runs"
+        if rows is None:
+            text = f"no number of rows is enough: {risk:g} is too close to what is tolerated"
+        elif risk is not None:
+            passes = f"the old system passes in {PLANNED:.0%} of all logs if its risk is {risk:g}"
+            text = f"with {rows:,} rows or more {passes}"
+        print_line(f"{name}: {text}")
     if any(each["rows"] is None for each in plans.values()):
         raise typer.Exit(NOTHING_PASSES)
 
@@ -139,12 +145,11 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
 
 @app.command()
 @report_errors
-@with_options({"file": (Path | None, None, "A file with the keys in its column `key`.")})
+@with_options(SIGNED | {"file": (Path | None, None, "A file with the keys as column `key`.")})
 def assign(
     store: StoreName,
     given: Any,
     keys: Annotated[list[str] | None, argument("The keys: users, sessions, devices.")] = None,
-    signing_key: SigningKey = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which system answers each key, and store it: lines of CSV, or of JSON with --json.
@@ -153,23 +158,25 @@ def assign(
     """
     if ((file := given["file"]) is None) == (not keys):
         raise ValueError("name either keys or a --file of them")
-    with _open_release(store, signing_key) as release:
+    with _open_release(store, given["signing_key"]) as release:
         batches = [keys or []] if file is None else (e["key"] for _, e in _batches(str(file)))
-        writer = csv.writer(_Escaped(), lineterminator="\n")
-        for place, batch in enumerate(batches):
+        if not as_json:
+            print_line("key,system")
+        for batch in batches:
             named = [str(key) for key in batch]
-            pairs = list(zip(named, release.assign(named), strict=True))
-            if as_json:
-                for key, system in pairs:
+            for key, system in zip(named, release.assign(named), strict=True):
+                if as_json:
                     print(json.dumps({"key": key, "system": system}))
-            else:
-                writer.writerows([*([("key", "system")] if place == 0 else []), *pairs])
+                else:
+                    line = io.StringIO()
+                    csv.writer(line, lineterminator="").writerow((key, system))
+                    print_line(line.getvalue())
 
 
 @app.command()
 @report_errors
 @with_options(OBSERVE)
-def observe(store: StoreName, given: Any, signing_key: SigningKey = None) -> None:
+def observe(store: StoreName, given: Any) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
     A file is stored a batch at a time, and may be given again after an error.
@@ -186,7 +193,7 @@ def observe(store: StoreName, given: Any, signing_key: SigningKey = None) -> Non
         raise ValueError("; ".join(problems))
     one = {"key": [key], **{name: [value] for name, value in named_numbers("--loss", loss).items()}}
     count = 0
-    with _open_release(store, signing_key) as release:
+    with _open_release(store, given["signing_key"]) as release:
         for first, batch in [(1, one)] if file is None else _batches(str(file)):
             try:
                 count += _store(release, batch, system, given["keep_first"])
@@ -219,12 +226,13 @@ def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: 
 
 @app.command()
 @report_errors
-def advance(store: StoreName, signing_key: SigningKey = None, as_json: JsonOption = False) -> None:
+@with_options(SIGNED)
+def advance(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
     """End the present step and begin the next one, at a time that does not depend on losses.
 
     Exit code 3 if no share passes, 4 while an alarm stands: the old system answers all keys.
     """
-    with _open_release(store, signing_key) as release:
+    with _open_release(store, given["signing_key"]) as release:
         release.advance()
         _show_step(release, as_json=as_json)
 
@@ -309,10 +317,3 @@ def _show_step(release: Any, *, as_json: bool) -> None:
                 f"rows of it are enough."
             )
         raise typer.Exit(NOTHING_PASSES)
-
-
-class _Escaped:
-    """Standard output, on which control characters of keys are shown as escapes."""
-
-    def write(self, text: str) -> int:
-        return sys.stdout.write(visible_lines(text))

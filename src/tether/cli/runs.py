@@ -15,11 +15,9 @@ from tether.cli.tables import LogFiles, takes_columns
 from tether.cli.terminal import (
     ALARM_STANDS,
     VERIFICATION_FAILED,
-    ActorOption,
     ForceOption,
     JsonOption,
     Options,
-    ReasonOption,
     StoreName,
     argument,
     named_numbers,
@@ -31,9 +29,6 @@ from tether.cli.terminal import (
 
 SECONDS_TO_WAIT = 60.0
 """How long a command may wait for a store that others use."""
-
-
-SigningKey = Annotated[Path | None, typer.Option(help="The private key, if the run is signed.")]
 
 
 def open_run(store: str, key: Path | None = None) -> Any:
@@ -100,62 +95,59 @@ def report(
     print_line(f"Report: {out}")
 
 
+ACT: Options = {
+    "reason": (str, ..., "Why; it is recorded."),
+    "actor": (str | None, None, "Who does this. (default: the user of the operating system)"),
+    "signing_key": (Path | None, None, "The private key, if the run is signed."),
+}
+
+
 @report_errors
-def halt(
-    store: StoreName,
-    reason: ReasonOption,
-    actor: ActorOption = None,
-    signing_key: SigningKey = None,
-) -> None:
+@with_options(ACT)
+def halt(store: StoreName, given: Any) -> None:
     """Let the safe policy or old system serve alone, in every process, until `tether resume`."""
-    with open_run(store, signing_key) as run:
-        run.halt(reason, actor=actor)
+    with open_run(store, given.pop("signing_key")) as run:
+        run.halt(**given)
         _print_state(run)
 
 
 @report_errors
-def resume(
-    store: StoreName,
-    reason: ReasonOption,
-    actor: ActorOption = None,
-    signing_key: SigningKey = None,
-) -> None:
+@with_options(ACT)
+def resume(store: StoreName, given: Any) -> None:
     """Clear the alarms that stand, and record who did it and why."""
-    with open_run(store, signing_key) as run:
-        run.resume(reason, actor=actor)
+    with open_run(store, given.pop("signing_key")) as run:
+        run.resume(**given)
         _print_state(run)
 
 
 @report_errors
+@with_options(ACT)
 def tighten(
     store: StoreName,
     changes: Annotated[
         list[str], argument("NAME=VALUE: a smaller guardrail, growth or outcome_deadline.")
     ],
-    reason: ReasonOption,
-    actor: ActorOption = None,
-    signing_key: SigningKey = None,
+    given: Any,
 ) -> None:
     """Tolerate less from now on; loosening needs a new run."""
-    with open_run(store, signing_key) as run:
-        run.tighten(reason, actor=actor, **named_numbers("CHANGES", changes))
+    with open_run(store, given.pop("signing_key")) as run:
+        run.tighten(**given, **named_numbers("CHANGES", changes))
         _print_state(run)
 
 
 @report_errors
+@with_options(ACT)
 def retire(
     store: StoreName,
     number: Annotated[int, argument("The number of the round.", metavar="ROUND")],
-    reason: ReasonOption,
-    actor: ActorOption = None,
-    signing_key: SigningKey = None,
+    given: Any,
 ) -> None:
     """Leave the rows of a round out of later calibrations, because its policy is lost.
 
     Only for reasons that are unrelated to the losses of the round.
     """
-    with open_run(store, signing_key) as run:
-        run.retire(number, reason, actor=actor)
+    with open_run(store, given.pop("signing_key")) as run:
+        run.retire(number, **given)
     print_line(f"Round {number} is retired. Its rows stay in the store, with the reason.")
 
 

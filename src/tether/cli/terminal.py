@@ -76,8 +76,6 @@ def argument(text: str, **more: Any) -> Any:
 
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
-ReasonOption = Annotated[str, typer.Option(help="Why; it is recorded.")]
-ActorOption = Annotated[str | None, typer.Option(help="Who does this. (default: you)")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 SAVING: Options = {

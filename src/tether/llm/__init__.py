@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tether.llm.chat import ChatPolicy as ChatPolicy
     from tether.llm.chat import chat_action as chat_action
     from tether.llm.chat import chat_context as chat_context
+    from tether.llm.chat import chat_rows as chat_rows
     from tether.llm.chat import read_answer as read_answer
     from tether.llm.client import ServerError as ServerError
     from tether.llm.openai_policy import OpenAIPolicy as OpenAIPolicy
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "causal_policy": ("CausalPolicy",),
-    "chat": ("ChatPolicy", "chat_action", "chat_context", "read_answer"),
+    "chat": ("ChatPolicy", "chat_action", "chat_context", "chat_rows", "read_answer"),
     "client": ("ServerError",),
     "openai_policy": ("OpenAIPolicy",),
     "preflight_checks": ("Check",),

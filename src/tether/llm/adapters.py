@@ -106,17 +106,12 @@ def check_usable(model: Any, adapters: Sequence[str | None]) -> None:
 def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
     """Put the model in evaluation mode with this adapter or none; afterwards restore its state.
 
-    With several adapters nothing is switched: each row of a batch names its own. Also removes what
-    must not affect scores: hooks that PEFT leaves on the model where a shared pass fails, and the
-    low-precision forward that accelerate leaves on a model that it trained.
+    With several adapters nothing is switched: each row of a batch names its own. The low-precision
+    forward that accelerate leaves on a model that it trained is not used.
     """
     state: list[tuple[Any, str, Any]] = []  # owner, attribute, value
-    hooks = []
     for module in model.modules():
         state.append((module, "training", module.training))
-        for name in ("_forward_pre_hooks", "_forward_hooks"):
-            registries = [getattr(module, name + end) for end in ("", "_with_kwargs")]
-            hooks += [(each, dict(each)) for each in registries]
         if "_original_forward" in vars(module) and "forward" in vars(module):
             state.append((module, "forward", vars(module)["forward"]))
             module.forward = module._original_forward
@@ -132,9 +127,6 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
         with _using(model, adapters):
             yield
     finally:
-        for registry, before in hooks:
-            registry.clear()
-            registry.update(before)
         for owner, name, value in state:
             setattr(owner, name, value)
 

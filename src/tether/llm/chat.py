@@ -125,6 +125,39 @@ def read_answer(action: str) -> dict[str, Any]:
     return _parse("action", action)
 
 
+def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Make contexts and actions of a table: one row per prompt and its answer.
+
+    Parameters
+    ----------
+    prompts : sequence
+        For each row the text of a user, or a list of messages.
+    answers : sequence
+        For each row what `chat_action` takes: usually the text of the answer.
+    **settings
+        What else every request has and decides how an answer is drawn, such as tools.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Contexts and actions, for `Shortlist.make_log` and `Controller.record`.
+
+    Examples
+    --------
+    >>> contexts, actions = chat_rows(["Where is it?"], ["It arrives today."])
+    >>> contexts[0]
+    '{"messages":[{"content":"Where is it?","role":"user"}]}'
+    """
+    contexts = []
+    for each in prompts:
+        messages = [{"role": "user", "content": each}] if isinstance(each, str) else list(each)
+        contexts.append(chat_context({"messages": messages, **settings}))
+    actions = [chat_action(each) for each in answers]
+    if len(contexts) != len(actions):
+        raise ValueError(f"answers must be as many as prompts, {len(contexts)}, got {len(actions)}")
+    return np.array(contexts, dtype=object), np.array(actions, dtype=object)
+
+
 def messages_of(context: str) -> list[Any]:
     """The messages of a context; a prompt is the message of a user."""
     request = _parse("context", context)

@@ -77,9 +77,6 @@ class Client:
         with progress.step(doing, total=len(requests)) as step:
             return _in_background(self._post_all(requests, step))
 
-    def __repr__(self) -> str:
-        return f"Client({self.base_url!r})"
-
     def __getstate__(self) -> dict[str, Any]:
         """Everything but connections, which no other process can use."""
         return {**vars(self), "_open": None}

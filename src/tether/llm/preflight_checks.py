@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from tether._core import validate
 from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import length, take
 from tether._core.promises import log_average
@@ -63,9 +62,6 @@ class Check:
     value: float
     measured: str
     advice: str = ""
-
-    def __post_init__(self) -> None:
-        validate.choice("status", self.status, STATUSES)
 
     def __str__(self) -> str:
         advice = f"\n      → {self.advice}" if self.advice and self.status != "pass" else ""
@@ -241,8 +237,7 @@ def chat_format(
     same = own == other
     measured = "both tokenizers have the same chat template"
     advice = "prompts made by one template are unusual for the other: use one template for both"
-    if not same:
-        measured = "the chat templates of the two tokenizers differ"
+    measured = measured if same else "the chat templates of the two tokenizers differ"
     yield Check("chat template", "pass" if same else "warn", float(same), measured, advice)
     tokenizer: Any = safe.tokenizer if own is not None else optimized.tokenizer
     hello = [{"role": "user", "content": "hello"}]

@@ -66,11 +66,10 @@ class Preflight(Saved):
         nats = self.divergence
         if nats is None:
             return ""
-        if nats <= NEAR_DIVERGENCE:
-            fits = "near enough for clip, mix, the token level and best of N"
-        elif nats <= MAX_DIVERGENCE:
+        fits = "near enough for clip, mix, the token level and best of N"
+        if nats > NEAR_DIVERGENCE:
             fits = "mix passes hardly any share; the token level and best of N work at any distance"
-        else:
+        if nats > MAX_DIVERGENCE:
             fits = "too far for clip and mix, which hardly move: use the token level or best of N"
         return f"at {nats:.2g} nats per answer: {fits}"
 

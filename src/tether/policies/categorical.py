@@ -203,17 +203,6 @@ class ReorderedColumns:
         return self.policy.log_prob_all(contexts)[:, list(self.order)]
 
 
-def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
-    """Both policies, with the actions of one in the order of the other where they are the same.
-
-    A model has its classes in sorted order, and a rule written by hand has any. Other differences
-    are left to an error that shows them.
-    """
-    if type(safe) is Categorical:
-        return in_order_of(optimized, safe), optimized
-    return safe, in_order_of(safe, optimized)
-
-
 def in_order_of(first: Policy, second: Policy) -> Policy:
     """The second policy with its actions in the order of the first one's, if it can be."""
     if not (is_finite(first) and is_finite(second)) or type(second) is not Categorical:

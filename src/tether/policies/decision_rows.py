@@ -14,8 +14,8 @@ from tether._core.arrays import Contexts, Floats, Frame, plain_array, plain_colu
 from tether._core.contexts import labels
 from tether.control.columns import Acting
 from tether.control.log import Log
-from tether.policies.categorical import Categorical, align_actions
-from tether.policies.policy import Policy, as_policy
+from tether.policies.categorical import Categorical
+from tether.policies.policy import Policy, align_actions, as_policy
 from tether.policies.probes import take_table_probes
 from tether.policies.propensities import check_one_policy, checked_propensities
 from tether.policies.tables import TablePolicy, picked, positions

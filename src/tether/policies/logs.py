@@ -6,24 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import Actions, Contexts, Floats, Losses, check_row_indexes, plain_column
 from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.policies.categorical import align_actions
-from tether.policies.mixture import Mixture
-from tether.policies.policy import Policy, PolicyLike, as_policy, is_finite, shared_actions
-from tether.policies.probes import take_probes, take_table_probes
-from tether.policies.propensities import (
-    check_one_policy,
-    checked_propensities,
-    compare_with_policy,
-    max_ratio_of,
-    two_action_table,
+from tether.policies.policy import (
+    Policy,
+    PolicyLike,
+    align_actions,
+    as_policy,
+    is_finite,
+    shared_actions,
 )
+from tether.policies.probes import take_probes, take_table_probes
 from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
 
@@ -120,10 +118,10 @@ def make_log(
     if safe is None:
         if propensities is None:
             raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
-        values = checked_propensities(propensities, len(actions), finite=is_finite(optimized))
-        return _log_of_propensities(
-            optimized, contexts, actions, losses, values, min_propensity, stated
-        )
+        from tether.policies.propensities import log_of_propensities
+
+        known_of_it = (propensities, min_propensity)
+        return log_of_propensities(optimized, contexts, actions, losses, *known_of_it, stated)
     safe, optimized = align_actions(as_policy("safe", safe), optimized)
     policies = {"safe": safe, "optimized": optimized}
     if logged_by is not None:
@@ -153,20 +151,19 @@ def make_log(
             np.isneginf(scores[acting]),
             "a finite log-probability, because the log states that it took this action",
         )
-    if propensities is not None:
+    if propensities is not None or min_propensity is not None:
+        from tether.policies.propensities import compare_with_policy, max_ratio_of
+
         finite = is_finite(optimized)
-        compare_with_policy(
-            checked_propensities(propensities, len(actions), finite=finite), scores["safe"]
-        )
+        compare_with_policy(propensities, scores["safe"], finite=finite)
+        every = tables.get("safe", scores["safe"])
+        stated["max_ratio"] = max_ratio_of(min_propensity, every, finite=finite)
     approximate, ratio_error = approximation_of(*policies.values())
     return Log(
         losses,
         scores["safe"],
         scores["optimized"],
         log_mix=scores.get("mix"),
-        max_ratio=max_ratio_of(
-            min_propensity, tables.get("safe", scores["safe"]), finite=is_finite(optimized)
-        ),
         approximate=approximate,
         ratio_error=ratio_error,
         probes=probes,
@@ -182,45 +179,13 @@ def approximation_of(*policies: Policy) -> tuple[str | None, float]:
     """
     sentence, error = None, 1.0
     for policy in policies:
-        parts: tuple[Policy, ...] = ()
-        if isinstance(policy, Mixture):
-            parts = policy.policies
-        elif isinstance(policy, Tethered):
+        parts: tuple[Policy, ...] = getattr(policy, "policies", ())  # of a mixture
+        if isinstance(policy, Tethered):
             parts = (policy.safe, policy.optimized)
         inner, inner_error = approximation_of(*parts)
         sentence = sentence or getattr(policy, "approximate", None) or inner
         error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
     return sentence, error
-
-
-def _log_of_propensities(
-    optimized: Policy,
-    contexts: Any,
-    actions: NDArray[Any],
-    losses: Losses,
-    values: Floats,
-    min_propensity: float | None,
-    stated: dict[str, Any],
-) -> Log:
-    """A log of which only the propensities of the actions shown are known of the safe policy."""
-    taken = positions(optimized.actions, actions, "optimized") if is_finite(optimized) else None
-    check_one_policy(values, contexts, actions)
-    log_safe = np.log(values)
-    stated["max_ratio"] = max_ratio_of(min_propensity, log_safe, finite=taken is not None)
-    if taken is None or not is_finite(optimized):
-        log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
-        scores = {"optimized": log_optimized}
-        probes = take_probes({"optimized": optimized}, contexts, actions, scores)
-    else:
-        table = policy_calls.table("optimized", optimized, contexts)
-        log_optimized = picked(table, taken)
-        probes = take_table_probes(
-            {"optimized": optimized}, contexts, optimized.actions, {"optimized": table}
-        )
-        if len(optimized.actions) == 2 and not isinstance(contexts, int):
-            stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
-            stated["log_safe_all"] = two_action_table(values, taken)
-    return Log(losses, log_safe, log_optimized, probes=probes, **stated)
 
 
 def make_proposals(

@@ -14,8 +14,6 @@ from tether._core.contexts import as_contexts, length, parts, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
-from tether.policies.categorical import align_actions
-from tether.policies.mixture import Mixture
 from tether.policies.normalizer import (
     SCORES_PER_PART,
     Normalizer,
@@ -24,7 +22,7 @@ from tether.policies.normalizer import (
     joined,
     normalizers_by_context,
 )
-from tether.policies.policy import PolicyLike, as_policy, shared_actions
+from tether.policies.policy import PolicyLike, align_actions, as_policy, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.policies.tables import picked, positions
 from tether.sampling.discrete import sample_categorical
@@ -129,6 +127,8 @@ class Tethered:
                 del given["optimized"]  # it is not served
             check_probes(found.probes, given)
         if self.blend:
+            from tether.policies.mixture import Mixture
+
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         self.max_draws = validate.integer("max_draws", max_draws, 1)

@@ -1,7 +1,1 @@
-"""A run of `tether.rounds` as one HTML file; `tether.view` has what replaces it."""
-
-from __future__ import annotations
-
-from tether.report.page import render, write
-
-__all__ = ["render", "write"]
+"""Sentences and numbers of the dashboard of `tether.rounds`; `tether.view` replaces them."""

@@ -16,8 +16,7 @@ from tether.rounds.limits import Limit
 from tether.rounds.run_settings import RAMP_FAMILY
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 
 INTERVAL_ERROR_PROBABILITY = 0.05
@@ -245,25 +244,6 @@ class RoundRecord(Described):
         """
         return rounds_columns([self])
 
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the calibrated risk along beta, and the mean losses beside what was promised.
-
-        Pyplot is not used. Needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw the mean losses; by default a new figure that shows the risk too.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        from tether.report.round_plot import plot_round
-
-        return plot_round(self, ax)
-
     def _describe(self) -> Description:
         return describe_round(self)
 
@@ -355,25 +335,6 @@ class History(Described):
             there is no such number.
         """
         return rounds_columns(self.rounds, self.limits)
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw beta, or the share in ramps, and the mean losses over the rounds.
-
-        Pyplot is not used. Needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw beta or the share; by default a new figure that shows the losses too.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        from tether.report.history_plot import plot_history
-
-        return plot_history(self, ax)
 
     def _describe(self) -> Description:
         return describe_history(self)

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from tether._core.words import Columns
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from tether.rounds.controller import Controller
     from tether.rounds.history import RoundRecord
 
@@ -34,21 +31,6 @@ class RoundOverview:
             A dictionary of arrays, which data-frame libraries accept.
         """
         return self.stored.to_frame()
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the calibrated risk, and the mean losses beside the promise: `stored.plot()`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw the mean losses; by default a new figure that shows the risk too.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        return self.stored.plot(ax)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the record."""

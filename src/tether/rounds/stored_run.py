@@ -11,9 +11,6 @@ from tether.rounds.run_settings import RunSettings
 from tether.rounds.store.database import Store
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from tether.rounds.history import History
     from tether.rounds.releases.release_history import ReleaseHistory
 
@@ -51,21 +48,6 @@ class StoredRun(Generic[SettingsT]):
             A dictionary of arrays, which data-frame libraries accept: one row per round or step.
         """
         return self.history().to_frame()
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw what has happened so far: `history().plot()`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw how far it went; by default a new figure that shows the losses too.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        return self.history().plot(ax)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what has happened so far."""

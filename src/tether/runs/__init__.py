@@ -5,6 +5,7 @@ from tether.runs.controller import Controller
 from tether.runs.export import import_run
 from tether.runs.export_log import open_log
 from tether.runs.history import Estimate, History, UnitRecord
+from tether.runs.plan import plan_release
 from tether.runs.release import Release
 from tether.runs.round import Round
 from tether.runs.run import Run
@@ -28,5 +29,6 @@ __all__ = [
     "UnitRecord",
     "import_run",
     "open_log",
+    "plan_release",
     "relative",
 ]

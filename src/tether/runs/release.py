@@ -511,7 +511,8 @@ def _arms(system: str | Iterable[str] | None, count: int) -> Integers:
         return np.full(count, -1)
     given = [system] * count if isinstance(system, str) else list(system)
     validate.same_length("system", given, "keys", count)
-    return np.array([SYSTEMS.index(validate.choice("system", each, SYSTEMS)) for each in given])
+    arms = [SYSTEMS.index(validate.choice("system", each, SYSTEMS)) for each in given]
+    return np.array(arms, dtype=np.int64)
 
 
 def _seconds(name: str, given: timedelta | None) -> float | None:

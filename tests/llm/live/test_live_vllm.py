@@ -29,7 +29,7 @@ def test_scores_are_those_of_transformers(folder, server):
     }
     for name, mine in local.items():
         drawn, stated = live_policy(server, name).sample_scored(PROMPTS, np.random.default_rng(0))
-        scored = live_policy(server, name).rescoring().log_prob(PROMPTS, drawn)
+        scored = live_policy(server, name).log_prob(PROMPTS, drawn)
         expected = mine.log_prob(PROMPTS, drawn)
         np.testing.assert_allclose(scored, expected, atol=1e-3)
         np.testing.assert_allclose(stated, expected, atol=1e-3)

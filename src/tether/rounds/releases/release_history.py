@@ -23,8 +23,7 @@ from tether.rounds.releases.step import why_share
 from tether.rounds.releases.unwatched_system import unwatched_system
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 WARNING_KINDS = ("inverted", "exceeded", "unwatched", "closed", "missing", "stalled")
 """What a release may be warned of: attributes of its history."""
@@ -268,25 +267,6 @@ class ReleaseHistory(Described):
             `new_loss[name]` and `old_loss[name]`. NaN before the first loss.
         """
         return steps_columns(self)
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the share of the new system and the mean losses of both systems over the steps.
-
-        Pyplot is not used. Needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw the share; by default a new figure that shows the losses too.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-        """
-        from tether.report.releases.release_plot import plot_release
-
-        return plot_release(self, ax)
 
     def _describe(self) -> Description:
         return describe_release(self)

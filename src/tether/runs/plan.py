@@ -1,0 +1,278 @@
+"""What a release will take: keys and steps to full share, and what a bad version would cost.
+
+The rules of the release itself are run on simulated keys, each of which comes once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tether._core import validate
+from tether._core.arrays import Booleans, Floats
+from tether._core.words import Columns, Described, Description
+from tether.runs.shares import (
+    GROWTH_FACTOR,
+    GROWTH_STEP,
+    LARGEST_RELATIVE,
+    Guardrail,
+    grown,
+    relative_share,
+    relative_sticky_share,
+    sticky_share,
+)
+from tether.runs.stop import FEWEST_FAILURES, log_factors, log_wealth, relative_log_factors
+
+MULTIPLES = (2, 3, 6)
+"""How bad a bad version is: so many times what is tolerated."""
+FULL = 0.99
+"""The share that counts as everybody."""
+MOST_STEPS = 60
+"""A release that takes longer is not followed further."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a bad version costs until it is stopped, on average.
+
+    `risk` is its expected loss, `failures` what it loses more than the old system would have, in
+    units of the bound, and `stopped` the part of releases in which it is stopped.
+    """
+
+    risk: float
+    keys: float
+    failures: float
+    stopped: float
+
+
+@dataclass(frozen=True)
+class GuardrailPlan:
+    """How long a release takes under one guardrail, if the new system is as expected.
+
+    `steps` and `keys` are medians until everybody has the new system, infinite if most releases do
+    not get there; `costs` are those of bad versions, by how many times the tolerance they have.
+    """
+
+    limit: Guardrail
+    old: float
+    new: float
+    shares: tuple[float, ...]
+    steps: float
+    keys: float
+    costs: dict[int, Cost] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReleasePlan(Described):
+    """What `plan_release` found, by guardrail."""
+
+    keys_per_step: int
+    guardrails: dict[str, GuardrailPlan]
+
+    def _describe(self) -> Description:
+        columns: dict[str, list[object]] = {
+            name: []
+            for name in ("guardrail", "version", "loss", "steps", "keys", "lost", "stopped")
+        }
+        for name, each in self.guardrails.items():
+            rows = [("as expected", each.new, each.steps, each.keys, math.nan, math.nan)]
+            rows += [
+                (f"{times} times", cost.risk, math.nan, cost.keys, cost.failures, cost.stopped)
+                for times, cost in each.costs.items()
+            ]
+            for row in rows:
+                for column, value in zip(columns.values(), (name, *row), strict=True):
+                    column.append(value)
+        longest = max(self.guardrails.values(), key=lambda each: each.steps)
+        takes = (
+            f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
+            if math.isfinite(longest.steps)
+            else f"more than {MOST_STEPS} steps"
+        )
+        return Description(
+            f"full share after {takes}, with {self.keys_per_step:,} keys a step",
+            table=Columns({name: np.array(values) for name, values in columns.items()}),
+            notes=("Simulated: the rules of the release on keys that come once each.",),
+        )
+
+
+def plan_release(
+    guardrails: Mapping[str, float | Guardrail],
+    old: Mapping[str, float],
+    keys_per_step: int,
+    rng: np.random.Generator,
+    *,
+    new: Mapping[str, float] | None = None,
+    runs: int = 100,
+    stop: float = 0.05,
+) -> ReleasePlan:
+    """Say what a release takes, and what a bad version costs until it is stopped.
+
+    Parameters
+    ----------
+    guardrails : mapping of str to float or Guardrail
+        As for `Release`.
+    old : mapping of str to float
+        The old system's expected loss, for each guardrail.
+    keys_per_step : int
+        How many keys come in a step.
+    rng : numpy.random.Generator
+        Draws the keys' losses.
+    new : mapping of str to float, optional
+        The new system's expected loss; as large as the old one's by default.
+    runs : int, default 100
+        How many releases are simulated.
+    stop : float, default 0.05
+        As for `Release`.
+
+    Returns
+    -------
+    ReleasePlan
+        Steps, keys and costs by guardrail, each as if it were the only one.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> plan = plan_release({"error": 0.05}, {"error": 0.02}, 1000, rng, runs=20)
+    >>> plan.guardrails["error"].steps, plan.guardrails["error"].costs[6].stopped
+    (4.0, 1.0)
+    """
+    validate.generator("rng", rng)
+    keys_per_step = validate.integer("keys_per_step", keys_per_step, 1)
+    plans = {}
+    for name, each in guardrails.items():
+        limit = each if isinstance(each, Guardrail) else Guardrail(each)
+        if name not in old:
+            raise ValueError(f"old must have {name!r}: the old system's expected loss")
+        base = validate.number(f"old[{name!r}]", old[name], above=0, below=limit.bound)
+        risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
+        world = _World(limit, base / limit.bound, keys_per_step, stop)
+        good = [world.release(risk / limit.bound, rng, MOST_STEPS) for _ in range(runs)]
+        steps = [len(run.shares) if run.shares[-1] >= FULL else math.inf for run in good]
+        length = max(len(run.shares) for run in good)
+        shares = [[*run.shares, *[run.shares[-1]] * (length - len(run.shares))] for run in good]
+        median = float(np.median(steps))
+        plan = GuardrailPlan(
+            *(limit, base, risk, tuple(np.mean(shares, axis=0).tolist())),
+            *(median, (median - 1) * keys_per_step),
+        )
+        for times in MULTIPLES:
+            plan.costs[times] = world.cost(times, runs, rng)
+        plans[name] = plan
+    return ReleasePlan(keys_per_step, plans)
+
+
+@dataclass
+class _Run:
+    shares: list[float] = field(default_factory=list)
+    keys: int = 0
+    failures: float = 0.0
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class _World:
+    """Releases with one guardrail and losses of 0 or 1."""
+
+    limit: Guardrail
+    old: float
+    keys: int
+    stop: float
+
+    @property
+    def tolerated(self) -> float:
+        """What the new system's own loss may be, over the bound."""
+        limit = self.limit
+        if limit.is_relative:
+            return self.old + limit.delta / limit.bound + limit.ratio * self.old
+        return float(limit.tolerated or 0.0) / limit.bound
+
+    def cost(self, times: int, runs: int, rng: np.random.Generator) -> Cost:
+        """What a version costs that is so many times as bad as is tolerated."""
+        risk = times * self.tolerated
+        if self.limit.is_relative:
+            risk = self.old + times * (self.tolerated - self.old)
+        risk = min(risk, 1.0)
+        found = [self.release(risk, rng, MOST_STEPS) for _ in range(runs)]
+        more = 1 - self.old / risk
+        return Cost(
+            risk * self.limit.bound,
+            float(np.mean([run.keys for run in found])),
+            float(np.mean([run.failures for run in found])) * more,
+            float(np.mean([run.stopped for run in found])),
+        )
+
+    def release(self, risk: float, rng: np.random.Generator, most: int) -> _Run:
+        """One release until it is stopped, has full share, or has had so many steps."""
+        run, sums, finished = _Run(), list[Floats](), list[Floats]()
+        nothing = np.zeros(0)
+        low, inside, added, even, odd = 0.0, nothing, nothing, nothing, nothing
+        while len(run.shares) < most:
+            done = bool(finished) and log_wealth(np.array(finished)) >= math.log(1 / self.stop)
+            share = self._share(low, inside, added, even, odd, done)
+            if run.shares:
+                share = grown(share, run.shares[-1], GROWTH_FACTOR, GROWTH_STEP)
+            run.shares.append(share)
+            if share >= FULL and risk <= self.tolerated:
+                return run
+            position = rng.random(self.keys)
+            is_new = position < share
+            losses = (rng.random(self.keys) < np.where(is_new, risk, self.old)).astype(float)
+            stopped = self._stopped_at(sums, is_new, losses, share)
+            run.keys += self.keys if stopped is None else stopped
+            run.failures += float(losses[:stopped][is_new[:stopped]].sum())
+            if stopped is not None:
+                run.stopped = True
+                return run
+            sums.append(self._factors(is_new, losses, share))
+            if self.limit.is_relative:
+                finished.append(self._factors(is_new, losses, share, finish=True))
+            low = min(run.shares[-2:]) if len(run.shares) > 1 else 0.0
+            inside, added = losses[position < low], losses[is_new & (position >= low)]
+            old, half = losses[~is_new], int((~is_new).sum()) // 2
+            even, odd = (old[:half], old[half:]) if low else (nothing, old)
+        return run
+
+    def _share(
+        self, low: float, inside: Floats, added: Floats, even: Floats, odd: Floats, done: bool
+    ) -> float:
+        limit = self.limit
+        if not limit.is_relative:
+            return sticky_share(inside, added, low, self.old, self.tolerated)
+        if done:
+            return 1.0
+        rule = limit.delta / limit.bound, limit.ratio
+        if low:
+            found = relative_sticky_share(inside, even, added, odd, low, *rule)
+        else:
+            found = relative_share(added, odd, *rule)
+        return min(found, LARGEST_RELATIVE)
+
+    def _factors(
+        self, is_new: Booleans, losses: Floats, share: float, *, finish: bool = False
+    ) -> Floats:
+        if not self.limit.is_relative:
+            return log_factors(losses[is_new], self.tolerated)
+        if not 0 < share < 1:
+            return log_factors(np.zeros(0), 1.0)
+        rule = self.limit.delta / self.limit.bound, self.limit.ratio
+        coins = np.full(len(losses), share)
+        return relative_log_factors(losses, is_new, coins, *rule, finish=finish)
+
+    def _stopped_at(
+        self, sums: list[Floats], is_new: Booleans, losses: Floats, share: float
+    ) -> int | None:
+        """After how many keys of a step the stop fires; only failures of the new system matter."""
+        failing = np.flatnonzero(is_new & (losses > 0))
+        limit = math.log(1 / self.stop)
+        if len(sums) == 0:
+            failing = failing[FEWEST_FAILURES - 1 :]
+        for place in failing.tolist():
+            until = slice(place + 1)
+            now = self._factors(is_new[until], losses[until], share)
+            if log_wealth(np.array([*sums, now])) >= limit:
+                return int(place) + 1
+        return None

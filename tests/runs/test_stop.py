@@ -1,0 +1,225 @@
+"""The stop and the finish: how often they err, how fast they are, and what they prevent."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from tests.runs.test_outages import Clock
+from tests.scale import scaled
+from tether.runs import Release, relative
+from tether.runs.stop import STAKES, log_factors, log_wealth, relative_log_factors
+
+LIMIT = math.log(1 / 0.05)
+
+
+def ever_shown(steps, limit):
+    """Whether bets on the rows of steps ever reach 20, judged at every failing row."""
+    sums = []
+    for losses in steps:
+        for place in np.flatnonzero(losses).tolist():
+            now = log_factors(losses[: place + 1], limit)
+            if log_wealth(np.array([*sums, now])) >= LIMIT:
+                return True
+        sums.append(log_factors(losses, limit))
+    return False
+
+
+def draw(rng, risk, rows=150, steps=4):
+    return [(rng.random(rows) < risk).astype(float) for _ in range(steps)]
+
+
+def test_a_version_at_the_limit_is_rarely_stopped_and_a_bad_one_always():
+    rng = np.random.default_rng(0)
+    repeats = scaled(150)
+    wrongly = sum(ever_shown(draw(rng, 0.05), 0.05) for _ in range(repeats)) / repeats
+    assert wrongly <= 0.05
+    assert all(ever_shown(draw(rng, 0.2), 0.05) for _ in range(30))
+
+
+def test_in_the_order_of_arrival_good_versions_would_be_stopped():
+    """Harmless outcomes come late; unknown ones count as 0 in the order of assignment."""
+    rng = np.random.default_rng(1)
+    stopped = {"arrival": 0, "assignment": 0}
+    for _ in range(40):
+        losses = (rng.random(400) < 0.04).astype(float)
+        arrives = np.arange(400) + np.where(losses > 0, 0, rng.integers(0, 300, 400))
+        stopped["arrival"] += ever_shown([losses[np.argsort(arrives, kind="stable")]], 0.05)
+        known = [np.where(arrives <= now, losses, 0.0) for now in range(0, 700, 50)]
+        stopped["assignment"] += any(ever_shown([each], 0.05) for each in known)
+    assert stopped["assignment"] <= 3
+    assert stopped["arrival"] >= 8
+
+
+def test_without_restarts_a_version_that_turns_bad_late_is_stopped_late():
+    rng = np.random.default_rng(2)
+    past = [log_factors((rng.random(500) < 0.01).astype(float), 0.05) for _ in range(10)]
+
+    def failures(wealth):
+        losses = (rng.random(2000) < 0.3).astype(float)
+        for place in np.flatnonzero(losses).tolist():
+            if wealth(np.array([*past, log_factors(losses[: place + 1], 0.05)])) >= LIMIT:
+                return losses[: place + 1].sum()
+        return math.inf
+
+    def from_the_start(sums):
+        return float(np.logaddexp.reduce(sums.sum(axis=0)) - math.log(len(STAKES)))
+
+    assert failures(log_wealth) < 15
+    assert failures(from_the_start) > 60
+
+
+def test_the_finish_is_shown_for_an_equal_version_and_hardly_ever_for_a_worse_one():
+    rng = np.random.default_rng(3)
+    delta, share, shown = 0.1, 0.5, {0.1: 0, 0.2: 0}
+    for risk in shown:
+        for _ in range(60):
+            is_new = rng.random(600) < share
+            losses = (rng.random(600) < np.where(is_new, risk, 0.1)).astype(float)
+            sums = relative_log_factors(
+                losses, is_new, np.full(600, share), delta, 0.0, finish=True
+            )
+            shown[risk] += log_wealth(sums[None]) >= LIMIT
+    assert shown[0.1] > 30
+    assert shown[0.2] <= 6
+
+
+# ---- through the class --------------------------------------------------------------------------
+
+
+def serve(release, rng, risks, name, count=500, keys=None):
+    """One round of traffic; what it lost with the new system, and with both."""
+    keys = [f"{name}-{k}" for k in range(count)] if keys is None else keys
+    systems = np.array(release.assign(keys))
+    is_new = systems == "new"
+    losses = (rng.random(len(keys)) < np.where(is_new, risks[1], risks[0])).astype(float)
+    release.observe(keys, dict.fromkeys(release.settings.limits, losses), system=systems)
+    return losses[is_new].sum(), losses.mean()
+
+
+def test_a_bad_version_is_stopped_and_what_was_shown_is_said():
+    rng, failed = np.random.default_rng(4), 0.0
+    with Release("sqlite://", {"error": 0.05}, old={"error": 0.02}, step=500) as release:
+        for call in range(400):
+            failed += serve(release, rng, (0.02, 0.3), call, 50)[0]
+            if release.history().alarm:
+                break
+        history = release.history()
+        assert history.alarm.monitor == "stop"
+        assert "error" in history.alarm.message
+        assert "the old one 0.0" in history.alarm.message
+        assert failed < 40
+        assert release.share == 0
+        assert set(release.assign([f"x{k}" for k in range(100)])) == {"old"}
+        release.resume("another version", actor="ann")
+        assert 0 < release.share < 0.1
+        assert release.verify() == []
+
+
+def test_without_a_stop_a_bad_version_keeps_its_share():
+    rng = np.random.default_rng(4)
+    with Release("sqlite://", {"error": 0.05}, old={"error": 0.02}, step=500, stop=None) as release:
+        for call in range(12):
+            serve(release, rng, (0.02, 0.3), call)
+        assert release.history().alarm is None
+        assert release.share > 0.02
+
+
+def test_a_relative_guardrail_grows_to_everybody_by_evidence_alone():
+    rng = np.random.default_rng(5)
+    with Release("sqlite://", {"error": relative(0.05)}, step=1000) as release:
+        assert release.share == 0.05
+        largest = 0.0
+        for call in range(40):
+            serve(release, rng, (0.1, 0.05), call, 1000)
+            unit = release.step
+            largest = largest if unit.decision["finished"] else max(largest, unit.level)
+            if unit.level == 1:
+                break
+        assert release.share == 1.0
+        assert release.step.decision["finished"]
+        assert largest <= 0.8
+        assert release.verify() == []
+
+
+def test_a_relative_guardrail_stops_a_worse_version_though_both_drift():
+    rng = np.random.default_rng(6)
+    with Release("sqlite://", {"error": relative(0.02)}, step=1000) as release:
+        for call in range(60):
+            base = 0.05 + 0.03 * math.sin(call)
+            serve(release, rng, (base, base + 0.2), call, 1000)
+            if release.history().alarm:
+                break
+        assert release.history().alarm.monitor == "stop"
+        assert release.verify() == []
+
+
+@pytest.mark.parametrize("guardrail", [0.05, relative(0.05)])
+def test_a_version_that_falls_silent_is_stopped_after_the_outcome_deadline(guardrail, monkeypatch):
+    clock, rng = Clock(monkeypatch), np.random.default_rng(7)
+    old = None if not isinstance(guardrail, float) else {"error": 0.01}
+    with Release(
+        *("sqlite://", {"error": guardrail}),
+        old=old,
+        step=500,
+        outcome_deadline=timedelta(minutes=10),
+    ) as release:
+        for call in range(2):
+            serve(release, rng, (0.01, 0.01), call)
+            clock.seconds += 60
+        keys = [f"silent-{k}" for k in range(400)]
+        systems = release.assign(keys)
+        answered = [key for key, system in zip(keys, systems, strict=True) if system == "old"]
+        release.observe(answered, {"error": np.zeros(len(answered))}, system="old")
+        assert release.history().alarm is None
+        clock.seconds += 700
+        release.assign("one more")
+        assert release.history().alarm.monitor == "stop"
+        assert "without an outcome" in release.history().alarm.message
+        assert release.verify() == []
+
+
+def regulars(day):
+    """900 keys that come every day, of which the new system harms 15 %, and 100 visitors."""
+    return [f"r{k}" for k in range(900)] + [f"v{day}-{k}" for k in range(100)]
+
+
+def harmed(keys):
+    return np.array([key.startswith("r") and int(key[1:]) % 100 < 15 for key in keys])
+
+
+def test_returning_keys_do_not_raise_what_is_served():
+    """The rule that counts a key's first unit alone serves 0.126 to 0.136 here."""
+    served = []
+    for seed in range(scaled(6)):
+        rng = np.random.default_rng(seed)
+        with Release("sqlite://", {"error": 0.1}, old={"error": 0.02}, stop=None) as release:
+            for day in range(9):
+                keys = regulars(day)
+                systems = np.array(release.assign(keys))
+                is_new = systems == "new"
+                risk = np.where(is_new & harmed(keys), 1.0, np.where(is_new, 0.0, 0.02))
+                losses = (rng.random(len(keys)) < risk).astype(float)
+                release.observe(keys, {"error": losses}, system=systems)
+                release.advance()
+                if day >= 4:
+                    served.append(risk.mean())
+    assert np.mean(served) <= 0.1 + 3 * np.std(served) / math.sqrt(len(served))
+
+
+def test_a_version_that_harms_few_regulars_within_the_limit_is_not_stopped():
+    """It is known who fails: judged within a step, those who come first would halt it."""
+    with Release("sqlite://", {"error": 0.3}, old={"error": 0.02}) as release:
+        for _ in range(8):
+            keys = sorted((f"r{k}" for k in range(300)), key=lambda key: int(key[1:]) % 100 >= 15)
+            systems = np.array(release.assign(keys))
+            losses = (harmed(keys) & (systems == "new")).astype(float)
+            for part in np.array_split(np.arange(300), 6):
+                chosen = [keys[k] for k in part.tolist()]
+                release.observe(chosen, {"error": losses[part]}, system=systems[part])
+            release.advance()
+        assert release.history().alarm is None
+        assert release.share == 1.0
