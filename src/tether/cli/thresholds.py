@@ -13,7 +13,7 @@ import typer
 import tether
 from tether._core import files, progress, records, validate
 from tether._core.arrays import Booleans, Floats
-from tether._core.words import PromiseWarning, counted, warn_user
+from tether._core.words import counted
 from tether.cli.tables import open_dataset, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -160,7 +160,6 @@ FILTER: Options = {
     "out": (Path, ..., "The file for the claims that are kept."),
     "group": (str | None, None, "The column of groups, where each has a threshold."),
     "item": (str | None, None, "The column that names the item of each claim."),
-    "loss": (list[str] | None, None, "Refuse a selection for another loss; repeat for several."),
     "mark": (str | None, None, "Keep all rows, and add this column that says which are kept."),
     "force": (bool, False, "Replace an existing file."),
 }
@@ -176,38 +175,23 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
     kept. The exit code is 3 too if so much less or more is kept than in the calibration that these
     may be other scores.
     """
-    threshold, out, loss, force = (given[each] for each in ("threshold", "out", "loss", "force"))
-    score, group, item = (given[each] for each in ("score", "group", "item"))
-    if not threshold.is_file():
-        raise ValueError(f"--threshold: there is no file {threshold}")
+    threshold, out, score = (given[each] for each in ("threshold", "out", "score"))
     files.require_other_file(out, Path(claims), threshold)
-    files.require_target(out, overwrite=force)
+    files.require_target(out, overwrite=given["force"])
     selection = Selection.load(threshold)
-    found = [part.loss for part in selection.by_loss] or [selection.loss]
-    if loss and sorted(loss) != sorted(found):
-        raise ValueError(
-            f"--loss: {threshold} was calibrated for {' and '.join(found)}, not for "
-            f"{' and '.join(loss)}"
-        )
     if not selection.serves:
         why = "in none of the groups" if selection.groups else why_not_useful(selection)
         again = f"with more items, another method or a larger {selection.rule}"
         message = f"{threshold}: {why}, so nothing is written: find a threshold again, {again}"
         print_note("no useful promise:", "bold red", message)
         raise typer.Exit(NOTHING_PASSES)
-    names = {"score": score, "group": group, "item": item}
-    columns = read_columns(claims, {option: name for option, name in names.items() if name})
-    groups, items = (columns.get(name or "") for name in (group, item))
+    names = {name: given[name] for name in ("score", "group", "item") if given[name]}
+    columns = read_columns(claims, names)
+    groups, items = (columns.get(given[name] or "") for name in ("group", "item"))
     rng = np.random.default_rng()  # for a threshold drawn per item
     with progress.step(f"filtering {claims}"):
         kept = filter_claims(selection, columns[score], groups=groups, items=items, rng=rng)
-        _write(claims, out, kept, given["mark"], force)
-    if len(kept) and not kept.any():
-        warn_user(
-            f"nothing is kept of {counted(len(kept), 'claim')}: no score in {claims} reaches the "
-            "threshold. Are these the scores that were calibrated?",
-            PromiseWarning,
-        )
+        _write(claims, out, kept, given["mark"], given["force"])
     parts = by_part(selection, columns[score], groups)
     listed = [(name, kept_doubt(part, kept[own])) for name, part, own in parts if part.useful]
     doubts = [f"{name}{doubt}" for name, doubt in listed if doubt is not None]
@@ -254,22 +238,14 @@ def _write(source: str, target: Path, kept: Booleans, mark: str | None, overwrit
     if is_csv:
         as_text = csv.ConvertOptions(column_types=dict.fromkeys(data.schema.names, pa.string()))
         data = dataset.dataset(source, format=dataset.CsvFileFormat(convert_options=as_text))
-    schema = data.schema
-    if mark is not None:
-        if mark in schema.names:
-            raise ValueError(f"--mark: {source} has a column {mark!r} already")
-        schema = schema.append(pa.field(mark, pa.bool_()))
-    row = 0
+    table = data.to_table()
+    if table.num_rows != len(kept):
+        raise ValueError(f"{source} changed while it was read")
+    if mark is None:
+        table = table.filter(pa.array(kept))
+    elif mark in table.column_names:
+        raise ValueError(f"--mark: {source} has a column {mark!r} already")
+    else:
+        table = table.append_column(mark, pa.array(kept))
     with files.replacing(target, overwrite=overwrite) as temporary:
-        make = csv.CSVWriter if is_csv else parquet.ParquetWriter
-        with make(temporary, schema) as writer:
-            for batch in data.to_batches():
-                mask = pa.array(kept[row : row + batch.num_rows])
-                row += batch.num_rows
-                if mark is None:
-                    writer.write_batch(batch.filter(mask))
-                else:
-                    columns = [*batch.columns, mask]
-                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-        if row != len(kept):
-            raise ValueError(f"{source} changed while it was read: {row} rows, {len(kept)} before")
+        (csv.write_csv if is_csv else parquet.write_table)(table, temporary)

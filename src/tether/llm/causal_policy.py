@@ -103,7 +103,7 @@ def sum_over_tokens(
     """Sums over the tokens of completions of what `scores(tables, tokens)` says of each token."""
     total: Any = None
     with progress.step("scoring completions", total=float(lengths.sum())) as step:  # in tokens
-        for rows, _, tables, tokens in lanes.walk(prompts, actions, lengths):
+        for rows, tables, tokens in lanes.walk(prompts, actions, lengths):
             found = scores(tables, tokens)
             if total is None:
                 total = found.new_zeros((len(actions), found.shape[1]))

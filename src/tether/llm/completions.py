@@ -243,6 +243,7 @@ def difference(one: CompletionPolicy, other: CompletionPolicy) -> str:
             return f"{name} is {values[0]} for one and {values[1]} for the other"
     if one.tokenizer is other.tokenizer:
         return ""
+    words: list[dict[str, int]]
     words = [getattr(each.tokenizer, "get_vocab", dict)() for each in (one, other)]
     own, others = ({token: word for word, token in each.items()} for each in words)
     for token in sorted(own.keys() & others.keys()):

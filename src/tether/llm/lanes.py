@@ -74,8 +74,8 @@ class Lanes:
 
     def walk(
         self, prompts: Sequence[Prompt], actions: Tokens, lengths: Integers
-    ) -> Iterator[tuple[Any, int, Tables, Any]]:
-        """Rows, their position, the tables there and the tokens: every token of every completion.
+    ) -> Iterator[tuple[Any, Tables, Any]]:
+        """Rows, the tables at their next token, and that token: every token of every completion.
 
         Each distinct prompt is read once, and its completions continue from its key-value cache.
         Positions of a row come in order, and the models are running meanwhile.
@@ -96,7 +96,7 @@ class Lanes:
                     width = int(lengths[rows].max())
                     tokens, present = model.pad_completions(actions[rows], width)
                     where = torch.as_tensor(rows, device=self.device)
-                    yield where, 0, first(0, place), tokens[:, 0]
+                    yield where, first(0, place), tokens[:, 0]
                     if width == 1:
                         continue
                     longer = torch.cat([mask[place], present[:, :-1].long()], dim=1)
@@ -104,7 +104,7 @@ class Lanes:
                     later, _ = self.forward(tokens[:, :-1], longer, width - 1, mine)
                     for column in range(1, width):
                         here = torch.nonzero(present[:, column])[:, 0]
-                        yield where[here], column, later(column - 1, here), tokens[here, column]
+                        yield where[here], later(column - 1, here), tokens[here, column]
 
 
 class Drawing:

@@ -21,7 +21,7 @@ from tether._core import policy_calls, validate
 from tether._core.arrays import Actions, Contexts, Floats, Losses
 from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
-from tether.control.columns import Acting, PolicyPath
+from tether.control.columns import PolicyPath
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.llm.adapters import base_model
@@ -193,13 +193,11 @@ class TokenTether:
         *,
         rewards: ArrayLike | None = None,
         logged_by: Policy | None = None,
-        acting: Acting | None = None,
     ) -> Log:
         """Score logged completions at every beta and build a `Log` to calibrate on.
 
         The arguments are those of `tether.make_log`; `logged_by` is the policy that made the
-        completions if it was not the safe model, and `acting` has the density of each completion
-        under the policy that acted in its row, which a `confidence` over several rounds needs.
+        completions if it was not the safe model.
         """
         actions = np.asarray(actions)
         contexts = as_contexts(contexts, actions)
@@ -212,7 +210,6 @@ class TokenTether:
             scores[:, 1],
             context=labels(contexts),
             log_mix=_logged(logged_by, contexts, actions),
-            acting=acting,
             reward=rewards,
             policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:]),
             probes=take_probes(policies, contexts, actions, of_each),
