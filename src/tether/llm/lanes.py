@@ -50,8 +50,8 @@ class Lanes:
         logits, kept = [], []
         for each, cache in zip(self.models, caches or [None] * len(self.models), strict=True):
             count = len(each.weights)
-            inputs = (given.to(each.device).repeat(count, 1) for given in (tokens, mask))
-            output = each.forward(*inputs, columns, cache, keep_cache=keep)
+            ids, seen = (given.to(each.device).repeat(count, 1) for given in (tokens, mask))
+            output = each.forward(ids, seen, columns, cache, keep_cache=keep)
             logits += [(each, part) for part in output.logits.chunk(count)]
             kept.append(getattr(output, "past_key_values", None))
 
