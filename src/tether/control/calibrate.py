@@ -21,7 +21,6 @@ from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
-from tether.control.confidence import certify
 from tether.control.draws import shared_ratio_error
 from tether.control.engine import COARSE, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
@@ -32,7 +31,6 @@ from tether.control.measure import Measured, measure
 from tether.control.pose import pose
 from tether.control.promise import make_terms
 from tether.control.proposals import Proposals
-from tether.control.stability import instability
 from tether.control.unbiased import Weights, unbiased_weights
 
 Target = TypeVar("Target")
@@ -202,6 +200,8 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     Where rows share draws, what this costs depends on beta: it is allowed for at the beta that was
     found, and beta is found again.
     """
+    from tether.control.stability import instability
+
     stated, found = problem.constraints, search(problem)
     log_betas = found.largest()
     for _ in range(SHARING_STEPS if problem.shares_draws else 0):
@@ -281,6 +281,8 @@ def _promised(chain: Chain, loss: LossResult) -> float:
 
 def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) -> Calibration:
     """The certificate: betting that the risk at beta is at most alpha; an error for every look."""
+    from tether.control.confidence import certify
+
     log_betas, t = certify(problem, confidence)
     found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, t)
     losses = {

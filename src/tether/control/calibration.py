@@ -14,8 +14,8 @@ from tether._core.words import Columns, Description
 from tether.control.chain import Chain
 from tether.control.checks import is_refuted
 from tether.control.gains import Gain
+from tether.control.log import Probes
 from tether.control.measure import Measured
-from tether.control.probes import Probes
 from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from tether._core.arrays import Booleans, Floats, Losses
 from tether._core.frames import ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
 from tether.control.families import PathFamily
-from tether.control.probes import EXPORT, Probes
 
 SHARE_TOLERANCE = 1e-6
 """How far, in logs, a mixture may be below the safe policy's share of it."""
@@ -399,12 +398,6 @@ def scan_log(
 
     check = partial(check_log, safe_share=safe_share, max_ratio=max_ratio)
     return open_rows(source, columns, where, derive=_with_ratios, check=check), found[0]
-
-
-def exported_probes(rows: Rows) -> Probes | None:
-    """The digest that files have which a run has exported."""
-    held = getattr(rows, "metadata", {}).get(EXPORT.encode())
-    return None if held is None else Probes({EXPORT: held.decode()})
 
 
 def _with_ratios(block: Block) -> Block:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.arrays import Floats, Frame, Losses, check_row_indexes, shown
+from tether._core.arrays import Floats, Frame, Integers, Losses, check_row_indexes, shown
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
@@ -20,7 +21,6 @@ from tether.control.columns import (
     check_log,
     check_stated,
     choose,
-    exported_probes,
     named_losses,
     read,
     refuse_probabilities,
@@ -32,11 +32,50 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tether.control.probes import Probes
-
 COLUMNS_OF_ROWS = ("log_safe", "log_optimized", "reward", "log_mix")
 COLUMNS = (*COLUMNS_OF_ROWS, *ACTION_TABLES)
 """What a log in memory has as arrays."""
+EXPORT = "export"
+"""Under this name a log that a run has exported has its digest, in files and in fingerprints."""
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """What is kept of the policies of a log, in a form that JSON can hold.
+
+    Parameters
+    ----------
+    fingerprints : dict of str to str
+        A digest of each policy; None where a policy contains code and has none.
+    actions : Any, optional
+        All actions in the order of the tables, or a digest of a long list; None where there are
+        infinitely many.
+    contexts : Any, optional
+        The contexts of the probes, encoded; None where there are no contexts, or no probes.
+    probed : Any, optional
+        The action of each probe, encoded; None where there are no probes.
+    place : ndarray of int
+        The row of `contexts` that each probe is in.
+    log_safe, log_optimized : ndarray of float, optional
+        The log-probability of each probe; None where a policy was not known.
+    missing : str, optional
+        Why there are no probes; None where there are.
+    """
+
+    fingerprints: dict[str, str | None]
+    actions: Any = None
+    contexts: Any = None
+    probed: Any = None
+    place: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    log_safe: Floats | None = None
+    log_optimized: Floats | None = None
+    missing: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def __repr__(self) -> str:
+        return f"Probes({len(self)} probes)"
 
 
 class Log(Described):
@@ -310,7 +349,8 @@ class Log(Described):
             **{"log_logged": log_logged, "log_base_limit": log_base_limit},
         )
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
-        log.probes = exported_probes(rows)
+        held = getattr(rows, "metadata", {}).get(EXPORT.encode())
+        log.probes = None if held is None else Probes({EXPORT: held.decode()})
         return log
 
     def __getattr__(self, name: str) -> Any:

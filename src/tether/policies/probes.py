@@ -23,7 +23,7 @@ from tether._core.contexts import length, take
 from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.families import Family
-from tether.control.probes import Probes
+from tether.control.log import Probes
 from tether.policies.policy import Policy, different_actions, is_finite
 
 PROBED_CONTEXTS = 8
