@@ -214,6 +214,7 @@ def calibrate_arguments(settings: Settings, number: int, looks: int) -> dict[str
         settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
         "seed": int(draw.integers(2**63)),
         "confidence": find_confidence(settings, looks),
+        "looks": looks if settings.rule == "promise" and settings.confidence is None else 1,
         "bound": {name: limit.bound for name, limit in settings.limits.items()},
         "family": settings.family,
     }
