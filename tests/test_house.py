@@ -31,7 +31,7 @@ BUDGETS = {
     "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0010): only less from here.
     "src/tether/_core": 2_530,
-    "src/tether/control": 7_100,
+    "src/tether/control": 6_900,
     "src/tether/policies": 4_500,
     "src/tether/thresholds": 2_800,
     "src/tether/llm": 3_235,
