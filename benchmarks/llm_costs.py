@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import tether
-from benchmarks.small_llama import small_llama
 from tether.llm import CausalPolicy, TokenTether
 
 TOKEN_FAMILIES = ("clip", "mix")
@@ -41,6 +42,34 @@ SCALE_STEPS = 8
 """How often the size of the adapter is corrected."""
 
 Serve = Callable[[Any, np.random.Generator], Any]
+
+
+def small_llama(
+    adapter: str,
+    targets: Sequence[str],
+    *,
+    vocabulary_size: int,
+    hidden_size: int,
+    intermediate_size: int,
+    layers: int,
+    initializer_range: float = 0.02,
+) -> Any:
+    """The model, always with the same weights; its adapter changes nothing yet."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=vocabulary_size,
+        hidden_size=hidden_size,
+        intermediate_size=intermediate_size,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        initializer_range=initializer_range,
+        eos_token_id=0,
+        pad_token_id=None,
+    )
+    lora = LoraConfig(r=8, target_modules=list(targets))
+    return get_peft_model(LlamaForCausalLM(config), lora, adapter_name=adapter).eval()
 
 
 def adapted() -> Any:

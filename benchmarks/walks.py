@@ -110,7 +110,7 @@ WALKS: dict[str, Callable[[Path], Walk]] = {
     "round": whole_round,
     "gcrc": gcrc,
 }
-LIMITS = {"calibrate": 45, "begin": 60}
+LIMITS = {"calibrate": 35, "begin": 55}
 """The most files that a walk may visit, where there is a limit."""
 
 

@@ -44,7 +44,7 @@ BUDGETS = {
     "src/tether/report": 950,
     "src/tether": 75_000,
     "tests": 36_000,
-    "benchmarks": 3_950,
+    "benchmarks": 3_630,
     "experiments": 4_500,
     "examples": 1_550,
 }
