@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import validity
+from benchmarks import validity, validity_releases
 
 from tests.scale import scaled
 
@@ -28,3 +28,20 @@ def test_control_is_not_bought_with_idleness():
     for name, case in CASES.items():
         if case.rows == 1000 and case.rule in ("alpha", "promise") and "rare" not in name:
             assert np.nanmean(case.simulate(10).kept) > 0.5, name
+
+
+RELEASES = {each.name: each for each in validity_releases.cases()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "release, 0.25, harmless outcomes known sooner",
+        "release, 0.25, harmless outcomes known sooner, unknown left out",
+        "release, failures after step 10 turns bad",
+        "release, failures after step 10 turns bad, no restarts",
+    ],
+)
+def test_releases_hold_and_wrong_rules_break(name):
+    line = RELEASES[name].simulate(scaled(5))
+    assert line.held != RELEASES[name].wrong, str(line)
