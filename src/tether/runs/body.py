@@ -11,6 +11,7 @@ objects are refused: what cannot be read back exactly is not written.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def _unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
     header = json.loads(body[4 : 4 + size])
     at, columns = 4 + size, Columns()
     for name, kind, shape in header.pop("columns"):
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         if kind == TEXT:
             ends = np.frombuffer(body, "<i8", count, at)
             at += ends.nbytes
@@ -86,7 +87,7 @@ def _unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
                 raise ValueError(f"column {name!r} has the type {kind!r}")
             values = np.frombuffer(body, dtype, count, at)
             at += values.nbytes
-            columns[name] = values.reshape(shape)
+            columns[name] = values if len(shape) == 1 else values.reshape(shape)
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes are left over")
     return dict(header), columns
