@@ -50,17 +50,20 @@ def sqlite_without_fsync():
     if find_spec("sqlalchemy") is None:
         yield
         return
-    from tether.rounds.store import engine
+    from sqlalchemy import event
 
-    set_up = engine._set_up_sqlite
+    from tether.runs.databases import Database
 
-    @functools.wraps(set_up)
-    def in_haste(connection, record):
-        set_up(connection, record)
-        connection.execute("PRAGMA synchronous=OFF").fetchall()
+    made = Database._sqlite
+
+    @functools.wraps(made)
+    def in_haste(database, url, create):
+        engine = made(database, url, create)
+        event.listen(engine, "connect", lambda driver, _: driver.execute("PRAGMA synchronous=OFF"))
+        return engine
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_set_up_sqlite", in_haste)
+        patch.setattr(Database, "_sqlite", in_haste)
         yield
 
 

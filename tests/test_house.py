@@ -24,11 +24,11 @@ BUDGETS = {
     "src/tether/scan": 600,
     "src/tether/aiming": 1_300,
     "src/tether/monitor": 600,
-    "src/tether/saving": 1_000,
+    "src/tether/saving": 1_210,
     "src/tether/learn": 450,
     "src/tether/bo": 250,
     "src/tether/runs": 8_000,
-    "src/tether/view": 1_530,
+    "src/tether/view": 1_560,
     # Rebuilt, and still above what they should have (decision record 0010): only less from here.
     "src/tether/_core": 2_530,
     "src/tether/control": 6_900,
@@ -37,11 +37,6 @@ BUDGETS = {
     "src/tether/llm": 3_235,
     "src/tether/service": 5_250,
     "src/tether/cli": 1_895,
-    # Still to be rebuilt: what they have, and no line more.
-    "src/tether/rounds": 20_200,
-    "src/tether/release": 1_521,
-    "src/tether/verification": 220,
-    "src/tether/report": 950,
     "src/tether": 75_000,
     "tests": 36_000,
     "benchmarks": 3_435,
@@ -59,34 +54,26 @@ MAY_IMPORT = {
     "policies": {"_core", "control", "sampling"},
     "aiming": {"_core", "control", "policies", "sampling"},
     "monitor": {"_core"},
-    "saving": {"_core", "aiming", "control", "policies", "sampling"},
+    "saving": {
+        *("_core", "aiming", "control", "monitor", "policies", "sampling", "thresholds"),
+    },
     "learn": {"_core", "control", "policies", "thresholds"},
     "bo": {"_core", "control", "policies", "sampling"},
     "llm": {"_core", "control", "policies", "sampling"},
-    "release": {"_core"},
-    "rounds": {"_core", "control", "monitor", "policies", "release", "sampling", "saving"},
-    "verification": {
-        *("_core", "control", "llm", "monitor", "policies", "rounds", "sampling", "thresholds"),
-    },
     "runs": {"_core", "control", "monitor", "policies", "sampling", "saving"},
     "view": {"_core", "control", "runs", "thresholds"},
-    "report": {"_core", "control", "rounds", "thresholds"},
     "service": {"_core", "llm", "policies", "runs", "view"},
     "cli": None,
 }
 """The rooms that each room may import; None is every room."""
 
 LOADED_WHEN_USED = {
-    ("_core", "report"),
-    ("control", "report"),
     ("control", "scan"),
     ("policies", "saving"),
-    ("release", "rounds"),
-    ("rounds", "report"),
-    ("thresholds", "report"),
     ("_core", "view"),
     ("control", "view"),
     ("runs", "llm"),
+    ("saving", "llm"),
     ("runs", "view"),
     ("thresholds", "view"),
 }
@@ -99,15 +86,15 @@ HEAVY = {
     "openai": {"llm"},
     "httpx2": {"llm", "service"},
     "botorch": {"bo"},
-    "sqlalchemy": {"rounds", "runs"},
-    "pandas": {"policies", "rounds", "runs"},
-    "pyarrow": {"cli", "rounds", "runs", "scan"},
+    "sqlalchemy": {"runs"},
+    "pandas": {"policies", "runs"},
+    "pyarrow": {"cli", "runs", "scan"},
     "narwhals": {"_core", "scan"},
     "duckdb": {"scan"},
-    "polars": {"policies", "rounds", "runs", "scan"},
+    "polars": {"policies", "runs", "scan"},
     "pyspark": {"scan"},
     "ray": {"scan"},
-    "matplotlib": {"cli", "report", "view"},
+    "matplotlib": {"cli", "view"},
     "typer": {"cli"},
     "rich": {"cli"},
     "sklearn": {"aiming", "learn", "policies", "saving"},
@@ -195,7 +182,7 @@ def test_the_rules_find_what_breaks_them(tmp_path):
     for name, text in {
         "stray.py": "",
         "kitchen/__init__.py": "",
-        "control/log.py": "import tether.policies\nfrom tether.rounds import Controller\n",
+        "control/log.py": "import tether.policies\nfrom tether.runs import Controller\n",
         "control/late.py": "def f():\n    import torch\n    from tether.scan import open_rows\n",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -203,7 +190,7 @@ def test_the_rules_find_what_breaks_them(tmp_path):
     assert list(broken_rules(tmp_path)) == [
         "control/late.py:2: control may not import torch",
         "control/log.py:1: control may not import tether.policies",
-        "control/log.py:2: control may not import tether.rounds",
+        "control/log.py:2: control may not import tether.runs",
         "kitchen/__init__.py: room 'kitchen' is not in MAY_IMPORT",
         "stray.py: a module belongs in a room",
     ]

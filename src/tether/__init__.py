@@ -97,8 +97,8 @@ __all__ = [
 ]
 
 _ROOMS = (
-    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "release", "report"),
-    *("rounds", "runs", "sampling", "saving", "scan", "service", "thresholds", "verification"),
+    *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "runs"),
+    *("sampling", "saving", "scan", "service", "thresholds", "view"),
     "view",
 )
 """Rooms are found as `tether.llm` too, without an import of their own."""

@@ -96,7 +96,7 @@ def test_claims_that_are_kept_are_those_of_the_selection(tether):
 
 
 def test_keys_and_losses_of_a_release_in_files(tether):
-    pytest.importorskip("sqlalchemy", reason="needs tether[rounds]")
+    pytest.importorskip("sqlalchemy", reason="needs tether[runs]")
     keys = [f"u{k}" for k in range(300)]
     csv.write_csv(pa.table({"key": keys}), "keys.csv")
     tether("release start r.db --guardrail complaint=0.05 --old old.csv")

@@ -74,14 +74,14 @@ TRANSCRIPTS = {
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_what_is_printed(transcript, name):
     if name in ("release", "signed"):
-        pytest.importorskip("sqlalchemy", reason="needs tether[rounds]")
+        pytest.importorskip("sqlalchemy", reason="needs tether[runs]")
     if name == "signed":
         pytest.importorskip("cryptography", reason="needs tether[signing]")
     transcript(name, *TRANSCRIPTS[name])
 
 
 def test_what_is_printed_of_rounds(transcript):
-    pytest.importorskip("sqlalchemy", reason="needs tether[rounds]")
+    pytest.importorskip("sqlalchemy", reason="needs tether[runs]")
     from tether.runs import Controller
 
     rng = np.random.default_rng(0)

@@ -27,7 +27,7 @@ MODULES = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
 """Packages whose module has another name."""
 REQUIRED = _packages("numpy>=1.26 scipy>=1.11")
 """What every installation has."""
-_CLI, _ROUNDS = "typer>=0.12 rich>=13 pyarrow>=15", "sqlalchemy>=2.0 pyarrow>=15"
+_CLI, _RUNS = "typer>=0.12 rich>=13 pyarrow>=15", "sqlalchemy>=2.0 pyarrow>=15"
 _SCAN, _LEARN, _PLOT = "narwhals>=2 pyarrow>=15", "scikit-learn>=1.6", "matplotlib>=3.8"
 EXTRAS = {
     name: tuple(dict.fromkeys(_packages(text)))
@@ -35,7 +35,7 @@ EXTRAS = {
         "cli": _CLI,
         "plot": _PLOT,
         "learn": _LEARN,
-        "rounds": _ROUNDS,
+        "runs": _RUNS,
         "signing": "cryptography>=42",
         "torch": "torch>=2.2 safetensors>=0.4",
         "skops": f"skops>=0.13 {_LEARN}",
@@ -44,10 +44,10 @@ EXTRAS = {
         "api": "openai>=3",
         "scan": _SCAN,
         "ray": f"{_SCAN} ray>=2.40",
-        "postgres": f"{_ROUNDS} psycopg>=3.2",
-        "serve": f"{_CLI} {_ROUNDS} starlette>=1 uvicorn>=0.40 prometheus-client>=0.20 httpx2>=2 "
+        "postgres": f"{_RUNS} psycopg>=3.2",
+        "serve": f"{_CLI} {_RUNS} starlette>=1 uvicorn>=0.40 prometheus-client>=0.20 httpx2>=2 "
         "msgspec>=0.19 stamina>=24.2",
-        "demo": f"{_CLI} {_PLOT} {_LEARN} {_ROUNDS}",
+        "demo": f"{_CLI} {_PLOT} {_LEARN} {_RUNS}",
     }.items()
 }
 """The packages of each extra that users install; those for development are not listed."""

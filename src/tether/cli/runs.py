@@ -239,7 +239,7 @@ def verify(
         raise ValueError(f"there is no file {subject}")
     else:
         from tether.control.calibration import Calibration
-        from tether.verification import verify_record
+        from tether.saving import verify_record
 
         compared: dict[str, Any] = {}
         if log is not None:

@@ -1,4 +1,4 @@
-"""Policies on the disk: files of plain arrays and JSON that another process can serve."""
+"""Policies and results as files: plain arrays and JSON that another process can serve and check."""
 
 from tether.saving.objects import CannotSaveError
 from tether.saving.save_and_load import (
@@ -8,6 +8,7 @@ from tether.saving.save_and_load import (
     policy_to_bytes,
     save_policy,
 )
+from tether.saving.verify_record import verify_record
 
 __all__ = [
     "CannotSaveError",
@@ -16,4 +17,5 @@ __all__ = [
     "policy_from_bytes",
     "policy_to_bytes",
     "save_policy",
+    "verify_record",
 ]

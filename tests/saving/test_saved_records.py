@@ -7,7 +7,8 @@ import pytest
 
 import tether
 from tether._core.records import content_digest
-from tether.verification import generate_keys, verify_record
+from tether._core.signing import generate_keys
+from tether.saving import verify_record
 
 RULES = {
     "alpha": {"alpha": 0.2},

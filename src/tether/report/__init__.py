@@ -1,1 +1,0 @@
-"""Sentences and numbers of the dashboard of `tether.rounds`; `tether.view` replaces them."""

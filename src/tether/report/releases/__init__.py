@@ -1,1 +1,0 @@
-"""The page of a release: its share, its losses, its steps."""

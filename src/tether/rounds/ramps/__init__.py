@@ -1,1 +1,0 @@
-"""Ramps of policies in a run of rounds: which policy answers, and the steps of the ramp."""
