@@ -105,7 +105,7 @@ CHILD = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize("kills", [10])
+@pytest.mark.parametrize("kills", [6])
 def test_nothing_that_was_confirmed_is_lost_in_kills(store_url, tmp_path, kills):
     confirmed: dict[str, list[list[str]]] = {"acted": [], "observed": [], "begun": []}
     rng = np.random.default_rng(2)
@@ -369,21 +369,20 @@ def test_exports_count_as_looks(tmp_path):
 # ---- validity over rounds -----------------------------------------------------------------------
 
 
-def deployed_risk(rule, seeds, rounds=3, rows=120):
-    """The mean risk of what is served after the first round, over runs; exact for Gaussians."""
-    from scipy.stats import norm
+def deployed_risk(rule, seeds=24, rows=200):
+    """The mean risk of what the last round serves, over runs, and its standard error.
 
+    The rounds before serve a policy that hardly ever does harm and is likely where the last one is.
+    """
+    policies = [None, tether.Gaussian(0.9, 0.25), tether.Gaussian(1.25, 0.8)]
     risks = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         with Controller(tether.Gaussian(0.0), "sqlite://", **rule, seed=seed, stop=None) as run:
-            for number in range(rounds + 1):
-                round_ = run.begin(None if not number else tether.Gaussian(1.0 + number / 4, 0.8))
+            for policy in policies:
+                round_ = run.begin(policy)
                 taken = round_.act(rows, rng)
                 run.observe(taken, taken.actions > 1.5)
-            if not round_.beta:
-                risks.append(float(norm.sf(1.5)))
-                continue
             drawn = round_.policy.sample(4000, rng)
             risks.append(float((drawn > 1.5).mean()))
     return np.mean(risks), np.std(risks) / np.sqrt(seeds)
@@ -392,7 +391,7 @@ def deployed_risk(rule, seeds, rounds=3, rows=120):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [{"alpha": 0.15}, {"promise": 0.15}])
 def test_the_risk_after_rounds_is_within_what_is_promised(rule):
-    risk, error = deployed_risk(rule, seeds=40)
+    risk, error = deployed_risk(rule)
     assert risk - 3 * error <= 0.15
 
 
@@ -404,5 +403,5 @@ def test_without_the_mixture_the_promise_breaks(monkeypatch):
     monkeypatch.setattr(
         decide_beta, "_mixture", lambda densities, counts: densities[decide_beta.SAFE].log
     )
-    risk, error = deployed_risk({"alpha": 0.15}, seeds=40)
+    risk, error = deployed_risk({"alpha": 0.15})
     assert risk - 3 * error > 0.15

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ from tether._core.arrays import Booleans, Floats, shown
 from tether._core.contexts import length, take
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
-from tether.control.proposals import Proposals
 from tether.policies.categorical import in_order_of
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
-from tether.policies.policy import Policy, Sampler, as_policy, as_sampler
+from tether.policies.policy import Sampler, as_policy, as_sampler
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
@@ -46,38 +45,14 @@ MAX_STORED_POLICY_BYTES = 1 << 28
 PolicyLookup = Mapping[str, Any] | Callable[[str], Any] | None
 
 
-@runtime_checkable
-class PathPair(Protocol):
-    """A safe and an optimized policy, and the path of policies between them."""
-
-    safe: Policy
-    optimized: Policy
-    log_betas: Floats
-
-    @property
-    def family(self) -> str:
-        """The name of the family."""
-        ...
-
-    def path_scores(self, contexts: Any, actions: Any) -> Floats:
-        """Log-probabilities of actions: safe, optimized, and at each of `log_betas`."""
-        ...
-
-    def make_proposals(
-        self, contexts: Any, rng: np.random.Generator, *, logged_by: Policy | None = None
-    ) -> Proposals:
-        """Draws of every policy of the path."""
-        ...
-
-    def tethered(self, beta: float | Calibration, /) -> Any:
-        """The policy at a beta."""
-        ...
-
-
 class PathOptimized:
-    """The optimized policy of a round along a path: that of its pair, with the pair."""
+    """The optimized policy of a round along a path: that of its pair, with the pair.
 
-    def __init__(self, pair: PathPair) -> None:
+    A pair has `safe`, `optimized`, `family`, `log_betas`, `path_scores`, `make_proposals` and
+    `tethered`, as `tether.llm.TokenTether` has them.
+    """
+
+    def __init__(self, pair: Any) -> None:
         self.pair = pair
         self.sample, self.log_prob = pair.optimized.sample, pair.optimized.log_prob
 
@@ -171,7 +146,7 @@ class Policies:
         assert self._path is not None
         if isinstance(given, PathOptimized):
             return given
-        if not isinstance(given, PathPair):
+        if not hasattr(given, "path_scores"):
             raise TypeError(
                 f"{name} must be a pair that is tethered at every token, as "
                 f"tether.llm.TokenTether(safe, optimized) is, in a run of family "

@@ -154,10 +154,8 @@ class Round:
         try:
             if self._run._is_available:
                 return self._act(given, rng, names)
-        except TamperedError as found:  # a store that is not as it was written is not obeyed
-            return self._act_unstored(given, rng, found)
-        except StoreError as found:
-            if not self._run._may_fall_back:
+        except StoreError as found:  # a store that is not as it was written is not obeyed
+            if not self._run._may_fall_back and not isinstance(found, TamperedError):
                 raise
             error = found
         return self._act_in_outage(given, rng, names, error)
@@ -189,17 +187,12 @@ class Round:
     def _act_in_outage(
         self, given: Any, rng: np.random.Generator, names: list[str] | None, error: StoreError
     ) -> Actions:
-        """Let the safe policy act, and keep its actions in the outbox."""
+        """Let the safe policy act; its actions wait in the outbox, or have no ids."""
         contexts = self._run._with_candidates(given, rng)
         drawn = self._by_safe(contexts, rng, f"the store was unavailable: {error}")
-        ids = self._run._keep_for_later(drawn, rng, names)
-        return Actions.of(ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False)
-
-    def _act_unstored(self, given: Any, rng: np.random.Generator, error: StoreError) -> Actions:
-        """Let the safe policy act; the actions have no ids."""
-        contexts = self._run._with_candidates(given, rng)
-        drawn = self._by_safe(contexts, rng, str(error))
         ids = np.full(len(drawn.actions), -1, np.int64)
+        if self._run._may_fall_back:
+            ids = self._run._keep_for_later(drawn, rng, names)
         return Actions.of(ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False)
 
     # ---- drawing ------------------------------------------------------------------------------
