@@ -16,9 +16,8 @@ from tether.sampling import (
     grid_envelope,
     sample_categorical,
 )
-from tether.sampling.discrete import log_softmax
 from tether.sampling.metropolis_hastings import Chains
-from tether.sampling.samplers import SAMPLERS
+from tether.sampling.samplers import SAMPLERS, log_softmax
 
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
 LOGS = st.floats(-20, 20)

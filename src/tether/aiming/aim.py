@@ -26,7 +26,7 @@ from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.ratio import Features
 from tether.policies.shortlist import Shortlist
-from tether.sampling.discrete import log_softmax
+from tether.sampling.samplers import log_softmax
 
 THE_LOSS = ""
 """The name of the only loss, where it has none."""

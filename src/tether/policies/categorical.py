@@ -14,7 +14,7 @@ from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_
 from tether._core.contexts import ONE_ROW, as_contexts, by_action, labels_of, length
 from tether.policies.policy import Policy, is_finite
 from tether.policies.tables import TablePolicy, positions
-from tether.sampling.discrete import log_softmax
+from tether.sampling.samplers import log_softmax
 
 PROBABILITY_SUM_TOLERANCE = 1e-6
 """How far the sum of probabilities may be from 1 before they are refused."""

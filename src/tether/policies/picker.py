@@ -16,7 +16,7 @@ from tether._core.arrays import Floats, Integers, shown
 from tether._core.contexts import as_contexts, length, part, take
 from tether.policies.policy import as_policy
 from tether.policies.tables import TablePolicy
-from tether.sampling.discrete import log_softmax
+from tether.sampling.samplers import log_softmax
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_column
 from tether._core.contexts import as_contexts, length
 from tether.policies.policy import TO_KNOW_MORE_ACTIONS
-from tether.sampling.discrete import log_softmax, sample_categorical
+from tether.sampling.samplers import log_softmax, sample_categorical
 
 
 class TablePolicy(ABC):

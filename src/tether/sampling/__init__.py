@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.sampling.discrete import sample_categorical
     from tether.sampling.envelope import (
         Envelope,
         adaptive_envelope,
@@ -14,13 +13,14 @@ if TYPE_CHECKING:
     from tether.sampling.metropolis_hastings import metropolis
     from tether.sampling.policy_pair import PolicyPair, ScoredDraws
     from tether.sampling.rejection_sampling import accept_reject
+    from tether.sampling.samplers import sample_categorical
     from tether.sampling.sampling_info import ChainDiagnostics, DrawLimitError, SamplingInfo
 
 __all__ = ["ChainDiagnostics", "DrawLimitError", "Envelope", "PolicyPair", "SamplingInfo"]
 __all__ += ["ScoredDraws", "accept_reject", "adaptive_envelope", "grid_envelope", "metropolis"]
 __all__ += ["overlap_envelope", "sample_categorical"]
 
-_MODULES = ("discrete", "envelope", "sampling_info", "policy_pair", "rejection_sampling")
+_MODULES = ("samplers", "envelope", "sampling_info", "policy_pair", "rejection_sampling")
 
 
 def __getattr__(name: str) -> Any:
