@@ -450,8 +450,8 @@ MUTANTS = [
     Mutant(
         "a position that ignores the salt",
         "runs/keys.py",
-        "prepared = blake2b(digest_size=POSITION_BITS // 8, key=salt, person=purpose)",
-        "prepared = blake2b(digest_size=POSITION_BITS // 8, person=purpose)",
+        "prepared = blake2b(digest_size=8, key=salt, person=purpose)",
+        "prepared = blake2b(digest_size=8, person=purpose)",
         "tests/runs src/tether/runs/keys.py",
     ),
 ]

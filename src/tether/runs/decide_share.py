@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.arrays import Floats, Integers
+from tether.runs.keys import is_below
 from tether.runs.shares import (
     GROWTH_STEP,
     LARGEST_RELATIVE,
@@ -126,7 +127,7 @@ def _share_of(
     rows = used_rows(state, used, now) if used else slice(0, 0)
     new = state.kept(rows, NEW)
     low = _low(state, used, ramp) if settings.sticky else 0.0
-    inside = state.rows["position"][new] < np.uint64(min(int(low * 2.0**64), 2**64 - 1))
+    inside = is_below(state.rows["position"][new], low)
     if limit.is_relative:
         if finished:
             return 1.0

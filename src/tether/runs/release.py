@@ -17,7 +17,7 @@ from tether.runs.body import pack, unpack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
 from tether.runs.event_log import Event, Transaction
-from tether.runs.keys import as_bytes, hashed_positions, is_new, is_routed, pack_keys, unpack_keys
+from tether.runs.keys import as_bytes, hashed_positions, is_below, is_routed, pack_keys, unpack_keys
 from tether.runs.outbox import Outbox, Waiting
 from tether.runs.run import ROWS_PER_EVENT, Run
 from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
@@ -318,7 +318,7 @@ class Release(Run):
         self._begin_if_due(t)
         state: State = t.state
         places = positions_in(state, keys)
-        arms = is_new(places, 0.0 if outage else state.share).astype(np.int32)
+        arms = is_below(places, 0.0 if outage else state.share).astype(np.int32)
         names = [b"k" + key for key in keys]
         found = t.find(names)
         last = _last_rows(found, names)
@@ -425,7 +425,7 @@ def _check_rows(state: State, event: Event, index: Mapping[bytes, bytes]) -> Ite
     if (places != columns["position"]).any():
         yield f"event {event.seq}: a position is not the hash of its key"
     share = 0.0 if header["outage"] else state.share
-    if (is_new(places, share) != (arms == NEW)).any():
+    if (is_below(places, share) != (arms == NEW)).any():
         yield f"event {event.seq}: a key was answered by another system than its hash says"
     counts = not header["outage"] and not state.is_stopped
     last = _last_rows(index, [b"k" + key for key in keys])

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Booleans, Floats, Integers
+from tether.runs.keys import is_below
 from tether.runs.settings import RELEASE, Settings
 from tether.runs.shares import Guardrail
 from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
@@ -299,6 +300,5 @@ def _coins(state: State, number: int, rows: Integers) -> Floats:
         return np.full(len(rows), share)
     reached = max((each.level for each in state.units[: number - 1]), default=0.0)
     beyond = max(share - reached, 0.0) / (1 - reached) if reached < 1 else 0.0
-    limit = np.uint64(min(int(reached * 2.0**64), 2**64 - 1))
-    coins = np.where(state.rows["position"][rows] >= limit, beyond, 0.0)
+    coins = np.where(is_below(state.rows["position"][rows], reached), 0.0, beyond)
     return np.where(state.rows["known"][rows] == 0, share, coins)
