@@ -149,6 +149,7 @@ def calibrate(
     chosen = find_family(family)
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
     looks = validate.integer_at_least("looks", looks)
+    targets: float | Mapping[str, float]
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     proved = promise is not None or confidence is not None

@@ -278,7 +278,7 @@ def _check_tables(columns: Block) -> None:
         taken = columns[name.removesuffix("_all")][:, None]
         matches &= np.isclose(table, taken, rtol=SAME_ACTION_TOLERANCE, atol=SAME_ACTION_TOLERANCE)
     _reject_first(
-        ~matches.any(axis=1),
+        np.asarray(~matches.any(axis=1)),
         "row {row} took an action with log_safe {:g} and log_optimized {:g}: no action of its "
         "tables (log_safe_all, log_optimized_all) has these and its log_mix",
         *(columns["log_safe"], columns["log_optimized"]),

@@ -171,7 +171,7 @@ class Log(Described):
         check_row_indexes({"loss": loss, "context": context, **given})
         given |= named_losses(loss)
         if policy_path is not None:
-            validate.same_length("policy_path", policy_path, "log_safe", len(log_safe))  # type: ignore[arg-type]
+            validate.same_length("policy_path", policy_path, "log_safe", np.size(log_safe))
             given["log_path"] = policy_path.log_density
         if acting is not None:
             if not isinstance(acting, Acting):
@@ -269,17 +269,19 @@ class Log(Described):
             frames.names(frame),
             loss,
             tables=dict(zip(ACTION_TABLES, tables, strict=True)),
-            **{"log_safe": log_safe, "log_optimized": log_optimized},
-            **{"log_mix": log_mix, "reward": reward},
+            log_safe=log_safe,
+            log_optimized=log_optimized,
+            log_mix=log_mix,
+            reward=reward,
         )
         if max_ratio is None and (stated := frames.optional(frame, "max_ratio", None)) is not None:
             max_ratio = float(np.max(stated, initial=1.0))
         taken = {*used(columns), "max_ratio"}
-        context = read_contexts(frame, context, taken, has_tables="log_safe_all" in columns)
+        labels = read_contexts(frame, context, taken, has_tables="log_safe_all" in columns)
         values = read(frame, columns)
-        losses: Losses = {name[5:]: values.pop(name) for name in columns if name[:5] == "loss/"}
-        losses = losses["loss"] if isinstance(loss, str) else losses
-        return cls(losses, **values, context=context, safe_share=safe_share, max_ratio=max_ratio)
+        losses = {name[5:]: values.pop(name) for name in columns if name[:5] == "loss/"}
+        one = losses["loss"] if isinstance(loss, str) else losses
+        return cls(one, **values, context=labels, safe_share=safe_share, max_ratio=max_ratio)
 
     @classmethod
     def scan(
@@ -340,13 +342,20 @@ class Log(Described):
         """
         tables = (log_safe_all, log_optimized_all, log_mix_all)
         rows, contextual = scan_log(
-            *(source, where, context, safe_share, max_ratio),
+            source,
+            where,
+            context,
+            safe_share,
+            max_ratio,
             loss=loss,
             tables=dict(zip(ACTION_TABLES, tables, strict=True)),
             draws={"safe": safe_draws, "optimized": optimized_draws},
-            **{"log_safe": log_safe, "log_optimized": log_optimized},
-            **{"log_mix": log_mix, "reward": reward},
-            **{"log_logged": log_logged, "log_base_limit": log_base_limit},
+            log_safe=log_safe,
+            log_optimized=log_optimized,
+            log_mix=log_mix,
+            reward=reward,
+            log_logged=log_logged,
+            log_base_limit=log_base_limit,
         )
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
         held = getattr(rows, "metadata", {}).get(EXPORT.encode())
