@@ -114,3 +114,34 @@ def test_keys_and_losses_of_a_release_in_files(tether):
     status = json.loads(tether("status r.db --json").output)
     assert sum(status["units"][0]["rows"].values()) == 300
     assert systems.count("new") == status["units"][0]["rows"]["new"]
+
+
+def test_a_labelled_table_goes_into_the_store_of_a_gateway(tether):
+    for name in ("starlette", "msgspec", "openai", "sqlalchemy"):
+        pytest.importorskip(name, reason="needs tether[serve,api]")
+    from tests.llm.chat_server import ChatServer
+
+    rows = [("Where?", "Here."), ("When?", "Soon."), ("Who?", "We.")] * 10
+    prompts, answers = zip(*rows, strict=True)
+    harm = [float(k % 5 == 0) for k in range(30)]
+    csv.write_csv(pa.table({"prompt": prompts, "answer": answers, "harm": harm}), "chats.csv")
+    with ChatServer(lambda body, rng: str(rng.integers(9))) as server:
+        Path("judge.py").write_text("def longer(asked, given):\n    return [0.0] * len(given)\n")
+        Path("gateway.toml").write_text(
+            f"""
+[gateway]
+mode = "tethered"
+store = "gateway.db"
+candidates = 3
+controller = {{ promise = 0.4 }}
+old = {{ url = "{server.url}", model = "small" }}
+scorer = {{ function = "judge:longer", name = "judge-1" }}
+"""
+        )
+        result = tether("record gateway.toml chats.csv --loss harm")
+        assert result.exit_code == 0, result.output
+        assert len(server.requests) == 3, "equal prompts share a request"
+    status = json.loads(tether("status gateway.db --json").output)
+    assert status["units"][0]["rows"] == {"old": 30, "new": 0}
+    assert status["units"][0]["means"]["old"]["loss"]["mean"] == pytest.approx(np.mean(harm))
+    assert "holds rows already" in tether("record gateway.toml chats.csv --loss harm").output

@@ -32,8 +32,7 @@ TRANSCRIPTS = {
         "filter new.csv --threshold a.json --score score --item item --mark kept --out marked.csv",
     ),
     "release": (
-        "release plan --guardrail complaint=0.05 --guardrail slow=+10%",
-        "release plan --guardrail complaint=0.05 --old-risk complaint=0.05",
+        "release plan --guardrail complaint=0.05 --old-risk complaint=0.02",
         "release start r.db --guardrail complaint=0.05 --old old.csv",
         "release start bad.db --guardrail complaint=0.01 --old old.csv",
         "release start first.db --guardrail complaint=0.05 --step 500",

@@ -55,6 +55,6 @@ for command in (preflight.preflight, runs.status, runs.report, runs.halt, runs.r
 for command in (runs.tighten, runs.retire, runs.verify, runs.export, runs.backup, runs.keygen):
     app.command()(command)
 app.command("import")(runs.import_run)
-for command in (doctor.doctor, service.serve, service.serve_key):
+for command in (doctor.doctor, service.serve, service.serve_key, service.record):
     app.command()(command)
 app.add_typer(release.app, name="release")

@@ -78,7 +78,7 @@ def preflight(
             from tether.llm.model_folders import load_policies
 
             options["temperature"] = temperature
-            policies = load_policies(*models, tokenizer, options)
+            policies: Any = load_policies(*models, tokenizer, options)
         else:
             from tether.llm import OpenAIPolicy
             from tether.llm.model_folders import check_folder, load_tokenizer

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from tether._core import records
 from tether._core.words import read_duration
 from tether.cli.runs import ACT, SECONDS_TO_WAIT
 from tether.cli.tables import open_dataset
@@ -31,10 +32,6 @@ from tether.cli.terminal import (
     report_errors,
     with_options,
 )
-
-PLANNED = 0.95
-"""The probability with which as many rows as `release plan` says are enough."""
-MOST_ROWS = 10**7
 
 SIGNED: Options = {"signing_key": ACT["signing_key"]}
 GUARDRAIL: Options = {
@@ -73,41 +70,34 @@ app = typer.Typer(
 )
 
 
+PLAN: Options = GUARDRAIL | {
+    "new_risk": (list[str], [], "NAME=RISK: what the new system loses. (default: as the old one)"),
+    "keys_per_step": (int, 1000, "How many keys come in a step."),
+    "seed": (int, 0, "The seed of the simulation."),
+}
+
+
 @app.command()
 @report_errors
-@with_options(GUARDRAIL)
+@with_options(PLAN)
 def plan(given: Any, as_json: JsonOption = False) -> None:
-    """Say how many rows of the old system a release should begin with: a log, or a first step.
+    """Say what a release will take: steps and keys to full share, and what a bad version costs.
 
-    Exit code 3 if no number of rows is enough.
+    Exit code 3 if most releases would not get there.
     """
-    from scipy import stats
+    from tether.runs import plan_release
 
-    limits, risks = _guardrails(given["guardrail"]), named_numbers("--old-risk", given["old_risk"])
-    plans = {}
-    for name, limit in limits.items():
-        if limit.is_relative:  # compared with rows of the same time
-            plans[name] = {"risk": None, "rows": 0}
-            continue
-        risk = risks.get(name, limit.tolerated / 2)
-        share, most = risk / limit.bound, limit.tolerated / limit.bound
-        rows = np.unique(np.geomspace(1 / most, MOST_ROWS, 2000).astype(np.int64))
-        passes = stats.binom.cdf(np.ceil(most * (rows + 1)) - 2, rows, share)
-        later = np.minimum.accumulate(passes[::-1])[::-1] >= PLANNED  # from here on
-        enough = int(rows[np.argmax(later)]) if later.any() else None
-        plans[name] = {"risk": risk, "rows": enough}
+    limits = _guardrails(given["guardrail"])
+    old, new = (named_numbers(f"--{e}-risk", given[f"{e}_risk"]) for e in ("old", "new"))
+    if absent := [name for name in limits if name not in old]:
+        raise ValueError(f"--old-risk NAME=RISK is needed for {', '.join(absent)}")
+    rng = np.random.default_rng(given["seed"])
+    found = plan_release(limits, old, given["keys_per_step"], rng, new=new)
     if as_json:
-        print(json.dumps(plans, indent=2))
-    for name, each in plans.items() if not as_json else ():
-        risk, rows = each["risk"], each["rows"]
-        text = "no rows beforehand, it is compared with the old system as it runs"
-        if rows is None:
-            text = f"no number of rows is enough: {risk:g} is too close to what is tolerated"
-        elif risk is not None:
-            passes = f"the old system passes in {PLANNED:.0%} of all logs if its risk is {risk:g}"
-            text = f"with {rows:,} rows or more {passes}"
-        print_line(f"{name}: {text}")
-    if any(each["rows"] is None for each in plans.values()):
+        print(json.dumps(records.encode(found), indent=2))
+    else:
+        print_line(str(found))
+    if not all(np.isfinite(each.steps) for each in found.guardrails.values()):
         raise typer.Exit(NOTHING_PASSES)
 
 
@@ -313,7 +303,6 @@ def _show_step(release: Any, *, as_json: bool) -> None:
         if not as_json:
             print_line(
                 f"No share passes: what is known of the old system's {' and '.join(closed)} does "
-                f"not show that it is below what is tolerated; `tether release plan` says how many "
-                f"rows of it are enough."
+                f"not show that it is below what is tolerated; give more rows of it."
             )
         raise typer.Exit(NOTHING_PASSES)

@@ -1,17 +1,16 @@
-"""`tether serve` and `tether serve-key`: a release, a run or a gateway behind HTTP, and keys."""
+"""`tether serve`, `serve-key` and `record`: what is behind HTTP, its keys, and its first rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from tether.cli.terminal import (
-    argument,
-    print_line,
-    report_errors,
-)
+from tether.cli.runs import SECONDS_TO_WAIT
+from tether.cli.tables import read_columns
+from tether.cli.terminal import Options, argument, print_line, report_errors, with_options
 
 
 @report_errors
@@ -45,3 +44,42 @@ def serve_key(
         return
     print_line(add_key(file, name, role or []))
     typer.echo(f"The key of {name} is not shown again; {file} has its hash.", err=True)
+
+
+RECORD: Options = {
+    "prompt": (str, "prompt", "The column of prompts: texts, or lists of messages."),
+    "answer": (str, "answer", "The column of answers."),
+    "loss": (str, "loss", "The column of losses."),
+    "seed": (int, 0, "The seed of what is drawn beside the recorded answers."),
+}
+
+
+@report_errors
+@with_options(RECORD)
+def record(
+    file: Annotated[Path, argument("The TOML file of a tethered gateway with a scorer.")],
+    table: Annotated[str, argument("The labelled table: a CSV, Parquet, Arrow or JSON file.")],
+    given: Any,
+) -> None:
+    """Give a labelled table to a gateway's store: its next round is calibrated on these rows.
+
+    The answers must be the safe upstream's, under the model and settings that the file names; fresh
+    ones are asked for beside each of them.
+    """
+    columns = read_columns(table, {name: given[name] for name in ("prompt", "answer", "loss")})
+    from tether.llm import chat_rows
+    from tether.service import read_service_settings
+    from tether.service.tethered import open_tethered
+
+    settings: Any = read_service_settings(file)
+    if getattr(settings.gateway, "scorer", None) is None:
+        raise ValueError(f"{file} has no tethered [gateway] with a scorer")
+    contexts, actions = chat_rows(columns[given["prompt"]], columns[given["answer"]])
+    run = open_tethered(settings.gateway, settings.folder, SECONDS_TO_WAIT).controller
+    with run:
+        units = run.history().units
+        if len(units) > 1 or sum(units[0].rows.values()):
+            raise ValueError(f"the store of {file} holds rows already: record into a new one")
+        taken = run.record(contexts, actions, np.random.default_rng(given["seed"]))
+        run.observe(taken.ids, columns[given["loss"]].astype(np.float64))
+    print_line(f"{len(actions):,} rows recorded; the next round is calibrated on them.")

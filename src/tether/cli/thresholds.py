@@ -104,7 +104,7 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
         content = {name: each.to_dict() | {"useful": each.useful} for name, each in found.items()}
         print(json.dumps(records.encode({"methods": content}), indent=2))
     else:
-        result = tether.compare(found) if chosen == ALL_METHODS else found[chosen]
+        result: Any = tether.compare(found) if chosen == ALL_METHODS else found[chosen]
         show_and_save(result, saved, as_json=as_json, plot=plot)
         if chosen != ALL_METHODS and not (result.useful or as_json):
             print_line("\n".join(_advice(result)))
@@ -207,9 +207,10 @@ def _show_filtered(
     count, share = int(kept.sum()), float(kept.mean()) if len(kept) else 0.0
     if as_json:
         thresholds = {name: each.threshold for name, each in found.groups.items()}
-        content = {"read": len(kept), "kept": count, "threshold": thresholds or found.threshold}
-        content |= {"loss": found.loss, "promise": found.promise, "warnings": doubts}
-        content |= {"refused_groups": list(found.refused_groups), "out": str(out)}
+        content: dict[str, Any] = {"read": len(kept), "kept": count, "out": str(out)}
+        content |= {"threshold": thresholds or found.threshold, "loss": found.loss}
+        content |= {"promise": found.promise, "refused_groups": list(found.refused_groups)}
+        content["warnings"] = doubts
         print(json.dumps(records.encode(content), indent=2))
         return
     by, promise = f"score >= {found.threshold:.6g}", found.statement

@@ -157,7 +157,8 @@ class OpenAIPolicy(CompletionPolicy):
         self.client = Client(
             base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
         )
-        self._probed, self._probed_at = None, -np.inf
+        self._probed: Floats | None = None  # the first scores of the rows for comparison
+        self._probed_at = -np.inf
 
     @property
     def fingerprint(self) -> str:

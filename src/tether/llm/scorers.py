@@ -202,7 +202,7 @@ class ScoreServer:
 
 
 def _read_scores(response: dict[str, Any], count: int) -> list[float]:
-    scores = response.get("scores")
+    scores: Any = response.get("scores")
     are_numbers = isinstance(scores, list) and all(type(each) in (int, float) for each in scores)
     if not are_numbers or len(scores) != count:
         raise ServerError(f"the scorer returned {scores!r:.80} as scores, not {count} numbers")
