@@ -45,7 +45,7 @@ EXTRAS = {
         "scan": _SCAN,
         "ray": f"{_SCAN} ray>=2.40",
         "postgres": f"{_RUNS} psycopg>=3.2",
-        "serve": f"{_CLI} {_RUNS} starlette>=1 uvicorn>=0.40 prometheus-client>=0.20 httpx2>=2 "
+        "serve": f"{_CLI} {_RUNS} starlette>=1 uvicorn>=0.54 prometheus-client>=0.20 httpx2>=2 "
         "msgspec>=0.19 stamina>=24.2",
         "demo": f"{_CLI} {_PLOT} {_LEARN} {_RUNS}",
     }.items()

@@ -53,12 +53,22 @@ class Stored(Table, frozen=True, kw_only=True):
         return str(Path(folder, self.store))
 
 
-class Upstream(Table, frozen=True, kw_only=True):
+class Keyed(Table, frozen=True, kw_only=True):
+    """What may need a key, which an environment variable has."""
+
+    api_key_variable: Text | None = None
+
+    @property
+    def api_key(self) -> str | None:
+        """The key that the environment has."""
+        return None if self.api_key_variable is None else environment(self.api_key_variable)
+
+
+class Upstream(Keyed, frozen=True, kw_only=True):
     """A server that speaks OpenAI's protocol, and how long each part of its answer may take."""
 
     url: Text
     model: Text | None = None
-    api_key_variable: Text | None = None
     connect_within: Seconds = 2.0
     first_byte_within: Seconds = 60.0
     chunk_within: Seconds = 30.0
@@ -67,18 +77,12 @@ class Upstream(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_url("url", self.url, query=False)
 
-    @property
-    def api_key(self) -> str | None:
-        """The key that the environment has."""
-        return None if self.api_key_variable is None else environment(self.api_key_variable)
 
-
-class Drawn(Table, frozen=True, kw_only=True):
+class Drawn(Keyed, frozen=True, kw_only=True):
     """An upstream whose answers are drawn under a tether."""
 
     url: Text
     model: Text | None = None
-    api_key_variable: Text | None = None
     settings: dict[str, Any] = {}
     max_n: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     timeout: Seconds = 60.0
@@ -87,30 +91,19 @@ class Drawn(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_url("url", self.url, query=False)
 
-    @property
-    def api_key(self) -> str | None:
-        """The key that the environment has."""
-        return None if self.api_key_variable is None else environment(self.api_key_variable)
 
-
-class Scorer(Table, frozen=True, kw_only=True):
+class Scorer(Keyed, frozen=True, kw_only=True):
     """What picks an answer: a function by its import path, or a server."""
 
     name: Text | None = None
     function: ImportPath | None = None
     url: Text | None = None
     batched: bool = False
-    api_key_variable: Text | None = None
     timeout: Seconds = 5.0
 
     def __post_init__(self) -> None:
         if (self.function is None) == (self.url is None):
             raise ValueError("a scorer has either a function or a url")
-
-    @property
-    def api_key(self) -> str | None:
-        """The key that the environment has."""
-        return None if self.api_key_variable is None else environment(self.api_key_variable)
 
 
 class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_only=True):
