@@ -28,7 +28,7 @@ BUDGETS = {
     "src/tether/learn": 450,
     "src/tether/bo": 250,
     "src/tether/runs": 8_000,
-    "src/tether/view": 1_560,
+    "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0010): only less from here.
     "src/tether/_core": 2_530,
     "src/tether/control": 6_900,
