@@ -91,7 +91,7 @@ def preflight(
             pairs = zip(addresses, models, strict=True)
             policies = tuple(OpenAIPolicy(url, name, **options) for url, name in pairs)
         rng = np.random.default_rng(given["seed"])
-        result = run_preflight(*policies, lines, rng, draws=given["draws"])
+        result = run_preflight(policies[0], policies[1], lines, rng, draws=given["draws"])
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
     show_and_save(result, saved, as_json=as_json)

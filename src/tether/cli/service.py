@@ -78,7 +78,7 @@ def record(
     run = open_tethered(settings.gateway, settings.folder, SECONDS_TO_WAIT).controller
     with run:
         units = run.history().units
-        if len(units) > 1 or sum(units[0].rows.values()):
+        if len(units) > 1 or units[0].rows["old"]:
             raise ValueError(f"the store of {file} holds rows already: record into a new one")
         taken = run.record(contexts, actions, np.random.default_rng(given["seed"]))
         run.observe(taken.ids, columns[given["loss"]].astype(np.float64))
