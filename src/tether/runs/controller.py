@@ -286,15 +286,15 @@ class Controller(Beginning):
                 "advance is for family='ramp': another family has no steps, and those of "
                 "'ramp(N)' end by themselves"
             )
+        return self._round_of(self._submit(self._next_step))
 
-        def job(t: Transaction) -> Unit:
-            if t.state.last is None or t.state.last.policy is None:
-                raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
-            t.append("round", pack(decide_ramp(t.state, t.state.last.policy, begins=False)))
-            unit: Unit = t.state.units[-1]
-            return unit
-
-        return self._round_of(self._submit(job))
+    @staticmethod
+    def _next_step(t: Transaction) -> Unit:
+        if t.state.last is None or t.state.last.policy is None:
+            raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
+        t.append("round", pack(decide_ramp(t.state, t.state.last.policy, begins=False)))
+        unit: Unit = t.state.units[-1]
+        return unit
 
     @property
     def round(self) -> Round | None:
