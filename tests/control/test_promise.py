@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.control.worlds import make_world
-from tether._core.promises import safe_mean
+from tether._core.promises import SafeMean
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
 from tether.control.promise import PromiseTerms, unforeseen_term
@@ -28,8 +28,10 @@ def test_the_safe_excess_is_that_of_the_weighted_losses(mixture):
     for seed in range(10):
         world = make_world(seed, "clip", rows=60, mixture=mixture)
         found = world.calibrate()
-        log_weights = world._base(world.columns)
-        safe = safe_mean(world.losses["harm"], 1.0, log_weights=log_weights)
+        w, harm = np.exp(world._base(world.columns)), world.losses["harm"]
+        mean = w @ harm / w.sum()
+        spread = np.sum((w * (harm - mean)) ** 2) + (w.max() * (1 - mean)) ** 2
+        safe = SafeMean(mean, np.sqrt(spread) / (w.sum() + w.max()))
         loss = found.losses["harm"]
         assert loss.safe_mean == pytest.approx(safe.mean)
         assert loss.safe_error == pytest.approx(safe.standard_error)
