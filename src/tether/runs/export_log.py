@@ -118,6 +118,7 @@ def accepted(
         "confidence": found.confidence,
         "family": found.family,
         "seed": asked["seed"],
+        "looks": 1 if found.chain is None else found.chain.looks,
     }
     if found.confidence is None and found.rule != rule:
         own[rule] = None
