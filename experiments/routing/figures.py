@@ -90,7 +90,8 @@ def exploration(rows: Rows, alphas: Sequence[float]) -> Any:
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = style.panels(len(alphas), width=2.9, height=2.9)
-    for each, alpha in zip(np.atleast_1d(axes), alphas, strict=True):
+    axes = np.atleast_1d(axes)
+    for each, alpha in zip(axes, alphas, strict=True):
         for method in ("clip", "mix", "budgeted_clip(8)"):
             chosen = [row for row in rows if row["method"] == method and row["alpha"] == alpha]
             each.errorbar(

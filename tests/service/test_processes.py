@@ -136,6 +136,7 @@ def test_the_port_and_the_settings_are_checked_before_anything_starts(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_that_was_answered_is_lost(capsys):
     store = "sqlite" if postgres_server.missing() else "postgresql"
     assert soak.main(minutes=0.15, store=store, workers=2, rate=60.0), capsys.readouterr().out

@@ -241,9 +241,12 @@ class Stop:
         self.overdue_before = until
 
     def _in_words(self, state: State, bet: Bet) -> str:
+        steps = self.sums[:, self._bets.index(bet), STOP].sum(axis=1)
+        from_step = np.logaddexp.reduce(np.cumsum(steps[::-1], axis=0)[::-1], axis=1)
+        since = self.first + int(np.argmax(from_step))  # where the evidence began to grow
         means = []
         for arm in (False, True):
-            mine = (state.rows["unit"] >= self.first) & ((state.rows["arm"] > 0) == arm)
+            mine = (state.rows["unit"] >= since) & ((state.rows["arm"] > 0) == arm)
             known = state.loss(bet.name)[mine & ~state.rows["withdrawn"]]
             silent = np.isnan(known)
             means.append((float(known[~silent].mean()) if not silent.all() else math.nan, known))
@@ -255,6 +258,7 @@ class Stop:
             tolerated = "what the old system loses plus " + " and ".join(more)
         text = f"{bet.name}: the new system is shown to lose more than {tolerated}: "
         text += f"{means[1][0]:.4g} on {int((~np.isnan(means[1][1])).sum())} rows"
+        text += f" since step {since}" if since > self.first else ""
         missing = int(np.isnan(means[1][1]).sum())
         if missing and state.given.outcome_deadline is not None:
             text += f", and {missing} without an outcome"
