@@ -104,7 +104,8 @@ def log_scores(
     repeated = np.repeat(prompts, draws, axis=0)
     found = []
     for policy in (safe, optimized):
-        scores = safe.log_prob_both(optimized, repeated, policy.sample(repeated, rng))
+        drawn = policy.sample(repeated, rng)
+        scores = [each.log_prob(repeated, drawn) for each in (safe, optimized)]
         found.append([each.reshape(len(prompts), draws) for each in scores])
     return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
 

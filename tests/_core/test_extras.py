@@ -1,41 +1,17 @@
-"""The table of extras says what pyproject.toml says, and missing packages are named."""
+"""Missing packages are named, with the extra that brings them."""
 
-import re
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
-from tether._core.extras import EXTRAS, REQUIRED, extra_of, how_to_install
-
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-FOR_DEVELOPMENT = {"bench", "docs", "experiments", "smollm", "test"}
+from tether._core.extras import how_to_install
 
 
-def requirements(extra):
-    """Names and oldest versions, with extras of extras resolved."""
-    found = {}
-    for text in PROJECT["optional-dependencies"][extra]:
-        if text.startswith("tether["):
-            for inner in text[7:-1].split(","):
-                found |= requirements(inner)
-        else:
-            name, oldest = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=([\d.]+)", text).groups()
-            found[name.lower()] = oldest
-    return found
-
-
-def test_the_table_says_what_the_project_says():
-    listed = {name: {each.name: each.oldest for each in EXTRAS[name]} for name in EXTRAS}
-    users = set(PROJECT["optional-dependencies"]) - FOR_DEVELOPMENT
-    assert listed == {name: requirements(name) for name in users}
-    required = dict(text.split(">=") for text in PROJECT["dependencies"])
-    assert {each.name: each.oldest for each in REQUIRED} == required
+def test_a_missing_module_is_named_with_the_smallest_extra_that_has_it():
     error = ModuleNotFoundError("No module named 'sklearn'", name="sklearn.tree")
     assert how_to_install("aim", error) == "aim needs sklearn: pip install 'tether[learn]'"
-    assert extra_of("numpy") is None
+    assert how_to_install("aim", ModuleNotFoundError("numpy", name="numpy")) is None
 
 
 BLOCKED = """

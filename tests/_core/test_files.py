@@ -36,7 +36,7 @@ def make_database(path):
 def test_a_new_file_has_its_content_and_is_for_its_owner(tmp_path):
     before = os.umask(0)
     try:
-        files.write_text(tmp_path / "new.txt", "é\n")
+        files.write_bytes(tmp_path / "new.txt", "é\n".encode())
     finally:
         os.umask(before)
     assert (tmp_path / "new.txt").read_bytes() == "é\n".encode()
@@ -48,9 +48,9 @@ def test_an_existing_file_is_replaced_only_if_asked_for(tmp_path):
     path = tmp_path / "old.txt"
     path.write_text("old")
     with pytest.raises(FileExistsError, match=r"old.txt exists .*overwrite=True .*--force"):
-        files.write_text(path, "new")
+        files.write_bytes(path, b"new")
     assert path.read_text() == "old"
-    files.write_text(path, "new", overwrite=True)
+    files.write_bytes(path, b"new", overwrite=True)
     assert path.read_text() == "new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -59,7 +59,7 @@ def test_an_existing_file_is_replaced_only_if_asked_for(tmp_path):
 def test_a_database_is_never_replaced(tmp_path, overwrite):
     content = make_database(tmp_path / "clinic.db")
     with pytest.raises(FileExistsError, match=r"database.*never overwritten"):
-        files.write_text(tmp_path / "clinic.db", "<html>", overwrite=overwrite)
+        files.write_bytes(tmp_path / "clinic.db", b"<html>", overwrite=overwrite)
     assert (tmp_path / "clinic.db").read_bytes() == content
 
 
@@ -82,7 +82,7 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path, existing, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(type(path), "write_bytes", full)
         with pytest.raises(OSError, match=r"No space left.*nothing was written.*kept.txt") as info:
-            files.write_text(path, "a longer text", overwrite=True)
+            files.write_bytes(path, b"a longer text", overwrite=True)
         assert info.value.errno == errno.ENOSPC
     unchanged()
     for error in (KeyboardInterrupt, RuntimeError):
@@ -97,7 +97,7 @@ def test_a_failure_leaves_everything_as_it_was(tmp_path, existing, monkeypatch):
 
             patch.setattr(files.os, name, fails)
             with pytest.raises(OSError, match="nothing was written"):
-                files.write_text(path, "new", overwrite=True)
+                files.write_bytes(path, b"new", overwrite=True)
         unchanged()
 
 
@@ -128,3 +128,38 @@ def test_a_folder_is_written_completely_or_not_at_all(tmp_path):
         write_folder(target, "2")
         assert (target / "one").read_text() == "2"
         assert left_behind(target.parent) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "math", "math:", ":floor", "math.floor", "../x:y", "a b:c", "math:floor()"),
+        *("x:__class__", "a:" + "b" * 2_000, "math:floor:ceil", "x:a.__b", "1a:b", "a..b:c"),
+        *(None, 3, b"math:floor", "os:path"),
+    ],
+)
+def test_what_is_no_import_path_is_refused(path):
+    with pytest.raises(ValueError, match="import path"):
+        files.import_path(path)
+
+
+def test_everything_on_the_way_is_asked_about():
+    asked = []
+    files.import_path("pathlib:Path.joinpath", lambda found: not asked.append(found))
+    assert len(asked) == 2
+    with pytest.raises(ValueError, match="not allowed"):
+        files.import_path("math:floor", lambda found: False)
+
+
+def test_the_path_of_a_function():
+    def local():
+        pass
+
+    assert files.import_path_of(files.import_path) == "tether._core.files:import_path"
+    assert files.import_path_of(local) is None
+    assert files.import_path_of(lambda: 0) is None
+    local.__qualname__ = "import_path"
+    local.__module__ = "tether._core.files"  # an impostor
+    assert files.import_path_of(local) is None
+    local.__module__ = "__main__"
+    assert files.import_path_of(local) is None

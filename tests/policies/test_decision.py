@@ -52,7 +52,9 @@ def test_a_decision_is_the_calibration_of_the_same_rows():
     optimized = tether.Categorical.from_probabilities(new_rule, actions=BANNERS)
     losses = {"left": table.left}
     log = tether.make_log(safe, optimized, table.segment, table.banner, losses)
-    assert found.calibration.log_beta == tether.calibrate(log, promise=0.22).log_beta
+    chain = tether.calibrate(log, promise=0.22, spread=True).chain
+    assert np.array_equal(found.calibration.chain.shares, chain.shares)
+    assert found.calibration.chain.spread
     first = " ".join(str(found).split())
     assert first.startswith("Follow the new policy in ")
     assert "left at most 22 % on average over logs like this one" in first

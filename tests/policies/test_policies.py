@@ -194,7 +194,7 @@ ERRORS = {
     "row numbers from 0": lambda: tether.Categorical([[0.0], [0.0]]).log_prob_all([0, 2]),
     "row numbers of": lambda: tether.Categorical([[0.0], [0.0]]).log_prob_all(2),
     "first in row 1: expected one of 0, 1": lambda: tether.Pool.uniform(2).log_prob(2, [0, 5]),
-    "outcome is no policy": lambda: tether.Pool.uniform(2).log_prob(1, ["call"]),
+    "outcome is not a policy": lambda: tether.Pool.uniform(2).log_prob(1, ["call"]),
     "function returned shape": lambda: tether.Categorical.from_logits(
         lambda x: np.zeros((1, 2)), [0, 1]
     ).log_prob_all(3),

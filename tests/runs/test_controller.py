@@ -403,6 +403,7 @@ def test_calibrations_on_the_same_rows_are_counted():
         (ValueError, "calibration_share", {"alpha": 0.1, "calibration_share": 0.0}),
         (ValueError, "stop", {"alpha": 0.1, "stop": 2.0}),
         (ValueError, "max_silence", {"alpha": 0.1, "max_silence": 0}),
+        (ValueError, "fallback", {"alpha": 0.1, "fallback": "old"}),
         (ValueError, "deadline", {"alpha": 0.1, "deadline": 0.0}),
     ],
 )

@@ -185,7 +185,7 @@ def test_columns_that_make_no_log_are_refused(tmp_path):
     with pytest.raises(ValueError, match="go together"):
         tether.Log.scan(folder, safe_draws=("safe_lists", "safe_lists"))
     with pytest.raises(ValueError, match="safe_draws must name 2 columns"):
-        tether.Log.scan(folder, safe_draws=("safe_lists",))
+        tether.Log.scan(folder, safe_draws=("safe_lists",), optimized_draws=("safe_lists",))
     with pytest.raises(ValueError, match="no column 'harm', 'cost'"):
         tether.Log.scan(folder, context=None, loss=["harm", "cost"])
     with pytest.raises(ValueError, match="context: there is no column 'ward'"):

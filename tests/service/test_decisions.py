@@ -56,7 +56,7 @@ def test_a_decision_is_a_row_and_its_outcome_is_final(tmp_path):
         ("decisions", {"keys": list(range(1001))}, "at most 1,000 items"),
         ("outcomes", {"key": "a"}, "key, system and losses"),
         ("outcomes", outcome("a", "blue", complaint=1), "at `$.system`"),
-        ("outcomes", outcome("a", "old", harm=1), "must have some of ['complaint'], got 'harm'"),
+        ("outcomes", outcome("a", "old", harm=1), "must be among ['complaint'], got 'harm'"),
         ("outcomes", outcome("a", "old", complaint=5), "5 % is 0.05"),
         ("outcomes", outcome("a", "old", complaint=True), "Expected `float`, got `bool`"),
         ("outcomes", outcome("a", "old"), "at `$.losses`"),

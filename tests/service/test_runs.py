@@ -166,7 +166,7 @@ def test_many_clients_at_once(clinic):
         ("outcomes", {"id": "99999", "loss": 0}, "unknown"),
         ("outcomes", {"id": "0", "loss": 2}, "from 0 to 1"),
         ("outcomes", {"id": "0"}, "either loss or losses"),
-        ("outcomes", {"id": "0", "losses": {"harm": 1}}, "some of ['loss']"),
+        ("outcomes", {"id": "0", "losses": {"harm": 1}}, "must be among ['loss']"),
         ("begin", {"round": 1}, "reason"),
     ],
 )

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from html import unescape
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -215,3 +216,5 @@ def test_every_part_of_a_card_is_escaped_and_colors_come_from_the_notebook():
         assert "<script" not in shown
         assert shown.count("&lt;script&gt;") == 8
         assert re.findall(r"#[0-9a-f]{6}", shown) == [color]
+        first_row = ElementTree.fromstring(shown).find(".//tr")
+        assert [(each.tag, each.text) for each in first_row] == [("th", HOSTILE), ("td", HOSTILE)]

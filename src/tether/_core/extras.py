@@ -1,70 +1,45 @@
 """The optional dependencies: which extra brings which package, and what to say where one is absent.
 
-The table says the same as `pyproject.toml`, which an installed package does not have; a test
-compares them. It is kept here so that errors and `tether doctor` can name the extra to install.
+What the project states in `pyproject.toml` is read from the metadata of the installed package.
 """
 
 from __future__ import annotations
 
-from importlib import import_module, util
-from typing import Any, NamedTuple
+import re
+from importlib import import_module, metadata, util
+from typing import Any
 
-
-class Package(NamedTuple):
-    """A package on PyPI: its name there, the module that it brings, and the oldest version."""
-
-    name: str
-    module: str
-    oldest: str
-
-
-def _packages(text: str) -> tuple[Package, ...]:
-    pairs = (each.split(">=") for each in text.split())
-    return tuple(Package(name, MODULES.get(name, name), oldest) for name, oldest in pairs)
-
-
+FOR_DEVELOPMENT = {"bench", "docs", "experiments", "smollm", "test"}
+"""Extras that users do not install."""
 MODULES = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
 """Packages whose module has another name."""
-REQUIRED = _packages("numpy>=1.26 scipy>=1.11")
-"""What every installation has."""
-_CLI, _RUNS = "typer>=0.12 rich>=13 pyarrow>=15", "sqlalchemy>=2.0 pyarrow>=15"
-_SCAN, _LEARN, _PLOT = "narwhals>=2 pyarrow>=15", "scikit-learn>=1.6", "matplotlib>=3.8"
-EXTRAS = {
-    name: tuple(dict.fromkeys(_packages(text)))
-    for name, text in {
-        "cli": _CLI,
-        "plot": _PLOT,
-        "learn": _LEARN,
-        "runs": _RUNS,
-        "signing": "cryptography>=42",
-        "torch": "torch>=2.2 safetensors>=0.4",
-        "skops": f"skops>=0.13 {_LEARN}",
-        "bo": "botorch>=0.12",
-        "llm": "torch>=2.2 transformers>=4.56 peft>=0.14 openai>=3",
-        "api": "openai>=3",
-        "scan": _SCAN,
-        "ray": f"{_SCAN} ray>=2.40",
-        "postgres": f"{_RUNS} psycopg>=3.2",
-        "serve": f"{_CLI} {_RUNS} starlette>=1 uvicorn>=0.54 prometheus-client>=0.20 httpx2>=2 "
-        "msgspec>=0.19 stamina>=24.2",
-        "demo": f"{_CLI} {_PLOT} {_LEARN} {_RUNS}",
-    }.items()
-}
-"""The packages of each extra that users install; those for development are not listed."""
 
 
-def extra_of(module: str) -> str | None:
-    """The extra that brings a module, the smallest that does; None if no extra does."""
-    top = module.partition(".")[0]
-    having = [name for name, packages in EXTRAS.items() if top in {p.module for p in packages}]
-    return min(having, key=lambda name: len(EXTRAS[name]), default=None)
+def requirements() -> dict[str, dict[str, str]]:
+    """The packages of each extra with their oldest versions; under "" what is always needed."""
+    found: dict[str, dict[str, str]] = {}
+    try:
+        listed = metadata.requires("tether") or []
+    except metadata.PackageNotFoundError:  # run from its source, without an installation
+        listed = []
+    for text in listed:
+        read = re.match(r"([\w-]+)(?:\[.*?\])?>=([\d.]+)(?:.*extra == ['\"]([\w-]+))?", text)
+        if read is not None and read[3] not in FOR_DEVELOPMENT:
+            found.setdefault(read[3] or "", {})[read[1]] = read[2]
+    return found
 
 
-def how_to_install(what: str, error: ModuleNotFoundError, extra: str | None = None) -> str | None:
-    """What to say where a module is missing: what needs it, and the extra that brings it."""
-    if error.name is None or (extra := extra or extra_of(error.name)) is None:
+def how_to_install(what: str, error: ModuleNotFoundError) -> str | None:
+    """What to say where a module is missing: what needs it, and the smallest extra that has it."""
+    top = (error.name or "").partition(".")[0]
+    extras = requirements()
+    having = [
+        extra for extra in extras if extra and top in {MODULES.get(p, p) for p in extras[extra]}
+    ]
+    if not having:
         return None
-    return f"{what} needs {error.name.partition('.')[0]}: pip install 'tether[{extra}]'"
+    extra = min(having, key=lambda name: len(extras[name]))
+    return f"{what} needs {top}: pip install 'tether[{extra}]'"
 
 
 def require(what: str, module: str) -> Any:
@@ -78,18 +53,11 @@ def require(what: str, module: str) -> Any:
         raise ModuleNotFoundError(message, name=error.name) from error
 
 
-def require_extra(what: str, extra: str) -> None:
-    """Raise unless every package of an extra is installed; nothing is imported."""
-    for package in EXTRAS[extra]:
-        if not is_installed(package.module):
-            raise ModuleNotFoundError(
-                f"{what} needs {package.module}: pip install 'tether[{extra}]'", name=package.module
-            )
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module can be found; nothing is imported."""
+def installed_version(package: str) -> str | None:
+    """The version of a package; None if its module is not found. Nothing is imported."""
+    if util.find_spec(MODULES.get(package, package)) is None:
+        return None
     try:
-        return util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of unknown version"

@@ -62,22 +62,10 @@ def score_both(
     drew_safe: bool | Booleans = False,
     drew_optimized: bool | Booleans = False,
 ) -> tuple[Floats, Floats]:
-    """Log-probabilities under both policies, in one call where the policies share their weights.
-
-    Such a policy has `shares_weights(other)` and `log_prob_both(other, contexts, actions)`.
-    """
-    shares_weights = getattr(safe, "shares_weights", None)
-    if shares_weights is None or not shares_weights(optimized):
-        return (
-            score("safe", safe, contexts, actions, drew=drew_safe),
-            score("optimized", optimized, contexts, actions, drew=drew_optimized),
-        )
-    failure = f"both policies' log_prob failed on actions of shape {actions.shape}"
-    with _naming_the_policy(failure, contexts):
-        answers = safe.log_prob_both(optimized, contexts, actions)  # type: ignore[attr-defined]
+    """Log-probabilities under both policies."""
     return (
-        _checked_scores("the safe policy's log_prob", answers[0], actions, drew_safe),
-        _checked_scores("the optimized policy's log_prob", answers[1], actions, drew_optimized),
+        score("safe", safe, contexts, actions, drew=drew_safe),
+        score("optimized", optimized, contexts, actions, drew=drew_optimized),
     )
 
 

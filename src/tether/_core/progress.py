@@ -9,41 +9,23 @@ belongs to the context (PEP 567) that installed it; any thread may advance a ste
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import RLock
-from typing import Any, Protocol
-
-
-class Reporter(Protocol):
-    """Shows steps. Its methods are called by one thread at a time."""
-
-    def begin(self, description: str, total: float | None) -> Hashable:
-        """Show a new step, below those that have not ended; return what names it."""
-        ...
-
-    def advance(self, step: Any, amount: float) -> None:
-        """Show that this much more of a step is done."""
-        ...
-
-    def end(self, step: Any) -> None:
-        """Show a step no longer, whether it was completed or not."""
-        ...
-
+from typing import Any
 
 _lock = RLock()
-_installed: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+_installed: ContextVar[Any] = ContextVar("reporter", default=None)
 
 
 class Step:
     """Work that is under way; once it has ended, advancing it does nothing."""
 
-    def __init__(self, reporter: Reporter | None, description: str, total: float | None) -> None:
-        self._reporter = reporter
-        if reporter is not None:
-            with _lock:
-                self._name = reporter.begin(description, total)
+    def __init__(self, description: str, total: float | None) -> None:
+        self._reporter = _installed.get()
+        with _lock:
+            self._name = self._reporter and self._reporter.begin(description, total)
 
     def advance(self, amount: float = 1) -> None:
         """Say that this much more is done."""
@@ -62,7 +44,7 @@ class Step:
 @contextmanager
 def step(description: str, total: float | None = None) -> Iterator[Step]:
     """A step that lasts as long as the block; `total` is how much there is to do, if known."""
-    begun = Step(_installed.get(), description, total)
+    begun = Step(description, total)
     try:
         yield begun
     finally:
@@ -70,8 +52,12 @@ def step(description: str, total: float | None = None) -> Iterator[Step]:
 
 
 @contextmanager
-def reported_to(reporter: Reporter | None) -> Iterator[None]:
-    """Within this block and context, steps are shown by this reporter, or by none."""
+def reported_to(reporter: Any) -> Iterator[None]:
+    """Within this block and context, steps are shown by this reporter, or by none.
+
+    It has `begin(description, total)`, which returns what names a step, `advance(name, amount)` and
+    `end(name)`, each called by one thread at a time.
+    """
     before = _installed.set(reporter)
     try:
         yield

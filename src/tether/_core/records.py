@@ -32,19 +32,19 @@ RECORD_PURPOSE = "tether record"
 WORDS_FOR_FLOATS = ("inf", "-inf", "nan")
 
 
-def to_plain(value: Any) -> Any:
-    """Convert records, arrays and numbers of numpy to plain values, floats as they are."""
+def to_plain(value: Any, change: Callable[[Any], Any] = lambda each: each) -> Any:
+    """Convert records, arrays and numbers of numpy to plain values, each number changed."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_plain(getattr(value, each.name)) for each in _saved_fields(value)}
+        return {name: to_plain(getattr(value, name), change) for name in _saved_names(value)}
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
+        return {str(key): to_plain(item, change) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         if 0 in value.shape[:-1]:
             raise ValueError(f"an array of shape {value.shape} cannot be saved: it has no rows")
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item, change) for item in value]
+    return change(value.item() if isinstance(value, np.generic) else value)
 
 
 def encode(value: Any) -> Any:
@@ -53,22 +53,10 @@ def encode(value: Any) -> Any:
     >>> encode({"beta": np.inf, "rows": np.arange(3)})
     {'beta': 'inf', 'rows': [0, 1, 2]}
     """
-    return _each(
-        to_plain(value),
+    return to_plain(
+        value,
         lambda each: str(each) if isinstance(each, float) and not math.isfinite(each) else each,
     )
-
-
-def decode_plain(value: Any) -> Any:
-    """Undo `encode` without types: every string that reads "inf", "-inf" or "nan" is a float."""
-    return _each(value, lambda each: float(each) if each in WORDS_FOR_FLOATS else each)
-
-
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Plain values with a change made to each of the innermost."""
-    if isinstance(value, dict):
-        return {key: _each(item, change) for key, item in value.items()}
-    return [_each(item, change) for item in value] if isinstance(value, list) else change(value)
 
 
 def decode(kind: Any, value: Any, name: str = "record") -> Any:
@@ -91,7 +79,13 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
         return _decode_array(arguments, value, name)
     container = origin if isinstance(origin, type) else kind
     if container in (list, tuple, Sequence, Iterable):
-        return _decode_items(container, arguments, value, name)
+        _require(isinstance(value, list), name, "a list", value)
+        kinds: Sequence[Any] = [arguments[0] if arguments else Any] * len(value)
+        if container is tuple and len(arguments) and arguments[-1] is not Ellipsis:
+            kinds = arguments
+            _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
+        made = [decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value)]
+        return made if container is list else tuple(made)
     if container in (dict, Mapping):
         _require(isinstance(value, dict), name, "a mapping", value)
         keys, items = arguments or (str, Any)
@@ -103,27 +97,23 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         _require(number or value in WORDS_FOR_FLOATS, name, "a number", value)
         return float(value)
-    wanted = type(None) if kind is None else kind
-    right = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
-    _require(right, name, f"a value of type {wanted.__name__}", value)
+    right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    _require(right, name, f"a value of type {kind.__name__}", value)
     return value
 
 
 def _decode_record(kind: Any, value: Any, name: str) -> Any:
-    _require(isinstance(value, dict), name, f"the entries of a {kind.__name__}", value)
-    known = [each.name for each in _saved_fields(kind)]
-    absent, unknown = sorted(set(known) - set(value)), sorted(set(value) - set(known))
-    if absent or unknown:
+    known = _saved_names(kind)
+    if not isinstance(value, dict) or set(value) != set(known):
         raise ValueError(
-            f"{name} must have the entries of a {kind.__name__}: missing {absent}, unknown "
-            f"{unknown}"
+            f"{name} must have the entries of a {kind.__name__}, {known}, got {shown(value)}"
         )
     hints = typing.get_type_hints(kind)
     return kind(**{each: decode(hints[each], value[each], f"{name}.{each}") for each in known})
 
 
-def _saved_fields(record: Any) -> list[dataclasses.Field[Any]]:
-    return [each for each in dataclasses.fields(record) if each.init]
+def _saved_names(record: Any) -> list[str]:
+    return [each.name for each in dataclasses.fields(record) if each.init]
 
 
 def _decode_union(members: tuple[Any, ...], value: Any, name: str) -> Any:
@@ -146,30 +136,20 @@ def _decode_array(arguments: tuple[Any, ...], value: Any, name: str) -> NDArray[
     """An array that cannot be written to; strings only where the hint says `NDArray[np.str_]`."""
     _require(isinstance(value, list), name, "a list", value)
     hinted = typing.get_args(arguments[1])[0] if len(arguments) > 1 else Any
-    stated = None if hinted is Any else np.dtype(hinted)
-    text = stated is not None and stated.kind == "U"
+    wanted = None if hinted is Any else np.dtype(hinted)
+    if hinted is not np.str_:
+        value = to_plain(value, lambda each: float(each) if each in WORDS_FOR_FLOATS else each)
     try:
-        array = np.array(value if text else decode_plain(value))
+        array = np.array(value)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} must be an array, got {shown(value)}") from error
     if not array.size:
-        array = array.astype(np.float64 if stated is None else stated)
-    right = array.dtype.kind in "biuf" if stated is None else np.can_cast(array.dtype, stated)
-    wanted = "numbers" if stated is None else stated.name
-    _require(bool(right), name, f"an array of {wanted}", value)
-    array = array if stated is None or text else array.astype(stated)
+        array = array.astype(np.float64 if wanted is None else wanted)
+    right = array.dtype.kind in "biuf" if wanted is None else np.can_cast(array.dtype, wanted)
+    _require(bool(right), name, f"an array of {wanted or 'numbers'}", value)
+    array = array if wanted is None or hinted is np.str_ else array.astype(wanted)
     array.flags.writeable = False
     return array
-
-
-def _decode_items(container: Any, arguments: tuple[Any, ...], value: Any, name: str) -> Any:
-    _require(isinstance(value, list), name, "a list", value)
-    kinds: Sequence[Any] = [arguments[0] if arguments else Any] * len(value)
-    if container is tuple and len(arguments) and arguments[-1] is not Ellipsis:
-        kinds = arguments
-        _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
-    made = [decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value)]
-    return made if container is list else tuple(made)
 
 
 def _require(right: bool, name: str, wanted: str, value: Any) -> None:
@@ -177,53 +157,10 @@ def _require(right: bool, name: str, wanted: str, value: Any) -> None:
         raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
 
 
-def write(
-    path: str | Path,
-    kind: str,
-    content: dict[str, Any],
-    *,
-    overwrite: bool = False,
-    key: PrivateKey | None = None,
-) -> None:
-    """Write a record as JSON with its kind, the digest of its content and, with a key, a signature.
-
-    The digest tells whether the file was changed, if whoever changed it did not know how to compute
-    another one. The signature tells it in any case, to those who trust the key.
-    """
-    entries = {"kind": kind, **encode(content)}
-    entries["digest"] = digest = content_digest(entries)
-    if key is not None:
-        from tether._core import signing
-
-        private = signing.read_private_key(key)
-        signed = signing.sign(digest.encode(), private, purpose=RECORD_PURPOSE)
-        entries["signature"] = {"key": signing.key_id(private), "signature": signed}
-    text = json.dumps(entries, indent=2, allow_nan=False)
-    files.write_text(path, text + "\n", overwrite=overwrite)
-
-
-def read(path: str | Path, kind: str, *, key: PublicKey | None = None) -> dict[str, Any]:
-    """Read a record that `write` wrote, and refuse any other file; with a key, an unsigned one."""
-    entries = parse(path)
-    if entries["kind"] != kind:
-        raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {kind!r}")
-    problem = digest_problem(entries) or (key and signature_problem(entries, key))
-    if problem:
-        raise ValueError(f"{path}: {problem}")
-    return {name: entries[name] for name in entries if name not in ("kind", "digest", "signature")}
-
-
 def parse(path: str | Path) -> dict[str, Any]:
     """The entries of a saved record as they are in the file."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) != len(pairs):  # readers would differ in what they read
-            raise ValueError("an entry occurs twice")
-        return dict(pairs)
-
     try:
-        text = files.as_path("path", path).read_text(encoding="utf-8")
-        entries = json.loads(text, object_pairs_hook=unique)
+        entries = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(entries, dict) or not isinstance(entries.get("kind"), str):
@@ -254,7 +191,7 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     if not isinstance(found, dict):
         return "the record is not signed"
     content = str(entries["digest"]).encode()
-    if signing.verify(content, found.get("signature", ""), public, purpose=RECORD_PURPOSE):
+    if signing.verify(content, found.get("signature"), public, purpose=RECORD_PURPOSE):
         return None
     return (
         f"the signature is not one of the key {signing.key_id(public)} for this content; the "
@@ -288,13 +225,7 @@ class Saved:
             cls._kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that is saved as plain values.
-
-        Returns
-        -------
-        dict
-            Names and values.
-        """
+        """Return everything that is saved as plain values, by name."""
         content: dict[str, Any] = to_plain(self)
         return content
 
@@ -309,6 +240,8 @@ class Saved:
         """Write everything as JSON, with a digest of the content.
 
         The file is written completely or not at all, and only its owner can read it (mode 0600).
+        The digest tells whether it was changed by someone who did not compute another one; a
+        signature tells it in any case, to those who trust the key.
 
         Parameters
         ----------
@@ -327,7 +260,16 @@ class Saved:
         OSError
             If the file cannot be written; an existing one is then unchanged.
         """
-        write(path, self._kind, self.to_dict(), overwrite=overwrite, key=key)
+        entries = {"kind": self._kind, **encode(self.to_dict())}
+        entries["digest"] = digest = content_digest(entries)
+        if key is not None:
+            from tether._core import signing
+
+            private = signing.read_private_key(key)
+            signed = signing.sign(digest.encode(), private, purpose=RECORD_PURPOSE)
+            entries["signature"] = {"key": signing.key_id(private), "signature": signed}
+        text = json.dumps(entries, indent=2, allow_nan=False)
+        files.write_bytes(path, f"{text}\n".encode(), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path, *, key: PublicKey | None = None) -> Self:
@@ -353,12 +295,14 @@ class Saved:
             If the file does not hold a complete saved object of this class, was changed after it
             was saved, or is not signed by `key`.
         """
-        saved = read(path, cls._kind, key=key)
-        if cls._from_saved.__func__ is not Saved._from_saved.__func__:  # type: ignore[attr-defined]
-            saved = decode_plain(saved)
+        entries = parse(path)
+        if entries["kind"] != cls._kind:
+            raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {cls._kind!r}")
+        problem = digest_problem(entries) or (key and signature_problem(entries, key))
+        if problem:
+            raise ValueError(f"{path}: {problem}")
+        names = entries.keys() - {"kind", "digest", "signature"}
         try:
-            return cls._from_saved(saved)
+            return cls._from_saved({name: entries[name] for name in names})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            missing = isinstance(error, KeyError)  # its text is the name alone
-            said = f"the entry {error} is missing" if missing else str(error)
-            raise ValueError(f"{path}: {said}") from error
+            raise ValueError(f"{path} is not a complete {cls._kind}: {error}") from error

@@ -9,15 +9,13 @@ Needs `cryptography` (extra `signing`).
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
-import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tether._core import files
+from tether._core.extras import require
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -34,73 +32,47 @@ SIGNATURE_PREFIX = "ed25519:"
 
 
 def generate_keys(name: str | Path) -> str:
-    """Write a new pair of keys, NAME.key (mode 0600) and NAME.pub; existing files are kept.
-
-    Parameters
-    ----------
-    name : str or pathlib.Path
-        The path of both files without their endings.
-
-    Returns
-    -------
-    str
-        The fingerprint of the pair, as OpenSSH shows it.
-
-    Raises
-    ------
-    FileExistsError
-        If there is such a file already.
-    """
-    serialization, ed25519 = _library()
-    private = ed25519.Ed25519PrivateKey.generate()
-    endings = (PRIVATE_ENDING, PUBLIC_ENDING)
-    secret_file, public_file = (Path(f"{name}{ending}") for ending in endings)
-    files.require_target(secret_file)
-    files.require_target(public_file)
-    form = serialization.PrivateFormat.OpenSSH
-    secret = private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-    files.write_bytes(secret_file, secret)
-    files.write_bytes(public_file, _public_line(private.public_key()) + b"\n")
+    """Write a new pair of keys, NAME.key (mode 0600) and NAME.pub; return its fingerprint."""
+    private = _part("asymmetric.ed25519").Ed25519PrivateKey.generate()
+    secret, public = (Path(f"{name}{ending}") for ending in (PRIVATE_ENDING, PUBLIC_ENDING))
+    files.require_target(secret)
+    files.require_target(public)
+    form = _part("serialization")
+    kinds = form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()
+    files.write_bytes(secret, private.private_bytes(*kinds))
+    files.write_bytes(public, _public_line(private.public_key()) + b"\n")
     return key_id(private)
 
 
 def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
     """Read the key that signs; a file that others may read is refused."""
-    serialization, ed25519 = _library()
-    file = isinstance(key, (str, Path)) and os.path.isfile(key) and os.name == "posix"
-    if file and stat.S_IMODE(os.stat(str(key)).st_mode) & 0o077:
+    found: Ed25519PrivateKey = _read("private", key, password=None)
+    if isinstance(key, (str, Path)) and stat.S_IMODE(Path(key).stat().st_mode) & 0o077:
         raise PermissionError(
             f"{key} can be read by others than its owner and is not used as a private key: "
             f"chmod 600 {key}"
         )
-    read: Ed25519PrivateKey = _read(
-        key,
-        ed25519.Ed25519PrivateKey,
-        lambda content: serialization.load_ssh_private_key(content, password=None),
-        "a private key in the format of OpenSSH without a passphrase, as `tether keygen` writes it",
-    )
-    return read
+    return found
 
 
 def read_public_key(key: PublicKey) -> Ed25519PublicKey:
     """Read the key that signatures are checked with: a file with one line "ssh-ed25519 …"."""
-    serialization, ed25519 = _library()
-    kind, load = ed25519.Ed25519PublicKey, serialization.load_ssh_public_key
-    read: Ed25519PublicKey = _read(key, kind, load, "a public key in the format of OpenSSH")
-    return read
+    found: Ed25519PublicKey = _read("public", key)
+    return found
 
 
-def _read(key: Any, kind: Any, load: Callable[[bytes], Any], described: str) -> Any:
+def _read(which: str, key: Any, **options: Any) -> Any:
+    kind = getattr(_part("asymmetric.ed25519"), f"Ed25519{which.capitalize()}Key")
     if isinstance(key, kind):
         return key
-    if not isinstance(key, (str, Path)):
-        raise TypeError(f"key must be the path of a key file or a key, got {key!r}")
-    if not Path(key).is_file():
-        raise FileNotFoundError(f"there is no key file {key}")
+    content = Path(key).read_bytes()
     try:
-        loaded = load(Path(key).read_bytes())
+        loaded = getattr(_part("serialization"), f"load_ssh_{which}_key")(content, **options)
     except Exception as error:  # the library raises many kinds for what is no key
-        raise ValueError(f"{key} is not {described}") from error
+        raise ValueError(
+            f"{key} is not a {which} key in the format of OpenSSH without a passphrase, as `tether "
+            f"keygen` writes it"
+        ) from error
     if not isinstance(loaded, kind):
         raise ValueError(f"{key} is not an Ed25519 key")
     return loaded
@@ -119,7 +91,7 @@ def sign(content: bytes, key: PrivateKey, *, purpose: str) -> str:
     return SIGNATURE_PREFIX + base64.b64encode(signed).decode()
 
 
-def verify(content: bytes, signature: str, key: PublicKey, *, purpose: str) -> bool:
+def verify(content: bytes, signature: Any, key: PublicKey, *, purpose: str) -> bool:
     """Whether the owner of the key signed exactly this content for this purpose."""
     public = read_public_key(key)
     from cryptography.exceptions import InvalidSignature
@@ -129,7 +101,7 @@ def verify(content: bytes, signature: str, key: PublicKey, *, purpose: str) -> b
     try:
         raw = base64.b64decode(signature.removeprefix(SIGNATURE_PREFIX), validate=True)
         public.verify(raw, _with_purpose(content, purpose))
-    except (InvalidSignature, binascii.Error, ValueError):
+    except (InvalidSignature, ValueError):
         return False
     return True
 
@@ -141,18 +113,10 @@ def _with_purpose(content: bytes, purpose: str) -> bytes:
 
 
 def _public_line(key: Any) -> bytes:
-    serialization, _ = _library()
-    line: bytes = key.public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
+    form = _part("serialization")
+    line: bytes = key.public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
     return line
 
 
-def _library() -> tuple[Any, Any]:
-    """The parts of `cryptography` that are used."""
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError as error:
-        raise ImportError("signing needs cryptography: pip install 'tether[signing]'") from error
-    return serialization, ed25519
+def _part(name: str) -> Any:
+    return require("signing", f"cryptography.hazmat.primitives.{name}")

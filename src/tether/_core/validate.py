@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numbers
 import re
 from collections.abc import Iterable, Mapping, Sized
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,17 @@ from tether._core.arrays import (
     plain_array,
     plain_column,
     reject_missing,
+    shown,
 )
 
-PERCENTAGE = re.compile(r"\s*([-+]?(?:\d+[.,]?\d*|[.,]\d+))\s*%\s*")
-DECIMAL_COMMA = re.compile(r"\s*([-+]?\d+,\d+)\s*")
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+WRITTEN = re.compile(r"\s*([-+]?(?:\d+[.,]?\d*|[.,]\d+))\s*(%?)\s*")
 MISSING_LOSS = (
     "count a missing loss as the largest possible one, or leave its row out only if it is missing "
     "at random"
 )
 """What to do about a loss that is missing."""
+MEANT = {"loss": "harm and 0 for the one that does not", "reward": "success and 0 for others"}
 TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 
@@ -37,16 +37,17 @@ def number_hint(value: Any) -> str:
     >>> number_hint("2,5 %"), number_hint("0,5"), number_hint("three")
     (': write 2,5 % as 0.025', ': write decimals with a point, 0.5', '')
     """
-    text = value if isinstance(value, str) else ""
-    if found := PERCENTAGE.fullmatch(text):
-        return f": write {text.strip()} as {float(found[1].replace(',', '.')) / 100:.12g}"
-    if found := DECIMAL_COMMA.fullmatch(text):
-        return f": write decimals with a point, {found[1].replace(',', '.')}"
-    return ""
+    found = WRITTEN.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not (found[2] or "," in found[1]):
+        return ""
+    point = found[1].replace(",", ".")
+    if found[2]:
+        return f": write {value.strip()} as {float(point) / 100:.12g}"
+    return f": write decimals with a point, {point}"
 
 
-def loss_hint(values: Iterable[Any], meaning: str = "loss") -> str:
-    """How losses, or rewards, that are words become numbers; empty if there are no words."""
+def _text_hint(values: Iterable[Any], meaning: str) -> str:
+    """How what is text becomes numbers; empty if there is no text."""
     texts = dict.fromkeys(each.strip() for each in values if isinstance(each, str))
     words = [each for each in texts if each.lower() not in ("", "nan", "na", "n/a", "null", "<na>")]
     if not words:
@@ -55,15 +56,16 @@ def loss_hint(values: Iterable[Any], meaning: str = "loss") -> str:
         return hint
     if all(map(NUMBER.fullmatch, words)):
         return ": this is text; convert it to numbers, such as with pandas.to_numeric"
-    one = (
-        "harm and 0 for the one that does not" if meaning == "loss" else "success and 0 for others"
+    if meaning not in MEANT:
+        return ""
+    return (
+        f": a {meaning} is a number; write 1 for the word that means {MEANT[meaning]}, and keep "
+        f"missing values missing (here: {few(np.array(words, dtype=object))})"
     )
-    hint = f": a {meaning} is a number; write 1 for the word that means {one}, and keep missing "
-    return hint + f"values missing (here: {few(np.array(words, dtype=object))})"
 
 
 def floats(
-    name: str, values: Any, *, ndim: int = 1, meaning: Literal["loss", "reward"] | None = None
+    name: str, values: Any, *, ndim: int = 1, meaning: str = "number", finite: bool = False
 ) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
     reject_masked(name, values)
@@ -72,18 +74,18 @@ def floats(
     except ValueError as error:
         raise ValueError(f"{name} is not a table of numbers: {error}") from error
     if array.dtype.kind not in "fiub":
-        listed = array.reshape(-1).tolist()
-        hint = loss_hint(listed, meaning) if meaning else ""
-        hint = hint or next(filter(None, map(number_hint, listed)), "")
+        hint = _text_hint(array.reshape(-1).tolist(), meaning)
         if not hint:
             reject_missing(name, array, *([MISSING_LOSS] if meaning == "loss" else []))
-        raise TypeError(f"{name} must hold real numbers, got {_described(values, array)}{hint}")
+        raise TypeError(f"{name} must hold real numbers, got {shown(array)}{hint}")
     if array.ndim != ndim:
         got = f"the single value {array.item()!r}" if array.ndim == 0 else f"shape {array.shape}"
         hint = ": pass the column itself" if ndim == 1 and array.shape[1:] == (1,) else ""
         raise ValueError(f"{name} must have {ndim} dimension(s), got {got}{hint}")
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); at least one row is needed")
+    if finite and not np.isfinite(array).all():
+        reject(name, array, ~np.isfinite(array), f"a finite {meaning}")
     return frozen(array.astype(np.float64, copy=False))
 
 
@@ -107,16 +109,13 @@ def losses(name: str, values: Any) -> Floats:
     """Losses: finite and at least zero."""
     array = floats(name, values, meaning="loss")
     if not (array.min() >= 0 and array.max() < np.inf):
-        accepted = "a finite loss of at least 0"
-        if np.isnan(array).any():
-            accepted += f"; {MISSING_LOSS}"
-        else:
-            accepted += code_hint(array)
-        reject(name, array, ~((array >= 0) & (array < np.inf)), accepted)
+        hint = f"; {MISSING_LOSS}" if np.isnan(array).any() else _code_hint(array)
+        bad = ~((array >= 0) & (array < np.inf))
+        reject(name, array, bad, f"a finite loss of at least 0{hint}")
     return array
 
 
-def code_hint(losses: Floats) -> str:
+def _code_hint(losses: Floats) -> str:
     """What to do about losses that look like the codes of outcomes: two values, or −1."""
     codes = np.unique(losses)
     if len(codes) == 2 and 0 not in codes:
@@ -133,20 +132,10 @@ def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "")
     largest = array.max()
     if not largest > bound:
         return
-    percent = (
-        f"; if {largest:g} is a percentage, divide by 100" if 1 < largest <= 100 * bound else ""
-    )
-    hint = code_hint(array) or (percent if bound <= 1 else "") + advice
+    if bound <= 1 < largest <= 100 * bound:
+        advice = f"; if {largest:g} is a percentage, divide by 100{advice}"
+    hint = _code_hint(array) or advice
     reject(name, array, array > bound, f"a loss of at most bound = {bound:g}{hint}")
-
-
-def rewards(name: str, values: Any, length: int) -> Floats:
-    """Rewards: one finite number per row."""
-    array = floats(name, values, meaning="reward")
-    same_length(name, array, "the other columns", length)
-    if not np.isfinite(array).all():
-        reject(name, array, ~np.isfinite(array), "a finite reward")
-    return array
 
 
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
@@ -155,25 +144,10 @@ def labels(name: str, values: Any, length: int) -> NDArray[Any]:
     array = plain_column(name, values)
     if array.dtype.kind == "f" and np.isnan(array).any():
         reject(name, array, np.isnan(array), "one integer or string per row, none of them missing")
-    if array.dtype.kind not in "iubUS":
-        raise TypeError(
-            f"{name} must hold one integer or string per row, got {_described(values, array)}"
-        )
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have 1 dimension, got shape {array.shape}")
+    if array.dtype.kind not in "iubUS" or array.ndim != 1:
+        raise TypeError(f"{name} must hold one integer or string per row, got {shown(array)}")
     same_length(name, array, "the other columns", length)
     return frozen(array)
-
-
-def _described(values: Any, array: NDArray[Any]) -> str:
-    """What was passed, for an error: its type, and the first value that is not a number."""
-    if array.ndim == 0:
-        return f"{values!r:.200}"
-    listed = values if isinstance(values, (list, tuple)) else array.reshape(-1).tolist()
-    odd = (place for place, value in enumerate(listed) if not isinstance(value, numbers.Real))
-    place = next(odd, 0)
-    which = "first value" if place == 0 else f"value {place} is"
-    return f"an array of dtype {array.dtype} ({which} {listed[place] if listed else None!r:.200})"
 
 
 def same_length(name: str, array: Sized, other: str, length: int) -> None:
@@ -187,13 +161,7 @@ def real(name: str, value: Any) -> float:
     """One real number, which may be infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {value!r}{number_hint(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(
-            f"{name} must be a number that a float can hold, got an integer of "
-            f"{int(value).bit_length()} bits"
-        ) from None
+    return float(value)
 
 
 def number(
@@ -220,21 +188,12 @@ def one_target(alpha: Any, promise: Any) -> None:
         )
 
 
-def integer(name: str, value: Any, minimum: int) -> int:
+def integer(name: str, value: Any, minimum: int = 1) -> int:
     """One integer of at least `minimum`; a float without a fraction is accepted."""
-    integral = isinstance(value, (int, np.integer)) or (
-        isinstance(value, (float, np.floating)) and float(value).is_integer()
-    )
-    if isinstance(value, bool) or not integral:
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {value!r}")
-    return int(value)
-
-
-def integer_at_least(name: str, value: Any, minimum: int = 1) -> int:
-    """One integer of at least `minimum`; floats are not accepted."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+    integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if isinstance(value, (float, np.floating)):
+        integral = float(value).is_integer()
+    if not integral or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
     return int(value)
 

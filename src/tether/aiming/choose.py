@@ -143,7 +143,7 @@ def choose(
     if not standard_errors >= 0:
         raise ValueError(f"standard_errors must be at least 0, got {standard_errors!r}")
     target = len(rows) if calibration_rows is None else calibration_rows
-    validate.integer_at_least("calibration_rows", target)
+    validate.integer("calibration_rows", target)
     build = candidates if callable(candidates) else lambda rows, rng: candidates
     final = _as_candidates(build(rows, rng))
     name = plain = next(iter(final))
@@ -173,7 +173,8 @@ def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) 
     checked = {name: validate.losses("losses", values) for name, values in named.items()}
     for values in checked.values():
         validate.same_length("losses", values, "actions", len(taken))
-    reward = validate.rewards("rewards", rewards, len(taken))
+    reward = validate.floats("rewards", rewards, meaning="reward", finite=True)
+    validate.same_length("rewards", reward, "actions", len(taken))
     if hasattr(safe, "predict_proba"):
         safe = as_policy("safe", safe)
     given = as_contexts(contexts, taken)

@@ -76,10 +76,9 @@ def as_loss_model(name: str, model: Any, features: Features | None = None) -> Lo
 def predict_losses(name: str, model: LossModel, contexts: Any, actions: NDArray[Any]) -> Floats:
     """The predicted loss of each action in its context; a position stands for its candidate."""
     contexts, actions = without_candidates(contexts, actions)
-    predicted = validate.floats(name, np.asarray(model(contexts, actions)), ndim=1)
+    answer = np.asarray(model(contexts, actions))
+    predicted = validate.floats(name, answer, meaning="loss", finite=True)
     validate.same_length(name, predicted, "its actions", len(actions))
-    if not np.isfinite(predicted).all():
-        validate.reject(name, predicted, ~np.isfinite(predicted), "a finite loss")
     return predicted
 
 

@@ -42,9 +42,7 @@ def acquisition_values(acquisition: Callable[[Any], Any], points: ArrayLike) -> 
     >>> acquisition_values(lambda points: -(points**2).sum(axis=1), [[0.0, 1.0], [1.0, 1.0]])
     array([-1., -2.])
     """
-    rows = validate.floats("points", points, ndim=2)
-    if not np.isfinite(rows).all():
-        validate.reject("points", rows, ~np.isfinite(rows), "a finite coordinate")
+    rows = validate.floats("points", points, ndim=2, meaning="coordinate", finite=True)
     if not callable(acquisition):
         raise TypeError(f"acquisition must be a function of points, got {acquisition!r}")
     botorch = sys.modules.get("botorch")  # who passes BoTorch's has imported it

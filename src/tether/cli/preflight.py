@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tether._core.extras import require_extra
+from tether._core.extras import require
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
@@ -54,7 +54,7 @@ def preflight(
     base_url, tokenizer, temperature = (
         given[each] for each in ("base_url", "tokenizer", "temperature")
     )
-    require_extra("tether preflight", "llm" if base_url is None else "api")
+    require("tether preflight", "transformers" if base_url is None else "openai")
     from tether.llm import preflight as run_preflight
 
     saved, models = Output(**saving), (given["safe"], given["optimized"])
@@ -75,16 +75,15 @@ def preflight(
     options |= {"eos_token_id": given["eos"]} if given["eos"] else {}
     try:
         if base_url is None:
-            from tether.llm.model_folders import load_policies
+            from tether.llm.causal_policy import load_policies
 
             options["temperature"] = temperature
             policies: Any = load_policies(*models, tokenizer, options)
         else:
             from tether.llm import OpenAIPolicy
-            from tether.llm.model_folders import check_folder, load_tokenizer
+            from tether.llm.completions import load_tokenizer
 
-            check_folder("--tokenizer", str(tokenizer))
-            words = load_tokenizer(str(tokenizer))
+            words = load_tokenizer("--tokenizer", str(tokenizer))
             options = {"eos_token_id": words.eos_token_id, "tokenizer": words, **options}
             options["api_key"] = os.environ.get(given["key_variable"])
             addresses = base_url, given["optimized_url"] or base_url

@@ -65,7 +65,7 @@ OBSERVE: Options = SIGNED | {
 }
 
 app = typer.Typer(
-    help="Ramp a new system up beside an old one; neither tells probabilities.",
+    help="Ramp a new system up beside an old one; neither reports probabilities.",
     no_args_is_help=True,
 )
 

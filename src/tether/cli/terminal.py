@@ -109,9 +109,7 @@ class Output:
             if plot is not None:
                 files.require_target(plot, overwrite=True)
             if self.out is not None:
-                named = [Path(each) for each in inputs if each is not None]
-                files.require_other_file(self.out, *named, self.key)
-                files.require_target(self.out, overwrite=self.force)
+                files.require_target(self.out, *inputs, self.key, overwrite=self.force)
             if self.key is not None:
                 signing.read_private_key(self.key)
         except (ValueError, OSError) as error:

@@ -176,8 +176,7 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
     may be other scores.
     """
     threshold, out, score = (given[each] for each in ("threshold", "out", "score"))
-    files.require_other_file(out, Path(claims), threshold)
-    files.require_target(out, overwrite=given["force"])
+    files.require_target(out, claims, threshold, overwrite=given["force"])
     selection = Selection.load(threshold)
     if not selection.serves:
         why = "in none of the groups" if selection.groups else why_not_useful(selection)

@@ -19,10 +19,8 @@ from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.engine import LAST, PARTS, log_of
 
-FINEST = 4 * PARTS
-"""Every point of the grid is a multiple of one over this."""
-CHUNK = 1024
-"""How many bins are summed at once: over so many, ρ grows by a factor of e^8."""
+FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
+CHUNK = 1024  # how many bins are summed at once: over so many, ρ grows by a factor of e^8
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
 NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"

@@ -37,20 +37,13 @@ Target = TypeVar("Target")
 
 logger = logging.getLogger("tether.control")
 
-LARGEST_RATIO_ERROR = 1e9
-"""What a larger ratio error is replaced by: no beta passes at either."""
-SHARING_STEPS = 4
-"""How often beta is found again to allow for draws that rows share."""
-RISK_TOLERANCE = 1e-6
-"""How far rounding may carry the calibrated risk past alpha, relatively."""
-WORTH_SAYING = 0.05
-"""A term of the promise that is a smaller share of it changes no decision."""
-MIN_EFFECTIVE_ROWS = 30.0
-"""A smaller effective sample size than this is worth a warning."""
-BAND_ERROR = 1e-3
-"""The share of a promise that an unknown normalizing constant may cost."""
-LOOSE_BAND = 0.3
-"""A normalizing constant that is open by more than this, in logs, costs gain."""
+LARGEST_RATIO_ERROR = 1e9  # what a larger ratio error is replaced by: no beta passes at either
+SHARING_STEPS = 4  # how often beta is found again to allow for draws that rows share
+RISK_TOLERANCE = 1e-6  # how far rounding may carry the calibrated risk past alpha, relatively
+WORTH_SAYING = 0.05  # a term of the promise that is a smaller share of it changes no decision
+MIN_EFFECTIVE_ROWS = 30.0  # a smaller effective sample size than this is worth a warning
+BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
+LOOSE_BAND = 0.3  # a normalizing constant that is open by more than this, in logs, costs gain
 
 
 def calibrate(
@@ -148,7 +141,7 @@ def calibrate(
     """
     chosen = find_family(family)
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
-    looks = validate.integer_at_least("looks", looks)
+    looks = validate.integer("looks", looks)
     targets: float | Mapping[str, float]
     asked, targets = find_target(alpha, promise)
     constraints = _constraints(log, asked, targets, bound, ratio_error)
@@ -257,7 +250,7 @@ def _by_promise(
     weights = unbiased_weights(problem, "promise", error)
     chain, own = find_chain(
         weights,
-        draw_uniform(problem.rows, validate.integer_at_least("seed", seed, 0)),
+        draw_uniform(problem.rows, validate.integer("seed", seed, 0)),
         rows=len(problem.rows),
         safe_risk=safe_risk,
         error=error,
@@ -516,17 +509,17 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
                 f"{each.alpha:g} holds: if that is its risk, the expected loss is at most "
                 f"{limit:.4g}. More rows bring the level closer to the promise; safe_risk= sets it"
             )
-    if not found.exists and min(chain.levels.values()) > 0:
+    if not found.exists and chain.shares[0] > 0:
         yield (
-            f"the safe policy serves: the log allows anything else with probability "
-            f"{chain.shares[0]:.3g}, and the recorded draw was {chain.uniform:.3g}"
+            f"the safe policy serves by the luck of the draw: the log allowed more with "
+            f"probability {chain.shares[0]:.3g}, and the recorded draw was {chain.uniform:.3g}"
         )
     after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
     unknown = float(weights.log_high[after] - weights.log_low[after])
     if unknown > LOOSE_BAND:
         yield (
-            "the proposals hardly tell the normalizing constant where beta stops, so little is "
-            "served: make more of them"
+            "the proposals hardly determine the normalizing constant where beta stops, so little "
+            "is served: make more of them"
         )
 
 

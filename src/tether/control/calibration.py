@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 HARDLY_CHANGED = 1e-3
 """A policy that changes a smaller share of decisions is in practice the safe one."""
-ON_AVERAGE = "on average over logs like this one"
-"""The condition of a promise in expectation."""
+ON_AVERAGE = "on average over logs like this one"  # the condition of a promise in expectation
 
 
 @dataclass(frozen=True)
@@ -243,13 +242,17 @@ def why_not_useful(found: Calibration) -> str:
                 f"{each.promise:.4g}, where {each.alpha:.4g} was asked for and no loss exceeds "
                 f"{each.bound:g}; collect rows (tether.plan says how many), or ask for more"
             )
-    if found.measured.changed < HARDLY_CHANGED and np.isfinite(found.log_beta):
+    if share_changed(found) < HARDLY_CHANGED and np.isfinite(found.log_beta):
         return (
-            f"in practice the safe policy: {100 * found.measured.changed:.2g} % of the decisions "
-            f"change at this beta. Collect rows, or ask for more, to use more of the optimized "
-            f"policy"
+            f"in practice the safe policy: {100 * share_changed(found):.2g} % of the decisions "
+            f"change. Collect rows, or ask for more, to use more of the optimized policy"
         )
     return ""
+
+
+def share_changed(found: Calibration) -> float:
+    """The share of the decisions that what is served makes differently, at all its betas."""
+    return found.measured.changed if found.gain is None else found.gain.changed
 
 
 def not_covered(measured: Measured) -> str:
@@ -301,7 +304,7 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
     facts: list[tuple[str, str]] = [("promise", found.statement)]
     measured, several = found.measured, len(found.losses) > 1
     if found.exists:
-        facts.append(("decisions that change", f"{100 * measured.changed:.3g} %"))
+        facts.append(("decisions that change", f"{100 * share_changed(found):.3g} %"))
     if found.gain is not None:
         facts += found.gain.facts()
     for each in found.losses.values():

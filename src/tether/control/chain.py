@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 
 SHARPNESS = 0.4
 """The stake is in proportion to this power of the number of losses that are tolerated."""
-FACTORS_PER_LOG = 8
-"""How many factors are multiplied before a logarithm is taken."""
-TINY = 1e-150
-"""Stands for 0 where it divides."""
+FACTORS_PER_LOG = 8  # how many factors are multiplied before a logarithm is taken
+TINY = 1e-150  # stands for 0 where it divides
 SMALLEST_SHARE = 0.05
 """Smaller shares are 0, which is always valid and costs less than a hundredth of the gain: what one
 draw in twenty would serve is no bolder than what the others serve."""

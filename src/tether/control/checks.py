@@ -25,19 +25,13 @@ from numpy.typing import NDArray
 from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows, hash_rows
 
-FALSE_ALARM = 1e-6
-"""The probability with which a bet refutes a log that is what it states."""
-ROOM = 1.01
-"""The factor by which rounding may move a mean."""
+FALSE_ALARM = 1e-6  # the probability with which a bet refutes a log that is what it states
+ROOM = 1.01  # the factor by which rounding may move a mean
 STAKES = 0.5 ** np.arange(1, 17)
-LARGEST_LOG = 300.0
-"""Larger log ratios count as this one, whose exponential has a finite square."""
-SAME = 1e-9
-"""Scores that differ by less than this are the same."""
-ERRORS = 6.0
-"""How many standard errors a mean may be off, where no bet decides."""
-MISSING = 0.05
-"""How much of what the optimized policy does may be missing without a word."""
+LARGEST_LOG = 300.0  # larger log ratios count as this one, whose exponential has a finite square
+SAME = 1e-9  # scores that differ by less than this are the same
+ERRORS = 6.0  # how many standard errors a mean may be off, where no bet decides
+MISSING = 0.05  # how much of what the optimized policy does may be missing without a word
 MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100
 """Fewer rows say nothing about the range of scores, and about what is missing."""
 DROP = 12.0

@@ -20,17 +20,18 @@ from tether._core.frames import ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
 from tether.control.families import PathFamily
 
-SHARE_TOLERANCE = 1e-6
-"""How far, in logs, a mixture may be below the safe policy's share of it."""
-SAME_ACTION_TOLERANCE = 1e-4
-"""How far the scores of a row may be from those of its action in the tables."""
-MIN_ROWS_OF_PROBABILITIES = 20
-"""Fewer rows of log-densities than this may all lie between 0 and 1 by chance."""
+SHARE_TOLERANCE = 1e-6  # how far, in logs, a mixture may be below the safe policy's share of it
+SAME_ACTION_TOLERANCE = 1e-4  # how far the scores of a row may be from those of its tables
+MIN_ROWS_OF_PROBABILITIES = 20  # fewer log-densities may all lie between 0 and 1 by chance
+DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
+LOG_COLUMNS = (*DRAW_COLUMNS, "reward", *ACTION_TABLES)
+SCANNED_COLUMNS = (*LOG_COLUMNS, "log_logged", "log_base_limit", "safe_draws", "optimized_draws")
 SOURCES = ("safe", "optimized")
 
 Chosen = dict[str, str | Sequence[str]]
 """For each column that kernels know, where it is: a name, or several names of a table."""
+Named = Mapping[str, str | Sequence[str] | None]  # what a user says of columns, by argument
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,7 @@ def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
             shown = "loss" if name == "loss/loss" else f"loss[{name[5:]!r}]"
             columns[name] = validate.losses(shown, values)
         elif name == "reward":
-            columns[name] = validate.floats(name, values, meaning="reward")
-            if not np.isfinite(columns[name]).all():
-                validate.reject(name, values, ~np.isfinite(columns[name]), "a finite reward")
+            columns[name] = validate.floats(name, values, meaning="reward", finite=True)
         elif name.startswith(("draws_", "base_")):
             columns[name] = values
             if np.isnan(values).any():
@@ -151,6 +150,7 @@ def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
 def check_log(given: Mapping[str, Any], safe_share: float | None, max_ratio: float | None) -> Block:
     """The checked columns of a log; an error if they contradict each other or what is stated."""
     columns = checked(given)
+    refuse_probabilities(columns)
     _check_tables(columns)
     if safe_share is not None and "log_mix" in columns:
         least = columns["log_safe"] + np.log(safe_share)
@@ -288,6 +288,8 @@ def _check_tables(columns: Block) -> None:
 def check_draws(given: Mapping[str, Any]) -> Block:
     """The checked columns of proposals; no policy makes a draw that it cannot make."""
     columns = checked(given, draws=True)
+    if columns["log_safe"].any():  # else the other column holds log ratios, often positive
+        refuse_probabilities(columns)
     if "drawn_at" in columns:
         return columns
     for policy, drew in (("safe", columns["from_safe"]), ("optimized", ~columns["from_safe"])):
@@ -314,41 +316,37 @@ def from_safe(source: Any, rows: int) -> Booleans:
 
 
 def choose(
-    known: Sequence[str],
-    loss: str | Sequence[str] = (),
-    *,
-    tables: Mapping[str, str | Sequence[str] | None] | None = None,
-    draws: Mapping[str, Sequence[str] | None] | None = None,
-    **scores: str | None,
+    known: Sequence[str], named: Named, accepted: Sequence[str], loss: str | Sequence[str] = ()
 ) -> Chosen:
     """Where each column is, of a frame or of files with the known names.
 
     A column `log_mix` is used if there is one, and so are tables called by the name of a table, or
     by that name and an underscore.
     """
+    if odd := set(named) - set(accepted):
+        raise TypeError(f"there is no argument {min(odd)!r}; columns are {', '.join(accepted)}")
     names = [loss] if isinstance(loss, str) else list(loss)
-    if len(set(names)) < len(names) or (tables is not None and not names):
+    if len(set(names)) < len(names) or ("reward" in accepted and not names):
         raise ValueError(f"loss must name at least one column, and none twice, got {loss!r}")
     columns: Chosen = {"loss/loss" if loss == name else f"loss/{name}": name for name in names}
-    for name, given in scores.items():
-        if given is not None or (name == "log_mix" and name in known):
-            columns[name] = given or name
-    for name, table in (tables or {}).items():
-        several = [each for each in known if each.startswith(f"{name}_")]
-        if found := table or (name if name in known else several):
-            columns[name] = found
-    needed = ("log_safe", "log_optimized", "log_mix")[: 3 if "log_mix" in columns else 2]
-    for policy, given_draws in (draws or {}).items():
-        if given_draws is None:
-            continue
-        columns[f"draws_{policy}"] = tuple(given_draws)
-        if isinstance(given_draws, str) or len(given_draws) != len(needed):
+    columns |= {"log_safe": "log_safe", "log_optimized": "log_optimized"}
+    columns |= {
+        name: name for name in ("log_mix", *ACTION_TABLES) if name in {*known} & {*accepted}
+    }
+    for name in {*ACTION_TABLES} & {*accepted} - {*columns}:
+        if several := [each for each in known if each.startswith(f"{name}_")]:
+            columns[name] = several
+    columns |= {name: given for name, given in named.items() if given is not None}
+    needed = DRAW_COLUMNS[: 3 if "log_mix" in columns else 2]
+    if ("safe_draws" in columns) != ("optimized_draws" in columns):
+        raise ValueError("safe_draws and optimized_draws go together: give both")
+    for policy in SOURCES if "safe_draws" in columns else ():
+        drawn = columns[f"draws_{policy}"] = columns.pop(f"{policy}_draws")
+        if isinstance(drawn, str) or len(drawn) != len(needed):
             raise ValueError(
                 f"{policy}_draws must name {len(needed)} columns of lists, with "
-                f"{', '.join(needed)} of the draws, got {given_draws!r}"
+                f"{', '.join(needed)} of the draws, got {drawn!r}"
             )
-    if ("draws_safe" in columns) != ("draws_optimized" in columns):
-        raise ValueError("safe_draws and optimized_draws go together: give both")
     check_names(columns)
     return columns
 
@@ -383,7 +381,8 @@ def scan_log(
     context: ContextColumns,
     safe_share: float | None,
     max_ratio: float | None,
-    **named: Any,
+    named: Named,
+    loss: str | Sequence[str],
 ) -> tuple[Rows, bool]:
     """The rows of a log that is read in parts, and whether it has contexts."""
     from tether.scan import open_rows
@@ -391,7 +390,7 @@ def scan_log(
     found: list[bool] = []
 
     def columns(known: list[str]) -> Chosen:
-        chosen = choose(known, **named)
+        chosen = choose(known, named, SCANNED_COLUMNS, loss)
         listed = "log_safe_all" in chosen or "draws_safe" in chosen
         found.append(has_contexts(context, known, chosen, stated=listed) or listed)
         return chosen
@@ -417,7 +416,7 @@ def _with_ratios(block: Block) -> Block:
 
 
 def scan_draws(
-    source: Any, where: Any, context: ContextColumns, drawn_by: str | None, **named: Any
+    source: Any, where: Any, context: ContextColumns, drawn_by: str | None, named: Named
 ) -> Rows:
     """The rows of proposals that are read in parts."""
     from tether.scan import open_rows
@@ -425,7 +424,7 @@ def scan_draws(
     stated: list[str] = []
 
     def columns(known: list[str]) -> Chosen:
-        chosen = choose(known, **named)
+        chosen = choose(known, named, DRAW_COLUMNS)
         if drawn_by is not None and (drawn_by in known or drawn_by not in SOURCES):
             chosen["from_safe"] = drawn_by
         elif drawn_by is None and "source" in known:

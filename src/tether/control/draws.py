@@ -39,8 +39,7 @@ T = TypeVar("T")
 
 MAX_STANDARD_ERRORS = 6.0
 """A normalizer more than this many standard errors above one is an error, not chance."""
-MOST_KEPT = 1 << 20
-"""About how many rows are kept in memory to find those that share draws."""
+MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
 HASH_SEED = 7
 
 

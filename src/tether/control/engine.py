@@ -37,16 +37,12 @@ if TYPE_CHECKING:
     from tether.control.families import Family
     from tether.control.kernels import Kernel
 
-LAST = 1000.0
-"""Log betas and log ratios are at most this; the grid's ends mean −inf and +inf."""
-PARTS = 32
-"""Fine steps in a gap between coarse points."""
+LAST = 1000.0  # log betas and log ratios are at most this; the grid's ends mean −inf and +inf
+PARTS = 32  # fine steps in a gap between coarse points
 NEAR, FEW = 16, 1000
 """How many gaps on each side of beta are searched finely when a row is left out, of more rows."""
-ROUNDING = 1e-12
-"""By how much, relatively, sums may differ because a row was taken off again."""
-LARGEST_LOG = 700.0
-"""Logs up to this have an exponential that is a float."""
+ROUNDING = 1e-12  # by how much, relatively, sums may differ because a row was taken off again
+LARGEST_LOG = 700.0  # logs up to this have an exponential that is a float
 
 
 def _coarse_points() -> Floats:

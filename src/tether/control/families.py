@@ -19,10 +19,8 @@ import numpy as np
 
 from tether._core.arrays import Floats
 
-DEFAULT_BLEND = 0.01
-"""The share of the safe policy in a blend."""
-DEFAULT_BUDGET = 16
-"""The most proposals per action where the user does not say."""
+DEFAULT_BLEND = 0.01  # the share of the safe policy in a blend
+DEFAULT_BUDGET = 16  # the most proposals per action where the user does not say
 NEGLIGIBLE_LOG_ACCEPTANCE = -40.0
 """Below this log acceptance rate, c/p differs from the budget by less than rounding."""
 PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")

@@ -35,14 +35,11 @@ if TYPE_CHECKING:
 
     from tether.control.calibration import Calibration
 
-CONFIDENCE = 0.95
-"""The probability of the intervals."""
-LEAST_EFFECTIVE_ROWS = 30.0
-"""With fewer effective rows than this, no mean is stated."""
+CONFIDENCE = 0.95  # the probability of the intervals
+LEAST_EFFECTIVE_ROWS = 30.0  # with fewer effective rows than this, no mean is stated
 LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0
 """No mean is stated where the mean weight is below this, or so many standard errors below 1."""
-LARGEST_LOG = 300.0
-"""Larger log-weights count as this one, whose exponential has a finite square."""
+LARGEST_LOG = 300.0  # larger log-weights count as this one, whose exponential has a finite square
 POLICIES = ("safe", "tethered", "optimized")
 
 

@@ -41,8 +41,7 @@ from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.families import Family, exact_averages, limit_density
 
 NO_TOP = np.full(1, -np.inf)
-WIDE = 300.0
-"""Where log ratios are larger, ψ is summed one beta after the other, in logs."""
+WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the other, in logs
 
 Weighed = tuple[Floats, Floats, Floats, Any]
 
@@ -51,18 +50,12 @@ class Kernel:
     """How one family weighs rows; the default sums the condition from its matrix."""
 
     coarse: Any = COARSE
-    nested = True
-    """Whether fine points exist between coarse ones."""
-    candidates = False
-    """Whether the rows carry the points among which the test weight is found."""
-    known = True
-    """Whether weights are complete; else one factor per beta, `log_unit`, is estimated."""
-    smoothness: float | None = None
-    """K of the family, where weights are not known."""
-    counts_draws = False
-    """Whether `weigh` says how many draws an action takes."""
-    size = 1024
-    """Rows of a block."""
+    nested = True  # whether fine points exist between coarse ones
+    candidates = False  # whether the rows carry the points among which the test weight is found
+    known = True  # whether weights are complete; else one factor per beta, `log_unit`, is estimated
+    smoothness: float | None = None  # K of the family, where weights are not known
+    counts_draws = False  # whether `weigh` says how many draws an action takes
+    size = 1024  # rows of a block
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """Weigh a block.

@@ -16,6 +16,7 @@ from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
     ACTION_TABLES,
+    LOG_COLUMNS,
     Acting,
     PolicyPath,
     check_log,
@@ -23,7 +24,6 @@ from tether.control.columns import (
     choose,
     named_losses,
     read,
-    refuse_probabilities,
     scan_log,
     used,
 )
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS_OF_ROWS = ("log_safe", "log_optimized", "reward", "log_mix")
-COLUMNS = (*COLUMNS_OF_ROWS, *ACTION_TABLES)
-"""What a log in memory has as arrays."""
 EXPORT = "export"
 """Under this name a log that a run has exported has its digest, in files and in fingerprints."""
 
@@ -43,23 +40,10 @@ EXPORT = "export"
 class Probes:
     """What is kept of the policies of a log, in a form that JSON can hold.
 
-    Parameters
-    ----------
-    fingerprints : dict of str to str
-        A digest of each policy; None where a policy contains code and has none.
-    actions : Any, optional
-        All actions in the order of the tables, or a digest of a long list; None where there are
-        infinitely many.
-    contexts : Any, optional
-        The contexts of the probes, encoded; None where there are no contexts, or no probes.
-    probed : Any, optional
-        The action of each probe, encoded; None where there are no probes.
-    place : ndarray of int
-        The row of `contexts` that each probe is in.
-    log_safe, log_optimized : ndarray of float, optional
-        The log-probability of each probe; None where a policy was not known.
-    missing : str, optional
-        Why there are no probes; None where there are.
+    `fingerprints` has a digest of each policy, None where a policy contains code; `actions` all
+    actions in the order of the tables, or a digest of a long list. `contexts` and `probed` are the
+    encoded contexts and actions of the probes, `place` the row of `contexts` that each probe is in;
+    the log-probabilities are None where a policy was not known. `missing` says why there are none.
     """
 
     fingerprints: dict[str, str | None]
@@ -178,7 +162,6 @@ class Log(Described):
                 raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
             given |= vars(acting)
         columns = check_log(given, safe_share, max_ratio)
-        refuse_probabilities(columns)
         self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, len(columns["log_safe"]))
@@ -215,15 +198,9 @@ class Log(Described):
         *,
         context: ContextColumns = UNSTATED,
         loss: str | Sequence[str] = "loss",
-        log_safe: str = "log_safe",
-        log_optimized: str = "log_optimized",
-        log_mix: str | None = None,
-        log_safe_all: Sequence[str] | None = None,
-        log_optimized_all: Sequence[str] | None = None,
-        log_mix_all: Sequence[str] | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
-        reward: str | None = None,
+        **columns: str | Sequence[str] | None,
     ) -> Self:
         """Build a log from the columns of a frame, by name.
 
@@ -239,13 +216,15 @@ class Log(Described):
             The column of contexts; several feature columns, where rows with equal features are in
             the same context; or None if neither policy depends on a context. May be left out only
             if the frame has tables of all actions.
-        loss, log_safe, log_optimized, log_mix, reward : str
-            The columns of these; several losses as a sequence. Rewards are read only if named.
-        log_safe_all, log_optimized_all, log_mix_all : sequence of str, optional
-            The columns of each table, one per action; by default all whose names start with the
-            name of the argument and an underscore.
+        loss : str or sequence of str, default "loss"
+            The column of losses; several losses as a sequence.
         safe_share, max_ratio : float, optional
             As in `Log`; by default the largest of the column `max_ratio`, if there is one.
+        **columns : str or sequence of str
+            Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name;
+            the column of `reward`, which is read only if it is named; and the columns of
+            `log_safe_all`, `log_optimized_all` and `log_mix_all`, one per action, by default all
+            whose names start with that and an underscore.
 
         Returns
         -------
@@ -264,22 +243,13 @@ class Log(Described):
         ...                loss="cost", context=["age", "sex"])
         Log(2 rows, losses ['loss'], contexts)
         """
-        tables = (log_safe_all, log_optimized_all, log_mix_all)
-        columns = choose(
-            frames.names(frame),
-            loss,
-            tables=dict(zip(ACTION_TABLES, tables, strict=True)),
-            log_safe=log_safe,
-            log_optimized=log_optimized,
-            log_mix=log_mix,
-            reward=reward,
-        )
+        chosen = choose(frames.names(frame), columns, LOG_COLUMNS, loss)
         if max_ratio is None and (stated := frames.optional(frame, "max_ratio", None)) is not None:
             max_ratio = float(np.max(stated, initial=1.0))
-        taken = {*used(columns), "max_ratio"}
-        labels = read_contexts(frame, context, taken, has_tables="log_safe_all" in columns)
-        values = read(frame, columns)
-        losses = {name[5:]: values.pop(name) for name in columns if name[:5] == "loss/"}
+        taken = {*used(chosen), "max_ratio"}
+        labels = read_contexts(frame, context, taken, has_tables="log_safe_all" in chosen)
+        values = read(frame, chosen)
+        losses = {name[5:]: values.pop(name) for name in chosen if name[:5] == "loss/"}
         one = losses["loss"] if isinstance(loss, str) else losses
         return cls(one, **values, context=labels, safe_share=safe_share, max_ratio=max_ratio)
 
@@ -290,20 +260,10 @@ class Log(Described):
         *,
         context: ContextColumns = UNSTATED,
         loss: str | Sequence[str] = "loss",
-        log_safe: str = "log_safe",
-        log_optimized: str = "log_optimized",
-        log_mix: str | None = None,
-        log_safe_all: str | Sequence[str] | None = None,
-        log_optimized_all: str | Sequence[str] | None = None,
-        log_mix_all: str | Sequence[str] | None = None,
-        safe_draws: Sequence[str] | None = None,
-        optimized_draws: Sequence[str] | None = None,
-        log_logged: str | None = None,
-        log_base_limit: str | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
-        reward: str | None = None,
         where: Any = None,
+        **columns: str | Sequence[str] | None,
     ) -> Self:
         """Name a log that is larger than memory, and is read in parts.
 
@@ -316,19 +276,17 @@ class Log(Described):
             A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
             as s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; or
             a function that returns an iterator over Arrow record batches.
-        context, loss, log_safe, log_optimized, log_mix, reward, safe_share, max_ratio
+        context, loss, safe_share, max_ratio
             As in `from_frame`. Of contexts only whether there are any is used.
-        log_safe_all, log_optimized_all, log_mix_all : str or sequence of str, optional
-            As in `from_frame`, or one column of lists.
-        safe_draws, optimized_draws : sequence of str, optional
-            Columns of lists with the draws of each policy in the context of the row: their
-            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
-            under the mixture.
-        log_logged, log_base_limit : str, optional
-            The columns of `Acting`.
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read; columns in the names of folders, such as
             `day=2026-01-01`, may be used.
+        **columns : str or sequence of str
+            As in `from_frame`; a table may also be one column of lists. Further `log_logged` and
+            `log_base_limit`, the columns of `Acting`; and `safe_draws` and `optimized_draws`,
+            columns of lists with the draws of each policy in the context of the row: their
+            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
+            under the mixture.
 
         Returns
         -------
@@ -340,23 +298,7 @@ class Log(Described):
         TypeError, ValueError
             If the source is none of these, or the columns do not make a log.
         """
-        tables = (log_safe_all, log_optimized_all, log_mix_all)
-        rows, contextual = scan_log(
-            source,
-            where,
-            context,
-            safe_share,
-            max_ratio,
-            loss=loss,
-            tables=dict(zip(ACTION_TABLES, tables, strict=True)),
-            draws={"safe": safe_draws, "optimized": optimized_draws},
-            log_safe=log_safe,
-            log_optimized=log_optimized,
-            log_mix=log_mix,
-            reward=reward,
-            log_logged=log_logged,
-            log_base_limit=log_base_limit,
-        )
+        rows, contextual = scan_log(source, where, context, safe_share, max_ratio, columns, loss)
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
         held = getattr(rows, "metadata", {}).get(EXPORT.encode())
         log.probes = None if held is None else Probes({EXPORT: held.decode()})
@@ -364,7 +306,7 @@ class Log(Described):
 
     def __getattr__(self, name: str) -> Any:
         """A column of rows in memory, or None; an error where rows lie in files."""
-        if name not in COLUMNS:
+        if name not in LOG_COLUMNS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.rows.columns.get(name)
 
@@ -431,13 +373,12 @@ class Log(Described):
             A dictionary of arrays: the losses by name (one called like another column as
             `loss[name]`), and what else the log has, tables as one column per action.
         """
-        taken = {*COLUMNS, "max_ratio", "context"}
+        taken = {*LOG_COLUMNS, "max_ratio", "context"}
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
-        columns |= {
-            name: getattr(self, name) for name in COLUMNS_OF_ROWS if name in self.rows.names
-        }
+        plain = [name for name in LOG_COLUMNS[:4] if name in self.rows.names]
+        columns |= {name: getattr(self, name) for name in plain}
         if self.context is not None:
             columns["context"] = self.context
         if self.max_ratio is not None:

@@ -14,12 +14,10 @@ from tether.control.bins import scores
 from tether.control.engine import LARGEST_LOG, LAST, Problem, dot, log_of, log_sum
 from tether.control.kernels import BudgetedKernel, ClipKernel, PathKernel
 
-COVERAGE_FALSE_ALARM = 1e-6
-"""The probability with which true scores fail the check of coverage."""
+COVERAGE_FALSE_ALARM = 1e-6  # the probability with which true scores fail the check of coverage
 COVERAGE_MARGIN = 0.01
 """How far below 1 the limit of coverage may be: what rounded propensities may move it by."""
-SAME_SCORE = 1e-9
-"""Log-weights and log ratios that differ by less are the same."""
+SAME_SCORE = 1e-9  # log-weights and log ratios that differ by less are the same
 
 
 @dataclass(frozen=True)

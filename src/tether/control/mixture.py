@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from tether._core.arrays import Floats
 from tether._core.validate import floats, log_probabilities, reject, same_length
 
-MAX_POINTS = 16
-"""The most points for which the sum over orders is computed; each doubles its cost."""
+MAX_POINTS = 16  # the most points for which the sum over orders is computed; each doubles its cost
 
 
 def mixture_log_density(log_columns: ArrayLike | Sequence[ArrayLike], counts: ArrayLike) -> Floats:

@@ -30,12 +30,9 @@ from tether.control.unbiased import Weights, candidates
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)
 """The sizes of logs that a plan describes, as multiples of the likely number of rows."""
-MOST_ROWS = 10**9
-"""No plan has more rows than this."""
-MOST_POINTS = 4000
-"""A log with more rows stands for itself by so many of them, evenly spaced."""
-MOST_COUNTS = 2000
-"""For how many numbers of losses the probability of passing is computed."""
+MOST_ROWS = 10**9  # no plan has more rows than this
+MOST_POINTS = 4000  # a log with more rows stands for itself by so many of them, evenly spaced
+MOST_COUNTS = 2000  # for how many numbers of losses the probability of passing is computed
 MOST_SIZES, NOISES = 64, 51
 """How many sizes of losses are told apart, and how many values stand for their noise."""
 STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)
@@ -270,7 +267,7 @@ def plan(
         log_rows=None if log is None else len(log),
     )
     needed, likely = _rows_for(made, points.losses, (0.5, pass_probability))
-    sizes = [validate.integer_at_least("rows", rows)] if rows is not None else []
+    sizes = [validate.integer("rows", rows)] if rows is not None else []
     if not sizes and math.isfinite(likely):
         sizes = [int(likely * each) for each in ROW_MULTIPLES]
         sizes = sorted({*sizes, *([] if log is None else [len(log)])})

@@ -11,18 +11,16 @@ from tether._core.arrays import Booleans, Floats, Frame, check_row_indexes
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Rows
 from tether.control.columns import (
+    DRAW_COLUMNS,
     SOURCES,
     PolicyPath,
     check_draws,
     choose,
     from_safe,
     read,
-    refuse_probabilities,
     scan_draws,
     used,
 )
-
-COLUMNS = ("log_safe", "log_optimized", "log_mix", "from_safe")
 
 
 class Proposals:
@@ -86,8 +84,6 @@ class Proposals:
             validate.same_length("policy_path", policy_path, "log_safe", rows)
             given |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
         columns = check_draws(given)
-        if columns["log_safe"].any():  # else the other column holds log ratios, often positive
-            refuse_probabilities(columns)
         self.policy_path = policy_path
         self.context: NDArray[Any] | None = None
         if context is not None:
@@ -107,10 +103,8 @@ class Proposals:
         frame: Frame,
         *,
         context: ContextColumns = UNSTATED,
-        log_safe: str = "log_safe",
-        log_optimized: str = "log_optimized",
-        log_mix: str | None = None,
         source: str | None = None,
+        **columns: str | None,
     ) -> Self:
         """Build proposals from the columns of a frame, by name.
 
@@ -123,11 +117,11 @@ class Proposals:
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
         context : str, sequence of str or None
             The columns that state the contexts of the log, or None if it has none.
-        log_safe, log_optimized, log_mix : str
-            The columns of log-probabilities.
         source : str, optional
             The column of policies that made the draws, or "safe" or "optimized" for all draws; the
             optimized policy by default.
+        **columns : str
+            Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
 
         Returns
         -------
@@ -140,13 +134,13 @@ class Proposals:
             If contexts are not stated, or the columns do not make proposals.
         """
         known = frames.names(frame)
-        columns = choose(known, log_safe=log_safe, log_optimized=log_optimized, log_mix=log_mix)
+        chosen = choose(known, columns, DRAW_COLUMNS)
         drawn_by: Any = source
         if source not in SOURCES or source in known:
             drawn_by = frames.optional(frame, "source", source)
         return cls(
-            **read(frame, columns),
-            context=read_contexts(frame, context, {*used(columns), source or "source"}),
+            **read(frame, chosen),
+            context=read_contexts(frame, context, {*used(chosen), source or "source"}),
             source="optimized" if drawn_by is None else drawn_by,
         )
 
@@ -156,11 +150,9 @@ class Proposals:
         source: Any,
         *,
         context: ContextColumns = UNSTATED,
-        log_safe: str = "log_safe",
-        log_optimized: str = "log_optimized",
-        log_mix: str | None = None,
         drawn_by: str | None = None,
         where: Any = None,
+        **columns: str | None,
     ) -> Self:
         """Name proposals that are larger than memory, and are read in parts.
 
@@ -171,7 +163,7 @@ class Proposals:
         ----------
         source : path, frame, callable or tether.scan.OnRay
             Where the draws are, as in `tether.Log.scan`.
-        context, log_safe, log_optimized, log_mix
+        context, **columns
             As in `from_frame`.
         drawn_by : str, optional
             The column of policies that made the draws, or one of them, as `source` there.
@@ -188,12 +180,11 @@ class Proposals:
         TypeError, ValueError
             If the source is none of these, or it has no such column.
         """
-        named = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
-        return cls.of_rows(scan_draws(source, where, context, drawn_by, **named))
+        return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
 
     def __getattr__(self, name: str) -> Any:
         """A column of rows in memory, or None; an error where rows lie in files."""
-        if name not in COLUMNS:
+        if name not in (*DRAW_COLUMNS, "from_safe"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.rows.columns.get(name)
 

@@ -28,8 +28,7 @@ from tether._core.rows import Block
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, ROUNDING, Search, log_of, log_sum
 from tether.control.kernels import ClipKernel
 
-SAME = 1e-9
-"""Log normalizers this close are the same."""
+SAME = 1e-9  # log normalizers this close are the same
 
 
 def instability(found: Search, log_beta: float, log_total: float) -> float:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -122,64 +121,52 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
     for wrapper in [model, model.base_model] if is_peft(model) else []:
         if "active_adapter" in vars(wrapper):
             state.append((wrapper, "active_adapter", wrapper.active_adapter))
-    model.eval()
     try:
-        with _using(model, adapters):
+        model.eval()
+        disabled: AbstractContextManager[Any] = nullcontext()
+        if is_peft(model) and len(adapters) == 1:
+            (own,) = adapters
+            if own is None:
+                disabled = model.disable_adapter()
+            elif any(each._active_adapter not in (own, [own]) for each in adapter_layers(model)):
+                model.set_adapter(own)
+        with disabled:
             yield
     finally:
         for owner, name, value in state:
             setattr(owner, name, value)
 
 
-def _using(model: Any, adapters: Sequence[str | None]) -> AbstractContextManager[Any]:
-    if len(adapters) > 1 or not is_peft(model):
-        return nullcontext()
-    adapter = adapters[0]
-    if adapter is None:
-        disabled: AbstractContextManager[Any] = model.disable_adapter()
-        return disabled
-    if any(layer._active_adapter not in (adapter, [adapter]) for layer in adapter_layers(model)):
-        model.set_adapter(adapter)
-    return nullcontext()
-
-
-@dataclass
-class Weights:
-    """The adapter of a policy (None for the plain model), and the checksums of its weights.
-
-    That of an adapter is taken at its first use: until then it may be trained.
-    """
+class Weights(NamedTuple):
+    """The adapter of a policy (None for the plain model), and the checksums of its weights."""
 
     adapter: str | None
     base_sum: int
-    adapter_sum: int | None = None
-
-    @classmethod
-    def of(cls, model: Any, adapter: str | None) -> Weights:
-        """The weights of a policy that is being made."""
-        return cls(adapter, _sums_by_adapter(model, [])[None])
+    adapter_sum: int
 
     def __str__(self) -> str:
-        own = "" if self.adapter_sum is None else f"+{self.adapter_sum:016x}"
+        own = "" if self.adapter is None else f"+{self.adapter_sum:016x}"
         return f"{self.base_sum:016x}{own}"
 
 
+def weights_of(model: Any, adapters: Sequence[str | None]) -> tuple[Weights, ...]:
+    """The weights of policies as they are now."""
+    sums = _sums_by_adapter(model, adapters)
+    return tuple(Weights(each, sums[None], sums[each]) for each in adapters)
+
+
 def check_unchanged(model: Any, policies: Sequence[Weights]) -> None:
-    """Refuse policies whose weights have changed; note an adapter's checksum at its first use."""
-    sums = _sums_by_adapter(model, [each.adapter for each in policies])
-    for each in policies:
-        if sums[None] != each.base_sum:
+    """Refuse policies whose weights have changed since they were made."""
+    now = weights_of(model, [each.adapter for each in policies])
+    for each, found in zip(policies, now, strict=True):
+        changed = "the model's weights" if found.base_sum != each.base_sum else None
+        if changed is None and found != each:
+            changed = f"the weights of adapter {each.adapter!r}"
+        if changed:
             raise ValueError(
-                "the model's weights changed since this policy was made (trained in place, merged "
-                "with an adapter, loaded or converted), so it would be another policy: make a "
-                "policy when its weights are final, and give each its own weights or adapter"
-            )
-        if each.adapter is not None and each.adapter_sum is None:
-            each.adapter_sum = sums[each.adapter]
-        if each.adapter is not None and sums[each.adapter] != each.adapter_sum:
-            raise ValueError(
-                f"adapter {each.adapter!r} changed since this policy was first used: make a new "
-                f"policy, and train a copy of the adapter if both are used"
+                f"{changed} changed since this policy was made (trained in place, merged, loaded "
+                f"or converted), so it would be another policy: make a policy when its weights are "
+                f"final, and give each its own weights or adapter"
             )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from tether._core import progress, validate
 from tether._core.arrays import Actions, Contexts, Floats
 from tether.llm.adapters import (
-    Weights,
     base_model,
     can_mix_adapters,
     check_adapter,
     check_unchanged,
     unwrapped,
+    weights_of,
 )
 from tether.llm.completions import (
     PADDING,
@@ -27,11 +27,12 @@ from tether.llm.completions import (
     Tokenizer,
     Tokens,
     as_end_token_ids,
+    check_folder,
     difference,
+    load_tokenizer,
 )
 from tether.llm.lanes import Drawing, Lanes, Tables, pack_rows
 from tether.llm.local_model import LocalModel, check_causal_model, find_context_length
-from tether.policies.policy import Policy
 
 DEFAULT_BATCH_TOKENS = 4096
 """Tokens that pass through the model at once, by default."""
@@ -81,20 +82,15 @@ class LocalPolicy(CompletionPolicy):
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion; refused if the weights changed."""
-        rows = self._tokenized(contexts, actions)
-        scores = sum_over_tokens(
-            self._lanes, *rows, lambda tables, tokens: _at(tokens, self._log_table(tables))
-        )
-        return scores[:, 0]
+
+        def scored(tables: Tables, tokens: Any) -> Any:
+            return self._log_table(tables).gather(1, tokens[:, None]).double()
+
+        return sum_over_tokens(self._lanes, *self._tokenized(contexts, actions), scored)[:, 0]
 
     def _begin(self, prompts: list[Prompt]) -> Drawing:
         width, ends = self.max_new_tokens, self.end_token_ids
         return Drawing(self._lanes, prompts, width, ends, self._log_table)
-
-
-def _at(tokens: Any, *tables: Any) -> Any:
-    """The log-probabilities of given tokens (rows × tables)."""
-    return torch.cat([table.gather(1, tokens[:, None]) for table in tables], dim=1).double()
 
 
 def sum_over_tokens(
@@ -172,7 +168,7 @@ class CausalPolicy(LocalPolicy):
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.temperature = validate.number("temperature", temperature, above=0, below=np.inf)
-        self.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
+        self.max_new_tokens = validate.integer("max_new_tokens", max_new_tokens)
         self.add_special_tokens = bool(add_special_tokens)
         self.vocabulary_size = check_causal_model(model)
         self.adapter = check_adapter(unwrapped(model), adapter)
@@ -186,9 +182,9 @@ class CausalPolicy(LocalPolicy):
                 f"{self.vocabulary_size}"
             )
         self.context_length = find_context_length(base_model(model).config)
-        batch_tokens = validate.integer_at_least("batch_tokens", batch_tokens)
-        weights = Weights.of(unwrapped(model), self.adapter)
-        self._local = LocalModel(model, self.temperature, batch_tokens, (weights,))
+        batch_tokens = validate.integer("batch_tokens", batch_tokens)
+        weights = weights_of(unwrapped(model), [self.adapter])
+        self._local = LocalModel(model, self.temperature, batch_tokens, weights)
         self._lanes = Lanes(self._local)
 
     @property
@@ -199,23 +195,10 @@ class CausalPolicy(LocalPolicy):
         settings = f"{self.temperature!r} {self.max_new_tokens} {self.end_token_ids.tolist()}"
         return f"causal {weights} {settings} {self.add_special_tokens}"
 
-    def log_prob_both(
-        self, other: Policy, contexts: Contexts, actions: Actions
-    ) -> tuple[Floats, Floats]:
-        """Score completions under this policy and another, in shared passes where possible."""
-        if not (isinstance(other, CausalPolicy) and self.shares_weights(other)):
-            return self.log_prob(contexts, actions), other.log_prob(contexts, actions)
-        rows = self._tokenized(contexts, actions)
-        scores = sum_over_tokens(
-            self.beside(other), *rows, lambda tables, tokens: _at(tokens, *tables)
-        )
-        return scores[:, 0], scores[:, 1]
-
-    def shares_weights(self, other: object) -> bool:
+    def shares_weights(self, other: CausalPolicy) -> bool:
         """Tell whether another policy is the same model and settings with another adapter."""
         return (
-            isinstance(other, CausalPolicy)
-            and other.model is self.model
+            other.model is self.model
             and other.adapter != self.adapter
             and other.temperature == self.temperature
             and not difference(self, other)
@@ -237,3 +220,24 @@ class CausalPolicy(LocalPolicy):
 
     def _log_table(self, tables: Tables) -> Any:
         return tables[0]
+
+
+def load_policies(
+    safe: str, optimized: str, tokenizer: str | None, options: dict[str, Any]
+) -> tuple[CausalPolicy, CausalPolicy]:
+    """Both policies from local folders; an adapter shares the safe model's weights."""
+    from transformers import AutoModelForCausalLM
+
+    for name, folder in (("--safe", safe), ("--optimized", optimized)):
+        check_folder(name, folder)
+    words = load_tokenizer("--tokenizer", tokenizer or safe)
+    model: Any = AutoModelForCausalLM.from_pretrained(safe, dtype="auto")
+    if (Path(optimized) / "adapter_config.json").is_file():
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, optimized, adapter_name="optimized")
+        tuned = CausalPolicy(model, words, adapter="optimized", **options)
+        return CausalPolicy(model, words, **options), tuned
+    other = AutoModelForCausalLM.from_pretrained(optimized, dtype="auto")
+    own_words = words if tokenizer else load_tokenizer("--optimized", optimized)
+    return CausalPolicy(model, words, **options), CausalPolicy(other, own_words, **options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from tether._core import validate
 from tether._core.arrays import Contexts
 from tether._core.contexts import as_contexts
-from tether.llm.client import Client, Request, draw_by_requests
+from tether.llm.client import Client, Connection, Request, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
 """What a request may have beside a context, and a context may not."""
@@ -223,11 +223,10 @@ class ChatPolicy:
         The most answers that a request may ask for; 1 for servers that do not know `n`. By default
         all answers are asked for at once, and a server that then returns one is asked again for
         each of the others, now and later.
-    api_key : str, optional
-        Sent as a bearer token.
-    timeout, retries, concurrency
-        The seconds that a response may take (60; an answer that takes longer is drawn anew), how
-        many times a failed request is sent again (3), and requests at a time (8).
+    **connection
+        `api_key`, which is never shown; `timeout`, the seconds that a response may take (60; an
+        answer that takes longer is drawn anew); `retries`, how many times a failed request is sent
+        again (3); `concurrency`, requests at a time (8).
 
     Examples
     --------
@@ -243,18 +242,14 @@ class ChatPolicy:
         *,
         settings: Mapping[str, Any] | None = None,
         max_n: int | None = None,
-        api_key: str | None = None,
-        timeout: float = 60.0,
-        retries: int = 3,
-        concurrency: int = 8,
+        **connection: Unpack[Connection],
     ) -> None:
         self.model, self.settings = model, dict(settings or {})
         _refuse_names("settings", self.settings)
         canonical_json(self.settings)
-        self.max_n = None if max_n is None else validate.integer_at_least("max_n", max_n)
-        self.client = Client(
-            base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
-        )
+        self.max_n = None if max_n is None else validate.integer("max_n", max_n)
+        limits: Connection = {"timeout": 60.0, "retries": 3, "concurrency": 8}
+        self.client = Client(base_url, **(limits | connection))
 
     @property
     def fingerprint(self) -> str:
@@ -307,6 +302,6 @@ def _read_choices(context: str, answer: dict[str, Any], count: int) -> list[str]
     choices = answer.get("choices")
     if not isinstance(choices, list) or len(choices) != count:
         found = len(choices) if isinstance(choices, list) else "no"
-        raise UnreadableAnswerError(f"the server returned {found} answer(s), asked were {count}")
+        raise UnreadableAnswerError(f"the server returned {found} answer(s), expected {count}")
     is_chat = "messages" in _parse("context", context)
     return [action_of_choice(choice, is_chat=is_chat) for choice in choices]

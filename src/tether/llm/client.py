@@ -10,13 +10,13 @@ import asyncio
 import os
 import re
 import weakref
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 from tether._core import extras, progress, validate
 
@@ -35,6 +35,15 @@ MAX_SHOWN_CHARACTERS = 500
 """How much of a server's error message is shown."""
 TOKEN_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 """What is summed of the usage that a server states."""
+
+
+class Connection(TypedDict, total=False):
+    """How a server is reached: the key, seconds a response may take, retries, requests at once."""
+
+    api_key: str | None
+    timeout: float
+    retries: int
+    concurrency: int
 
 
 class ServerError(RuntimeError):
@@ -63,8 +72,8 @@ class Client:
         extras.require("a model on a server", "openai")
         self.base_url = _check_url(base_url)
         self.timeout = validate.number("timeout", timeout, above=0, below=float("inf"))
-        self.retries = validate.integer_at_least("retries", retries, 0)
-        self.concurrency = validate.integer_at_least("concurrency", concurrency)
+        self.retries = validate.integer("retries", retries, 0)
+        self.concurrency = validate.integer("concurrency", concurrency)
         self._key = check_key(api_key)
         self._open: tuple[int, AsyncOpenAI, asyncio.Semaphore] | None = None
 
@@ -241,28 +250,20 @@ def draw_by_requests(
             count = 1 if isinstance(stated, list) and len(stated) == 1 else len(places)
             found = read(context, answer, count)
             drawn |= zip(places, found, strict=False)
-            _count_draws(len(found), answer.get("usage"))
+            _count(len(found), answer.get("usage"))
             if len(found) < len(places):
                 most = 1
                 missing.setdefault(context, []).extend(places[len(found) :])
     return [drawn[place] for place in range(len(contexts))], most
 
 
-@dataclass
-class Usage:
-    """How many answers were drawn, and the tokens that the server states for them."""
-
-    draws: int = 0
-    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOKEN_COUNTS, 0))
-
-
-_counting: ContextVar[Usage | None] = ContextVar("usage", default=None)
+_counting: ContextVar[Counter[str] | None] = ContextVar("usage", default=None)
 
 
 @contextmanager
-def counting_usage() -> Iterator[Usage]:
-    """Count what `ChatPolicy` and `OpenAIPolicy` draw in this block and thread."""
-    usage = Usage()
+def counting_usage() -> Iterator[Counter[str]]:
+    """Count the draws in this block and thread, and the tokens that servers state for them."""
+    usage = Counter(dict.fromkeys(("draws", *TOKEN_COUNTS), 0))
     before = _counting.set(usage)
     try:
         yield usage
@@ -270,11 +271,8 @@ def counting_usage() -> Iterator[Usage]:
         _counting.reset(before)
 
 
-def _count_draws(draws: int, stated: Any) -> None:
-    """Note the draws of a response and the usage that it states, if anyone counts."""
-    usage = _counting.get()
-    if usage is not None:
-        usage.draws += draws
-        for name in TOKEN_COUNTS:
-            count = stated.get(name) if isinstance(stated, dict) else None
-            usage.tokens[name] += count if type(count) is int and count > 0 else 0
+def _count(draws: int, stated: Any) -> None:
+    if (usage := _counting.get()) is not None:
+        counts = stated if isinstance(stated, dict) else {}
+        usage["draws"] += draws
+        usage.update({n: counts[n] for n in TOKEN_COUNTS if type(counts.get(n)) is int})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -34,6 +35,20 @@ class Tokenizer(Protocol):
         self, tokens: list[int], /, *, skip_special_tokens: bool, clean_up_tokenization_spaces: bool
     ) -> Any:
         """Return the text of token ids."""
+
+
+def load_tokenizer(name: str, folder: str) -> Any:
+    """The tokenizer that is saved in a folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(check_folder(name, folder))
+
+
+def check_folder(name: str, folder: str) -> str:
+    """Refuse what is not a local folder: transformers would look its name up on a hub."""
+    if not Path(folder).is_dir():
+        raise ValueError(f"{name} must be a folder, but {folder!r} does not exist")
+    return folder
 
 
 class CompletionPolicy(ABC):

@@ -11,7 +11,7 @@ tokens of the first prompt.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Lock, RLock
@@ -83,7 +83,7 @@ class LocalModel:
 
         Several policies have one block of rows each, in the tokens and in the cache.
         """
-        accepted = forward_parameters(self.model)
+        accepted = inspect.signature(base_model(self.model).forward).parameters
         options: dict[str, Any] = {"use_cache": keep_cache or cache is not None}
         if "position_ids" in accepted:
             positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
@@ -154,11 +154,6 @@ def check_causal_model(model: Any) -> int:
             f"got {model!r:.80}"
         )
     return int(head.weight.shape[0])
-
-
-def forward_parameters(model: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of the forward of the model inside all wrappers."""
-    return inspect.signature(base_model(model).forward).parameters
 
 
 def find_context_length(config: Any) -> int | None:

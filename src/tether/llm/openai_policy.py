@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from pydantic import BaseModel
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, Integers
-from tether.llm.client import Client, Request, draw_by_requests
+from tether._core.arrays import Actions, Contexts, Floats
+from tether.llm.client import Client, Connection, Request, draw_by_requests
 from tether.llm.completions import (
     CompletionPolicy,
     Prompt,
@@ -51,16 +50,11 @@ PROBE_ROWS = [((3, 5, 4), (7, 6, 9, 8)), ((11, 10, 13), (12, 15, 14, 5)), ((4, 9
 """Prompts and continuations of small token ids, which every vocabulary has."""
 
 
-@dataclass(frozen=True)
-class TokenTables:
-    """The likeliest tokens at every token of every completion, ordered by row and position.
+class LikelyTokens(NamedTuple):
+    """A token of a completion, and the likeliest tokens at its place."""
 
-    `row` and `position` (m) say where, `tokens` and `log_probs` (m × k) what is likely there.
-    """
-
-    row: Integers
-    position: Integers
-    tokens: Integers
+    token: int
+    likely: list[int]
     log_probs: Floats
 
 
@@ -110,11 +104,6 @@ class OpenAIPolicy(CompletionPolicy):
         The tokenizer of the model; None if prompts are token ids and texts are not needed.
     max_new_tokens : int, default 64
         The largest number of tokens of a completion.
-    api_key : str or None, optional
-        The key that is sent in the Authorization header. It is never shown.
-    timeout, retries, concurrency
-        The seconds that a response may take (120), how many times a failed request is sent again
-        (4; fewer where another policy is to answer instead), requests at a time (32).
     probe_seconds : float or None, default 60.0
         How old the last `check_unchanged` may be when the policy is used; None never checks.
     max_n : int, default 64
@@ -122,6 +111,10 @@ class OpenAIPolicy(CompletionPolicy):
         completions of a request with one seed; vLLM takes a different seed for each of them.
     add_special_tokens : bool, default False
         Whether the tokenizer adds its special tokens to prompts that are texts.
+    **connection
+        `api_key`, which is never shown; `timeout`, the seconds that a response may take (120);
+        `retries`, how many times a failed request is sent again (4; fewer where another policy is
+        to answer instead); `concurrency`, requests at a time (32).
 
     Examples
     --------
@@ -138,25 +131,20 @@ class OpenAIPolicy(CompletionPolicy):
         eos_token_id: int | Sequence[int],
         tokenizer: Tokenizer | None = None,
         max_new_tokens: int = 64,
-        api_key: str | None = None,
-        timeout: float = 120.0,
-        retries: int = 4,
-        concurrency: int = 32,
         probe_seconds: float | None = 60.0,
         max_n: int = 64,
         add_special_tokens: bool = False,
+        **connection: Unpack[Connection],
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
-        self.max_new_tokens = validate.integer_at_least("max_new_tokens", max_new_tokens)
+        self.max_new_tokens = validate.integer("max_new_tokens", max_new_tokens)
         self.end_token_ids = as_end_token_ids(eos_token_id)
         self.add_special_tokens = bool(add_special_tokens)
-        self.max_n = validate.integer_at_least("max_n", max_n)
+        self.max_n = validate.integer("max_n", max_n)
         if probe_seconds is not None:
             validate.number("probe_seconds", probe_seconds, above=0, below=np.inf, including=(0,))
         self.probe_seconds = probe_seconds
-        self.client = Client(
-            base_url, api_key, timeout=timeout, retries=retries, concurrency=concurrency
-        )
+        self.client = Client(base_url, **connection)
         self._probed: Floats | None = None  # the first scores of the rows for comparison
         self._probed_at = -np.inf
 
@@ -221,27 +209,24 @@ class OpenAIPolicy(CompletionPolicy):
         scores = self._score(list(set(pairs)))
         return np.array([scores[pair] for pair in pairs])
 
-    def token_tables(self, contexts: Contexts, actions: Actions) -> TokenTables:
-        """Ask for the likeliest tokens at every position; a ValueError if they are not stated."""
+    def likely_tokens(self, contexts: Contexts, actions: Actions) -> list[LikelyTokens]:
+        """Ask for the likeliest tokens at every token; a ValueError if they are not stated."""
         pairs = self._pairs(contexts, actions)
         requests = [self._scoring([(*prompt, *row)], TABLE_TOKENS) for prompt, row in pairs]
         answers = self.client.post_all(requests, doing="reading likely tokens")
-        places, tokens, log_probs = [], [], []
-        for index, (pair, answer) in enumerate(zip(pairs, answers, strict=True)):
+        found = []
+        for pair, answer in zip(pairs, answers, strict=True):
             entries = _completion_entries(_read_choices(answer, 1)[0], *pair)
-            for position, (token, entry) in enumerate(zip(pair[1], entries, strict=True)):
+            for token, entry in zip(pair[1], entries, strict=True):
                 listed = [(int(each), _log_prob(entry[each])) for each in entry]
                 # A server adds the token of the row where it is not among the likeliest: it is left
                 # out here, so that a table does not depend on the token.
                 listed.sort(key=lambda each: (-each[1], each[0] == token))
                 if len(listed) < TABLE_TOKENS:
                     raise ValueError(f"{len(listed)} likely tokens instead of {TABLE_TOKENS}")
-                likely, log_prob = zip(*listed[:TABLE_TOKENS], strict=True)
-                places.append((index, position))
-                tokens.append(likely)
-                log_probs.append(log_prob)
-        row, position = np.array(places).T
-        return TokenTables(row, position, np.array(tokens), np.array(log_probs))
+                likely, log_probs = zip(*listed[:TABLE_TOKENS], strict=True)
+                found.append(LikelyTokens(token, list(likely), np.array(log_probs)))
+        return found
 
     def __repr__(self) -> str:
         return (

@@ -9,7 +9,7 @@ reaches G with probability at most 1/G, whatever the policy and however few the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import length, take
 from tether._core.promises import log_average
 from tether.llm.completions import CompletionPolicy, Tokens, difference, encode_text
-from tether.llm.openai_policy import TABLE_TOKENS, OpenAIPolicy, TokenTables
+from tether.llm.openai_policy import TABLE_TOKENS, LikelyTokens, OpenAIPolicy
 
 STATUSES = ("pass", "warn", "fail")
 NOISE_FLOOR = "noise floor"
@@ -31,7 +31,7 @@ DIVERGENCE = "KL"
 MAX_DIVERGENCE = 10.0
 """Nats above which clip accepts hardly any draw."""
 
-LOG_WEALTH_WARN, LOG_WEALTH_FAIL = float(np.log(1e2)), float(np.log(1e4))
+LOG_WEALTH = float(np.log(1e2)), float(np.log(1e4))
 """Log wealth from which a bet warns and fails."""
 TAIL_PROBABILITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Tails: the least likely tokens that together have at most this probability."""
@@ -43,8 +43,8 @@ REPEATED_SHARES = (0.001, 0.01, 0.1, 0.5, 0.999)
 """This share of draws is bet to be a repetition and not a fresh draw."""
 RATIO_STAKES = (0.01, 0.03, 0.1, 0.3, 0.9)
 """Shares of the wealth that are staked on the other policy's probabilities."""
-MAX_PASSING_GAP, MAX_WARNING_GAP = 0.05, 1.0
-"""Nats per sequence up to which differences between two scores of one sequence pass, and warn."""
+GAPS = 0.05, 1.0
+"""Nats per sequence from which differences between two scores of one sequence warn, and fail."""
 NEGLIGIBLE_GAP = 1e-3
 """Nats below which a contribution to a score counts as none."""
 TRAFFIC_ROUNDS, MAX_TRAFFIC_ROWS = 3, 16
@@ -68,11 +68,18 @@ class Check:
         return f"{self.status:<4}  {self.name}: {self.measured}{advice}"
 
 
-def verdict(log_wealth: float) -> str:
-    """Pass, warn or fail; NaN fails."""
-    if log_wealth < LOG_WEALTH_WARN:
-        return "pass"
-    return "warn" if log_wealth < LOG_WEALTH_FAIL else "fail"
+def judge(value: float, warns: float, fails: float) -> str:
+    """Pass below one limit, warn below the other, fail from there; NaN fails."""
+    return "pass" if value < warns else "warn" if value < fails else "fail"
+
+
+def _bet(name: str, log_wealth: Floats, what: str, told: str, advice: str) -> Check:
+    """The check that the average wealth of several bets makes."""
+    average = log_average(log_wealth)
+    decades = average / np.log(10)
+    wealth = f"{10**decades:.2g}" if abs(decades) < 4 else f"10^{decades:.0f}"
+    measured = f"a bet on {what} turned a stake of 1 into {wealth} ({told})"
+    return Check(name, judge(average, *LOG_WEALTH), average, measured, advice)
 
 
 # One policy.
@@ -84,19 +91,15 @@ def compare_scores(name: str, first: Floats, second: Floats, advice: str) -> Che
         gap = np.abs(first - second)
     gap[first == second] = 0.0  # both −inf
     largest = float(np.nan_to_num(gap, nan=np.inf).max())
-    status = "pass" if largest <= MAX_PASSING_GAP else "fail"
-    if MAX_PASSING_GAP < largest <= MAX_WARNING_GAP:
-        status = "warn"
-    return Check(name, status, largest, f"at most {largest:.2g} nats per sequence", advice)
+    told = f"at most {largest:.2g} nats per sequence"
+    return Check(name, judge(largest, *GAPS), largest, told, advice)
 
 
 def sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
     """What the sampler states about its draws, against what the scorer says of them."""
     name, known = "sampler against scorer", ~np.isnan(stated)
     if not known.any():
-        return _unknown(
-            name, "the sampler states no log-probabilities", "let the server state them"
-        )
+        return _unknown(name, "the sampler states none", "let the server state log-probabilities")
     advice = "do sampler and scorer use the same weights, template, adapter and dtype?"
     return compare_scores(name, stated[known], scored[known], advice)
 
@@ -115,20 +118,13 @@ def sampling_settings(policy: OpenAIPolicy, prompts: Any, actions: Tokens) -> Ch
     """Whether a server draws all tokens of completions with the probabilities of their scores."""
     name = "sampling settings"
     try:
-        tables = policy.token_tables(prompts, actions)
+        found = policy.likely_tokens(prompts, actions)
     except ValueError as error:
         advice = f"let it state {TABLE_TOKENS} of them (for vLLM --max-logprobs {TABLE_TOKENS})"
         return _unknown(name, f"the server states no likely tokens ({error})", advice)
-    log_wealth = log_average(bet_on_tokens(tables, actions))
-    return Check(
-        name,
-        verdict(log_wealth),
-        log_wealth,
-        f"a bet on truncated or rescaled tokens turned a stake of 1 into {_wealth(log_wealth)} "
-        f"({len(tables.row)} tokens)",
-        "a sampling setting changes the distribution (top_k, top_p, min_p, temperature, "
-        "generation_config): switch it off",
-    )
+    what, told = "truncated or rescaled tokens", f"{len(found)} tokens"
+    advice = "a sampling setting (top_k, top_p, temperature, generation_config): switch it off"
+    return _bet(name, bet_on_tokens(found), what, told, advice)
 
 
 def distinct_draws(actions: Tokens, scores: Floats, draws: int) -> Check:
@@ -144,16 +140,10 @@ def distinct_draws(actions: Tokens, scores: Floats, draws: int) -> Check:
             if label not in known:
                 known.add(label)
                 log_chance = np.logaddexp(log_chance, score)
-    log_wealth = log_average(_bet_on_events(np.array(repeated), np.array(log_chances)))
-    distinct = rows.size - sum(repeated)
-    return Check(
-        "distinct seeds",
-        verdict(log_wealth),
-        log_wealth,
-        f"{distinct} of {rows.size} completions are distinct; a bet on repeats turned a stake of 1 "
-        f"into {_wealth(log_wealth)}",
-        "a seed is reused, or completions come from a cache: use one generator for all calls",
-    )
+    log_wealth = _bet_on_events(np.array(repeated), np.array(log_chances))
+    told = f"{rows.size - sum(repeated)} of {rows.size} completions are distinct"
+    advice = "a seed is reused, or completions come from a cache: use one generator for all calls"
+    return _bet("distinct seeds", log_wealth, "repeats", told, advice)
 
 
 def ends(policy: CompletionPolicy, actions: Tokens) -> Check:
@@ -235,9 +225,8 @@ def chat_format(
     if own is None and other is None:
         return
     same = own == other
-    measured = "both tokenizers have the same chat template"
+    measured = f"the two tokenizers have {'the same chat template' if same else 'different ones'}"
     advice = "prompts made by one template are unusual for the other: use one template for both"
-    measured = measured if same else "the chat templates of the two tokenizers differ"
     yield Check("chat template", "pass" if same else "warn", float(same), measured, advice)
     tokenizer: Any = safe.tokenizer if own is not None else optimized.tokenizer
     hello = [{"role": "user", "content": "hello"}]
@@ -249,12 +238,6 @@ def chat_format(
         measured = f"{plain} of {length(prompts)} prompts have no special token of the template"
         advice = "make prompts by tokenizer.apply_chat_template, as when the log was made"
         yield Check("chat format", "warn" if plain else "pass", float(plain), measured, advice)
-
-
-def log_ratio(of_other: Floats, own: Floats) -> Floats:
-    """The log ratio of the other policy at a policy's own draws."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(of_other - own)
 
 
 def of_both(at_safe: Floats, at_optimized: Floats, noise: float) -> list[Check]:
@@ -272,7 +255,7 @@ def of_both(at_safe: Floats, at_optimized: Floats, noise: float) -> list[Check]:
 def _different(log_ratio: Floats, noise: float) -> Check:
     """Whether the scores of the two policies differ by more than rounding."""
     with np.errstate(invalid="ignore"):
-        different = np.abs(log_ratio) > min(max(noise, NEGLIGIBLE_GAP), MAX_PASSING_GAP)
+        different = np.abs(log_ratio) > min(max(noise, NEGLIGIBLE_GAP), GAPS[0])
     measured = f"{int(different.sum())} of {len(different)} completions have different scores"
     advice = "one model object in both, an adapter without effect, or two names of one served model"
     status = "pass" if different.any() else "warn"
@@ -303,7 +286,7 @@ def _mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
     measured = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
     status, advice = "pass", ""
     # Rare draws dominate the mean: without them it is too low and its error too small.
-    if verdict(log_average(_bet_on_ratios(log_ratio))) == "fail":
+    if not log_average(_bet_on_ratios(log_ratio)) < LOG_WEALTH[1]:
         status, advice = "fail", "it is clearly above 1: what is scored is not what is sampled"
     elif effective < MIN_TRUSTED_DRAWS or mean < 1 - 3 * error:
         status, advice = "warn", "few draws dominate the mean: the policies are far apart"
@@ -323,16 +306,12 @@ def _divergence(name: str, log_ratio: Floats) -> Check:
 # Bets.
 
 
-def bet_on_tokens(tables: TokenTables, actions: Tokens) -> Floats:
-    """Log wealth of bets on tails and powers at every token whose likeliest tokens are known."""
+def bet_on_tokens(found: Sequence[LikelyTokens]) -> Floats:
+    """Log wealth of bets on tails and powers at every token."""
     log_wealth = np.zeros(1)
-    for row, position, tokens, log_probs in zip(
-        tables.row, tables.position, tables.tokens, tables.log_probs, strict=True
-    ):
-        possible = log_probs[np.isfinite(log_probs)]
-        unknown = max(1.0 - float(np.exp(possible).sum()), 0.0)
-        place = np.flatnonzero(tokens == int(actions[row, position]))
-        column = int(place[0]) if len(place) else -1
+    for token, likely, log_probs in found:
+        unknown = max(1.0 - float(np.exp(log_probs).sum()), 0.0)
+        column = likely.index(token) if token in likely else -1
         if (unknown if column < 0 else log_probs[column] > -np.inf) == 0:
             return np.array([np.inf])  # an impossible token was drawn
         log_wealth = log_wealth + _log_odds(log_probs, unknown)[:, column]
@@ -370,9 +349,3 @@ def _bet_on_ratios(log_ratio: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         factors = np.logaddexp(np.log1p(-stakes), np.log(stakes) + log_ratio)
     return np.append(factors.sum(axis=1), log_ratio.sum())
-
-
-def _wealth(log_wealth: float) -> str:
-    """Wealth for reading: 0.31, or 10^12."""
-    decades = log_wealth / np.log(10)
-    return f"{10**decades:.2g}" if abs(decades) < 4 else f"10^{decades:.0f}"

@@ -121,7 +121,7 @@ def preflight(
     True
     """
     validate.generator("rng", rng)
-    validate.integer_at_least("draws", draws, 3)
+    validate.integer("draws", draws, 3)
     contexts = as_contexts(prompts)
     if isinstance(contexts, int):
         raise TypeError(f"prompts must be texts or rows of token ids, got {prompts!r}")
@@ -148,8 +148,8 @@ def preflight(
             of_safe = policy_calls.score("optimized", optimized, by_safe.rows, by_safe.actions)
             of_optimized = policy_calls.score("safe", safe, by_safe.rows, by_optimized.actions)
             noise = max(check.value for check in found if NOISE_FLOOR in check.name)
-            at_safe = checks.log_ratio(of_safe, by_safe.scored)
-            at_optimized = checks.log_ratio(of_optimized, by_optimized.scored)
+            with np.errstate(invalid="ignore"):
+                at_safe, at_optimized = of_safe - by_safe.scored, of_optimized - by_optimized.scored
             found += checks.of_both(at_safe, at_optimized, noise)
         stages.advance()
     return Preflight(tuple(found), length(contexts), int(draws))

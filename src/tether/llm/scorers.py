@@ -6,10 +6,8 @@ temperature 0, and a scorer that has changed is another policy with another name
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from threading import Lock
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from tether._core import validate
 from tether._core.arrays import Floats
 from tether._core.policy_calls import ERRORS_ABOUT_INPUT
 from tether.llm.chat import message_of, messages_of
-from tether.llm.client import Client, ServerError
+from tether.llm.client import Client, Connection, ServerError
 from tether.llm.completions import PADDING, CompletionPolicy, decode_text
 
 
@@ -70,10 +68,9 @@ class ChatScorer:
                 f"score must be a function of what is asked and its answers, got {score!r:.80}"
             )
         self._score, self._batched, self.name = score, bool(batched), name
-        self._check_every = validate.number(
+        self.check_every = validate.number(
             "check_every", check_every, above=0.0, below=float("inf"), including=(0.0,)
         )
-        self._checked_at, self._lock = -float("inf"), Lock()
 
     @property
     def fingerprint(self) -> str | None:
@@ -99,19 +96,6 @@ class ChatScorer:
             raise ScorerError(f"these answers cannot be scored: {error!r:.200}") from error
         return np.array(scores)
 
-    def check_is_due(self) -> bool:
-        """Whether to see now that old rows have their scores, by time alone; then not a while."""
-        now = time.monotonic()
-        with self._lock:
-            is_due = now - self._checked_at >= self._check_every
-            self._checked_at = now if is_due else self._checked_at
-        return is_due
-
-    def check_again(self) -> None:
-        """Note that old rows did not have their scores, or have none now: the check stays due."""
-        with self._lock:
-            self._checked_at = -float("inf")
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self._score!r})"
 
@@ -134,20 +118,12 @@ class CompletionScorer(ChatScorer):
         per completion; the higher, the better.
     policy : CausalPolicy or OpenAIPolicy
         The policy that draws the completions; its tokenizer turns them into texts.
-    batched, name, check_every
-        As for `ChatScorer`; a `ScoreServer` is batched.
+    **options
+        `batched`, `name` and `check_every` as for `ChatScorer`; a `ScoreServer` is batched.
     """
 
-    def __init__(
-        self,
-        score: Callable[..., Any],
-        policy: CompletionPolicy,
-        *,
-        batched: bool = False,
-        name: str | None = None,
-        check_every: float = 0.0,
-    ) -> None:
-        super().__init__(score, batched=batched, name=name, check_every=check_every)
+    def __init__(self, score: Callable[..., Any], policy: CompletionPolicy, **options: Any) -> None:
+        super().__init__(score, **options)
         if policy.tokenizer is None:
             raise ValueError("policy has no tokenizer, which turns completions into texts")
         self._policy, self._tokenizer = policy, policy.tokenizer
@@ -166,7 +142,7 @@ class ScoreServer:
     the place of "messages" and answers are texts. One that is unavailable, too slow or garbled is a
     `ServerError`, for which a run lets the safe policy act. One that refuses its input (status 400,
     413 or 422) is an error, since that depends on the answers. Its arguments are the URL that
-    requests are sent to, and the key and limits as for `ChatPolicy`.
+    requests are sent to, and what `ChatPolicy` has as `connection` (5 s, 1 retry).
 
     Examples
     --------
@@ -174,19 +150,10 @@ class ScoreServer:
     >>> scorer = ChatScorer(ScoreServer("http://localhost:9000/score"), batched=True, name="v1")
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str | None = None,
-        timeout: float = 5.0,
-        retries: int = 1,
-        concurrency: int = 32,
-    ) -> None:
+    def __init__(self, url: str, **connection: Unpack[Connection]) -> None:
         base, _, self._path = url.rstrip("/").rpartition("/")
-        self.client = Client(
-            base, api_key, timeout=timeout, retries=retries, concurrency=concurrency
-        )
+        limits: Connection = {"timeout": 5.0, "retries": 1}
+        self.client = Client(base, **(limits | connection))
 
     def __call__(self, asked: Sequence[Any], answers: Sequence[Sequence[Any]]) -> list[list[float]]:
         """Score the answers to several conversations or prompts; nothing is remembered."""

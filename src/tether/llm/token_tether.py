@@ -234,7 +234,7 @@ class TokenTether:
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         prompts = length(contexts)
-        draws = min(validate.integer_at_least("draws", draws), prompts)
+        draws = min(validate.integer("draws", draws), prompts)
         levels = np.append(self.log_betas, np.inf)
         drawn_at = np.repeat(levels, draws)
         rows = [rng.choice(prompts, size=draws, replace=False) for _ in levels]

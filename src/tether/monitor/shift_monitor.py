@@ -108,7 +108,8 @@ class ShiftMonitor(records.Saved):
     ) -> None:
         self.e_process = EProcess.start(false_alarm_probability, 4 * len(_POWERS))
         self._rng = validate.generator("rng", rng)
-        self._ranks = Ranks(_finite_scores("reference_scores", reference_scores))
+        known = validate.floats("reference_scores", reference_scores, meaning="score", finite=True)
+        self._ranks = Ranks(known)
 
     def __repr__(self) -> str:
         return f"ShiftMonitor({self.reference_size} reference scores): {self.status}"
@@ -131,7 +132,7 @@ class ShiftMonitor(records.Saved):
         ShiftStatus
             The status after these scores.
         """
-        array = _finite_scores("scores", scores)
+        array = validate.floats("scores", scores, meaning="score", finite=True)
         self.e_process = self.e_process.update(self._p_values(array), log_factors)
         return self.status
 
@@ -170,10 +171,3 @@ class ShiftMonitor(records.Saved):
         self = cls(saved["scores"], e_process.false_alarm_probability, rng=rng)
         self.e_process = e_process
         return self
-
-
-def _finite_scores(name: str, values: ArrayLike) -> Floats:
-    array = validate.floats(name, values)
-    if not np.isfinite(array).all():
-        validate.reject(name, array, ~np.isfinite(array), "a finite score")
-    return array

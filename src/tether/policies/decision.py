@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from tether._core import files
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
 from tether._core.words import Described, Description
+from tether.control import calibration as words
 from tether.control.calibrate import calibrate
-from tether.control.calibration import ON_AVERAGE, Calibration, LossResult, describe, why_not_useful
+from tether.control.calibration import Calibration, LossResult
 from tether.control.log import Log
 from tether.control.plan import plan
 from tether.policies.decision_rows import Month, Question, pooled_log, recorded_policy
@@ -38,6 +39,8 @@ CALIBRATION, QUESTION, ROWS = "calibration.json", "question.json", "rows.npz"
 """The files of a saved decision."""
 DRAWS_PER_ROW = 16
 """Draws of each policy in each context, where actions cannot be listed."""
+ALREADY_SAID = ("decisions that change", "risk")
+"""Facts of a calibration that the first sentence of a decision has."""
 STEPS_OF_PROMISE = 6
 """How often an interval is halved to find the smallest promise that a plan expects to pass."""
 
@@ -162,7 +165,7 @@ class Decision(Described):
         """
         from tether.saving import save_policy
 
-        place = files.as_path("folder", folder)
+        place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         self.calibration.save(place / CALIBRATION, overwrite=overwrite)
         served = [month.policy for month in self.months if month.policy is not None]
@@ -180,27 +183,25 @@ class Decision(Described):
 
     def _describe(self) -> Description:
         found, question = self.calibration, self.question
-        body = describe(found)
+        body = words.describe(found)
         if not found.useful:
-            reason = why_not_useful(found)
+            reason = words.why_not_useful(found)
             facts = [("why", reason)] + ([("what would help", self.advice)] if self.advice else [])
-            return Description(
-                "Keep the old policy.", body.tone, tuple(facts), warnings=found.warnings
-            )
-        parts = [f"Follow the new policy in {100 * found.measured.changed:.3g} % of the decisions"]
+            warned = tuple(each for each in found.warnings if each != reason)
+            return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
+        share = f"{100 * words.share_changed(found):.3g} %"
+        parts = [f"Follow the new policy in {share} of the decisions"]
         gain = None if found.gain is None else found.gain.reward
         if gain is not None and gain.difference.mean is not None:
             word = "saving" if question.cost is not None else "gain"
             low, high = gain.difference.lower, gain.difference.upper
             width = f" ± {(high - low) / 2:.2g}" if low is not None and high is not None else ""
             parts.append(f"expected {word} {gain.difference.mean:.3g}{width} per case")
-        kind = ON_AVERAGE
-        if found.confidence is not None:
-            kind = f"with probability {found.confidence:g} over logs"
         for each in found.losses.values():
             safe, limit = _amount(each, each.safe_mean), _amount(each, each.promise)
-            parts.append(f"{each.name} at most {limit} {kind}, {safe} today")
-        return replace(body, headline=f"{parts[0]}: {'; '.join(parts[1:])}.")
+            parts.append(f"{each.name} at most {limit} {words.condition(found)}, {safe} today")
+        more = tuple(each for each in body.facts if each[0] not in ALREADY_SAID)
+        return replace(body, headline=f"{parts[0]}: {'; '.join(parts[1:])}.", facts=more)
 
 
 def decide(
@@ -329,7 +330,7 @@ def load(path: str | Path, **options: Any) -> Any:
     """
     from tether.saving import load_policy
 
-    place = files.as_path("path", path)
+    place = Path(path)
     if place.is_file():
         return load_policy(place, **options)
     if not (place / QUESTION).is_file():
@@ -394,6 +395,7 @@ def _made(
         name: getattr(question, name)
         for name in ("promise", "alpha", "confidence", "bound", "seed")
     }
+    options["spread"] = old is not None  # `policy` draws a beta for each action: less luck
     if len(months) > 1:
         assert old is not None
         log, proposals, family = pooled_log(old, new, months, losses), None, "clip"
@@ -408,8 +410,7 @@ def _made(
         proposals = None
         if old is not None and not is_finite(new):
             rng = np.random.default_rng(question.seed)
-            draws = DRAWS_PER_ROW
-            proposals = make_proposals(old, new, month.contexts, draws, rng)
+            proposals = make_proposals(old, new, month.contexts, DRAWS_PER_ROW, rng)
         family = "clip" if old is not None or log.has_tables else "mix"
     found = calibrate(log, proposals, family=question.family or family, **options)
     made = Decision(found, old, new, question, months)

@@ -231,7 +231,7 @@ def make_proposals(
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
     contexts = 1 if contexts is None else as_contexts(contexts)
-    draws = validate.integer_at_least("draws", draws)
+    draws = validate.integer("draws", draws)
     if not isinstance(contexts, int) and shared_actions(tuple(policies.values())) is not None:
         return None
     return _fresh_draws(policies, contexts, draws, rng)

@@ -121,7 +121,7 @@ class Picker(TablePolicy):
     def __init__(
         self, optimized: Any, size: int, temperature: float = 1.0, safe: Any = None
     ) -> None:
-        self.size = validate.integer_at_least("size", size, 2)
+        self.size = validate.integer("size", size, 2)
         self.temperature = checked_temperature(temperature)
         self.actions = validate.frozen(np.arange(self.size))
         self._is_policy = hasattr(optimized, "log_prob") or hasattr(optimized, "predict_proba")
@@ -177,16 +177,10 @@ class Picker(TablePolicy):
             )
         return scores
 
-    def check_is_due(self) -> bool:
-        """Whether a run is to see now that old rows have their scores; by default always."""
-        is_due = getattr(self.optimized, "check_is_due", None)
-        return True if is_due is None else bool(is_due())
-
-    def check_again(self) -> None:
-        """Note that old rows did not have their scores, or have none now: the check stays due."""
-        check_again = getattr(self.optimized, "check_again", None)
-        if check_again is not None:
-            check_again()
+    @property
+    def check_every(self) -> float:
+        """Seconds between two checks of a run that old rows have their scores; 0 is always."""
+        return float(getattr(self.optimized, "check_every", 0.0))
 
     def log_prob_all(self, contexts: Any) -> Floats:
         """The log-probability of picking each candidate of `ShortlistRows`."""

@@ -155,7 +155,7 @@ def estimate_ratio(
     counts = draws if isinstance(draws, (tuple, list)) else (draws, draws)
     if len(counts) != 2:
         raise ValueError(f"draws must be an integer or a pair of integers, got {draws!r}")
-    fewest = length(contexts) * min(validate.integer_at_least("draws", each) for each in counts)
+    fewest = length(contexts) * min(validate.integer("draws", each) for each in counts)
     if fewest < MIN_RATIO_DRAWS:
         raise ValueError(
             f"contexts and draws make {fewest} draws of a policy; at least {MIN_RATIO_DRAWS} are "
@@ -191,7 +191,7 @@ def estimate_ratio(
     regions = tree.apply(visible[~fitting])
     measured = measure(found[~fitting], is_optimized[~fitting], regions)
     approximate = (
-        f"approximate: the policies told no probabilities, and their density ratio was estimated "
+        f"approximate: the policies report no probabilities, and their density ratio was estimated "
         f"by a classifier from {sizes[0]:,} draws of the safe and {sizes[1]:,} of the optimized "
         f"policy. On held-out draws it is off by a factor of up to {measured.factor:.3g} on "
         f"average over cells of draws; the promise holds only if no ratio is off by more than the "

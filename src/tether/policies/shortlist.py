@@ -104,7 +104,7 @@ class Shortlist:
         temperature: float = 1.0,
     ) -> None:
         self.safe = as_sampler("safe", safe)
-        self.size = validate.integer_at_least("size", size, 2)
+        self.size = validate.integer("size", size, 2)
         self.temperature = checked_temperature(temperature)
         self.uniform = Pool.uniform(self.size)
         self.picker = None if optimized is None else self.picker_of(optimized)
@@ -352,7 +352,7 @@ def check_copies(rows: ShortlistRows, index: Integers) -> None:
     if share > 0.5:
         raise ValueError(
             f"in {share:.0%} of the rows the {size - 1} fresh candidates are the same, and the "
-            f"logged action is another one: they are no independent draws of what drew that, and "
+            f"logged action is another one: they are not independent draws of what drew it, and "
             f"a calibration on them does not hold. Most likely the server ignores n, caches its "
             f"answers, or uses one seed (then ask for one answer at a time: max_n=1 of a "
             f"ChatPolicy), or it is asked at temperature 0 now"

@@ -73,7 +73,7 @@ class Pool(TablePolicy):
     @staticmethod
     def uniform(size: int) -> Pool:
         """Build the uniform distribution over a pool of `size` candidates."""
-        return Pool(np.zeros(validate.integer_at_least("size", size)))
+        return Pool(np.zeros(validate.integer("size", size)))
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """The log-probability of every candidate: a single row, valid in every context."""
@@ -110,7 +110,7 @@ def outcome_hint(known: NDArray[Any], actions: NDArray[Any]) -> str:
     if known.dtype.kind not in "iubf" or known.tolist() != [0, 1] or actions.dtype.kind not in "US":
         return ""
     return (
-        ". A model that predicts an outcome is no policy: predict it for each action, and pass "
+        ". A model that predicts an outcome is not a policy: predict it for each action, and pass "
         "tether.Categorical.from_probabilities with a function that returns 1 for the best action "
         "and 0 for the others"
     )

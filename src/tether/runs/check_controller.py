@@ -108,7 +108,7 @@ def _compare(where: str, header: dict[str, Any], expected: Decision) -> Iterator
             same &= _same(decision["risks"].get(name, math.nan), each.risk)
         same &= decision["family"] == found.family and _same(decision["blend"], found.blend)
     if not same or decision["reason"] != expected.note:
-        yield f"{where}: round {number} says something else than its rows"
+        yield f"{where}: round {number} does not say what its rows say"
 
 
 def _same(first: float, second: float) -> bool:
@@ -129,7 +129,7 @@ def _check_step(where: str, state: State, header: dict[str, Any]) -> Iterator[st
             f"{expected['level']:.6g}"
         )
     elif header != expected:
-        yield f"{where}: round {number} says something else than its rows"
+        yield f"{where}: round {number} does not say what its rows say"
 
 
 def _check_rows(where: str, state: State, event: Event) -> Iterator[str]:

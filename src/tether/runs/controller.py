@@ -166,7 +166,7 @@ class Controller(Beginning):
         self._context_score = context_score
         rule, tolerated = find_target(alpha, promise)
         if chosen is None and confidence is not None:
-            raise ValueError(f"a ramp has no confidence, got {confidence!r}")
+            raise ValueError(f"confidence is not available for a ramp, got {confidence!r}")
         if isinstance(chosen, PathFamily) and against != "safe":
             raise ValueError(f"against must be 'safe' for {chosen.name!r}, got {against!r}")
         quiet = max_silence
@@ -195,9 +195,7 @@ class Controller(Beginning):
             else validate.integer("max_silence", quiet, 1),
             max_silent_seconds=quiet.total_seconds() if isinstance(quiet, timedelta) else None,
         )
-        outbox = None
-        if fallback is not None:
-            outbox = Outbox(None if fallback == "safe" else fallback)
+        outbox = Outbox.of(fallback, "safe")
         self._lock, self._contents = RLock(), Contents()
         super().__init__(store, given, deadline=deadline, key=key, outbox=outbox, free=("safe",))
         known, own = self.settings.safe, self._policies.safe_fingerprint
@@ -281,15 +279,16 @@ class Controller(Beginning):
         Round
             The round that has begun.
         """
-        if not self.settings.decides_shares or self.settings.units_per_step is not None:
+        return self._round_of(self._submit(self.next_step))
+
+    @staticmethod
+    def next_step(t: Transaction) -> Unit:
+        """Begin the next step of a ramp inside a transaction."""
+        if not t.state.given.decides_shares or t.state.given.units_per_step is not None:
             raise ValueError(
                 "advance is for family='ramp': another family has no steps, and those of "
                 "'ramp(N)' end by themselves"
             )
-        return self._round_of(self._submit(self._next_step))
-
-    @staticmethod
-    def _next_step(t: Transaction) -> Unit:
         if t.state.last is None or t.state.last.policy is None:
             raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
         t.append("round", pack(decide_ramp(t.state, t.state.last.policy, begins=False)))

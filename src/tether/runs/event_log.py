@@ -300,7 +300,7 @@ class EventLog:
         """Run a job in the next transaction; what it returned, once that is committed."""
         if os.getpid() != self._process:
             raise StoreError(
-                f"{self.database.name} was opened before this process was forked: open it anew"
+                f"{self.database.name} was opened before this process was forked: open it again"
             )
         job, limit = _Job(work), self.deadline if seconds is None else seconds
         with self._turn:

@@ -81,7 +81,7 @@ def import_run(folder: str | Path, store: str | Path) -> None:
     StoreError
         If the store holds a run already, or cannot be written.
     """
-    source = files.as_path("folder", folder)
+    source = Path(folder)
     try:
         content = (source / "events").read_bytes()
         named = [(each.name, each.read_bytes()) for each in sorted((source / "blobs").iterdir())]

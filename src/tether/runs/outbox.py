@@ -61,6 +61,15 @@ class Outbox:
                 f"could not open the outbox {self.name}: {error}. Every process needs its own"
             ) from error
 
+    @classmethod
+    def of(cls, fallback: str | Path | None, word: str) -> Outbox | None:
+        """The outbox that a fallback asks for; another bare word would become a file's name."""
+        if fallback is None:
+            return None
+        if isinstance(fallback, str) and fallback != word and Path(fallback).stem == fallback:
+            raise ValueError(f"fallback must be {word!r} or the path of a file, got {fallback!r}")
+        return cls(None if fallback == word else fallback)
+
     def __len__(self) -> int:
         return len(self._waiting)
 

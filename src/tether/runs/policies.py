@@ -12,6 +12,8 @@ passed again must have the stored fingerprint, and score a few stored actions as
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -87,18 +89,24 @@ class Coin:
         return np.asarray(drawn[np.argsort(np.concatenate(order), kind="stable")]), is_new
 
 
-@dataclass(frozen=True)
+@dataclass
 class Probe:
     """A few stored contexts and actions, with the optimized policy's scores of them."""
 
     contexts: Any
     actions: NDArray[Any]
     scores: Floats
+    checked_at: float = -math.inf
 
     def check(self, name: str, policy: Any) -> None:
         """Refuse a policy that scores them differently."""
         now = policy_calls.score("optimized", policy, self.contexts, self.actions)
         compare_scores(name, now, self.scores)
+        self.checked_at = time.monotonic()
+
+    def is_due(self, policy: Any) -> bool:
+        """Whether the last check is longer ago than a policy's `check_every`, by default 0 s."""
+        return time.monotonic() - self.checked_at >= getattr(policy, "check_every", 0.0)
 
 
 @dataclass(frozen=True)

@@ -139,9 +139,7 @@ class Release(Run):
                 old=_old_systems(old, limits),
                 max_silence=MAX_SILENCE if outcome_deadline is None else None,
             )
-        outbox = None
-        if fallback is not None:
-            outbox = Outbox(None if fallback == "old" else fallback)
+        outbox = Outbox.of(fallback, "old")
         free = ("salt",) if old is not None else ("salt", "old")
         super().__init__(store, given, deadline=deadline, key=key, outbox=outbox, free=free)
         if self.settings.kind != RELEASE:
@@ -149,7 +147,7 @@ class Release(Run):
             raise ValueError(f"{store} holds a {self.settings.kind}, not a release")
         self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
-            self._submit(self._begin_if_due, 60.0)
+            self._submit(self.begin_if_due, 60.0)
 
     # ---- calls --------------------------------------------------------------------------------
 
@@ -176,7 +174,9 @@ class Release(Run):
         names = list(dict.fromkeys(listed))
         try:
             found = self._submit_or_keep(
-                lambda t: self._assign(t, names), "assign", lambda: pack({}, **pack_keys(names))
+                lambda t: self.assign_in(t, names)[0],
+                "assign",
+                lambda: pack({}, **pack_keys(names)),
             )
         except TamperedError:  # a store that is not as it was written is not obeyed
             found = None
@@ -257,7 +257,9 @@ class Release(Run):
             named = {f"loss/{name}": values for name, values in columns.items()}
             return pack(header, arm=arms, **pack_keys(listed), **named)
 
-        found = self._submit_or_keep(lambda t: self._observe(t, listed, *call), "observe", body)
+        found = self._submit_or_keep(
+            lambda t: self.observe_in(t, listed, *call)[0], "observe", body
+        )
         if found is None:
             return int(sum((~np.isnan(values)).sum() for values in columns.values()))
         return found
@@ -272,23 +274,14 @@ class Release(Run):
         Unit
             The step that has begun.
         """
-
-        def job(t: Transaction) -> Unit:
-            settings = t.state.given
-            if settings.units_per_step is not None or settings.step_seconds is not None:
-                raise ValueError("the steps of this release end by themselves: step was given")
-            self._begin(t)
-            begun: Unit = t.state.units[-1]
-            return begun
-
-        return self._submit(job)
+        return self._submit(self.next_step)
 
     @property
     def share(self) -> float:
         """The new system's share of the keys at this moment; 0 while an alarm stands."""
 
         def job(t: Transaction) -> float:
-            self._begin_if_due(t)
+            self.begin_if_due(t)
             return float(t.state.share)
 
         return 0.0 if self._log.tampered is not None else self._submit(job)
@@ -298,7 +291,7 @@ class Release(Run):
         """The present step."""
 
         def job(t: Transaction) -> Unit:
-            self._begin_if_due(t)
+            self.begin_if_due(t)
             present: Unit = t.state.units[-1]
             return present
 
@@ -306,16 +299,27 @@ class Release(Run):
 
     # ---- jobs ---------------------------------------------------------------------------------
 
+    def next_step(self, t: Transaction) -> Unit:
+        """Begin the next step inside a transaction; an error if steps end by themselves."""
+        if t.state.given.units_per_step is not None or t.state.given.step_seconds is not None:
+            raise ValueError("the steps of this release end by themselves: step was given")
+        self._begin(t)
+        begun: Unit = t.state.units[-1]
+        return begun
+
     def _begin(self, t: Transaction) -> None:
         t.append("round", pack(decide_share(t.state, t.now)))
 
-    def _begin_if_due(self, t: Transaction) -> None:
+    def begin_if_due(self, t: Transaction) -> None:
+        """Begin the next step inside a transaction, if the present one is over."""
         if not t.state.units or is_over(t.state, t.now):
             self._begin(t)
 
-    def _assign(self, t: Transaction, keys: list[bytes], outage: bool = False) -> dict[bytes, int]:
-        """One row for each key that has none in this step; a call is answered in one step."""
-        self._begin_if_due(t)
+    def assign_in(
+        self, t: Transaction, keys: list[bytes], outage: bool = False
+    ) -> tuple[dict[bytes, int], set[bytes]]:
+        """The system of each key, and the keys whose row is new; a call is answered in one step."""
+        self.begin_if_due(t)
         state: State = t.state
         places = positions_in(state, keys)
         arms = is_below(places, 0.0 if outage else state.share).astype(np.int32)
@@ -345,18 +349,23 @@ class Release(Run):
                 ),
                 claim,
             )
-        return dict(zip(keys, arms.tolist(), strict=True))
+        return dict(zip(keys, arms.tolist(), strict=True)), {keys[k] for k in fresh.tolist()}
 
-    def _observe(
+    def observe_in(
         self,
         t: Transaction,
         keys: list[bytes],
         arms: Integers,
         losses: Mapping[str, Floats],
-        step: int | None,
-        keep_first: bool,
-    ) -> int:
-        rows = _rows_of(t, keys, arms, step)
+        step: int | None = None,
+        keep_first: bool = False,
+        skip_unknown: bool = False,
+    ) -> tuple[int, int]:
+        """Store losses inside a transaction: how many are new, and how many keys have no row."""
+        rows = _rows_of(t, keys, arms, step, skip_unknown)
+        found = np.flatnonzero(rows >= 0)
+        if len(found) < len(rows):
+            rows, losses = rows[found], {name: values[found] for name, values in losses.items()}
         kept, first, back = np.unique(rows, return_index=True, return_inverse=True)
         if len(kept) < len(rows):  # a key twice in one call
             for name, values in losses.items():
@@ -365,16 +374,16 @@ class Release(Run):
                     raise FinalLossError(f"losses[{name!r}] has two values for one key")
             losses = {name: values[first] for name, values in losses.items()}
             rows = kept
-        return self._store_losses(t, rows, losses, keep_first)
+        return self._store_losses(t, rows, losses, keep_first), len(keys) - len(found)
 
     def _deliver(self, t: Transaction, waiting: Waiting) -> None:
         header, columns = unpack(waiting.body)
         keys = unpack_keys(columns)
         if waiting.kind == "assign":
-            self._assign(t, keys, outage=True)
+            self.assign_in(t, keys, outage=True)
             return
         losses = {name: columns[f"loss/{name}"] for name in header["losses"]}
-        self._observe(t, keys, columns["arm"], losses, header["step"], header["keep_first"])
+        self.observe_in(t, keys, columns["arm"], losses, header["step"], header["keep_first"])
 
 
 def positions_in(state: State, keys: list[bytes]) -> NDArray[np.uint64]:
@@ -472,7 +481,9 @@ def _standing(state: State, rows: Integers) -> Integers:
         rows[gone] = state.rows["before"][rows[gone]]
 
 
-def _rows_of(t: Transaction, keys: list[bytes], arms: Integers, step: int | None) -> Integers:
+def _rows_of(
+    t: Transaction, keys: list[bytes], arms: Integers, step: int | None, skip_unknown: bool
+) -> Integers:
     """The row of each key: the last of the system that answered, or that of a step."""
     state: State = t.state
     names = [b"k" + key for key in keys]
@@ -488,7 +499,7 @@ def _rows_of(t: Transaction, keys: list[bytes], arms: Integers, step: int | None
             rows[later] = _standing(state, state.rows["before"][rows[later]])
         rows[rows < state.units[step - 1].before] = -1
     missing = np.flatnonzero(rows < 0)
-    if len(missing):
+    if len(missing) and not skip_unknown:
         k = int(missing[0])
         where = "" if arms[k] < 0 else f" to the {SYSTEMS[arms[k]]} system"
         where += "" if step is None else f" in step {step}"

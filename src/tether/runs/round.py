@@ -232,7 +232,8 @@ class Round:
         optimized = deployed.optimized
         with scoring_once(optimized, contexts):
             actions = draw_asking_every_policy(deployed.policy, contexts, rng)
-            self._check_unchanged(deployed)
+            if deployed.probe is not None and deployed.probe.is_due(optimized):
+                deployed.probe.check(f"policy of round {self.number}", optimized)
             if isinstance(optimized, PathOptimized):
                 optimized = optimized.pair.optimized
             log_safe, log_optimized = policy_calls.score_both(
@@ -241,18 +242,6 @@ class Round:
             log_prob = self._log_prob(deployed, contexts, actions, log_safe, log_optimized)
         scores = {"log_safe": log_safe, "log_optimized": log_optimized, "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
-
-    def _check_unchanged(self, deployed: Deployed) -> None:
-        """Refuse a model that was trained further since it was calibrated."""
-        is_due = getattr(deployed.optimized, "check_is_due", None)
-        if deployed.probe is None or (is_due is not None and not is_due()):
-            return
-        try:
-            deployed.probe.check(f"policy of round {self.number}", deployed.optimized)
-        except Exception:
-            if is_due is not None:
-                deployed.optimized.check_again()
-            raise
 
     def _log_prob(
         self,

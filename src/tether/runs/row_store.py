@@ -120,10 +120,9 @@ class RowStore(Run):
             columns["key"] = np.array(keys, dtype=object)
         if self._context_score is not None:
             plain = getattr(drawn.contexts, "contexts", drawn.contexts)
-            scores = validate.floats("context_score's result", self._context_score(plain))
-            validate.same_length("context_score's result", scores, "contexts", length(plain))
-            if not np.isfinite(scores).all():
-                validate.reject("context_score's result", scores, ~np.isfinite(scores), "finite")
+            answer, name = self._context_score(plain), "context_score's result"
+            scores = validate.floats(name, answer, meaning="score", finite=True)
+            validate.same_length(name, scores, "contexts", length(plain))
             columns["context_score"] = scores
         return columns
 

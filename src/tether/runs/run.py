@@ -257,8 +257,11 @@ class Run:
 
     # ---- shared with the two kinds ------------------------------------------------------------
 
-    def _submit(self, job: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
+    def submit(self, job: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
+        """Run a job in one transaction; what it returned, once that is committed."""
         return self._log.submit(job, seconds)
+
+    _submit = submit
 
     def _submit_or_keep(
         self, job: Callable[[Transaction], Result], kind: str, body: Callable[[], bytes]

@@ -82,7 +82,7 @@ def _mixture(policies: Any, weights: Any) -> Mixture:
 
 
 def _size(size: Any) -> int:
-    number = validate.integer_at_least("size", size, 2)
+    number = validate.integer("size", size, 2)
     if number > MAX_SAVED_SHORTLIST:
         raise ValueError(f"size must be at most {MAX_SAVED_SHORTLIST:,}, got {number!r:.80}")
     return number

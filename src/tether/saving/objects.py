@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tether._core.files import import_path, split_import_path
+from tether._core.files import import_path
 from tether.saving.archive import ARRAY_KINDS, array_from_bytes, array_to_bytes, read_json
 
 OBJECT_TABLE = "policy.json"
@@ -55,7 +55,7 @@ class Permissions:
 
     def find(self, path: Any) -> Any:
         """Import what a path of a file names, if it is allowed."""
-        module_name, _ = split_import_path(path)
+        module_name = str(path).partition(":")[0]
         if self._allow is True or (callable(self._allow) and self._allow(path)):
             return import_path(path)
         prefixes = self._allow if isinstance(self._allow, tuple) else ()
@@ -65,7 +65,7 @@ class Permissions:
                 f"{module_name!r}: pass allow_imports=[{module_name!r}] if you trust this module"
             )
 
-        def accept(path: str, found: Any) -> bool:
+        def accept(found: Any) -> bool:
             """Whether an object on the way was defined where it is allowed, not imported there."""
             origin = str(getattr(found, "__module__", None))
             return _is_within(origin, prefixes) or any(
@@ -214,4 +214,4 @@ def _decoded(value: Any, members: dict[str, bytes], objects: list[Any]) -> Any:
         return members[content]
     if tag == "array" and content in members:
         return array_from_bytes(content, members[content])
-    raise ValueError(f"there is no {tag!s:.20} {content!r:.80} to be found here")
+    raise ValueError(f"there is no {tag!s:.20} {content!r:.80} here")

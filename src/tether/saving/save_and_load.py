@@ -86,7 +86,7 @@ def load_policy(
         If it is not a complete saved policy, was changed, or names what is not allowed.
     """
     options: dict[str, Any] = {"allow_imports": allow_imports, "trusted": trusted}
-    with files.as_path("path", path).open("rb") as file:
+    with Path(path).open("rb") as file:
         data = file.read(max_bytes + 1)
     try:
         policy = policy_from_bytes(data, max_bytes=max_bytes, **options)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether._core import files, records, signing
+from tether._core import records, signing
 from tether._core.verification import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
@@ -70,7 +70,7 @@ def verify_record(
     """
     if proposals is not None and log is None:
         raise ValueError("proposals are compared together with a log: give log too")
-    path = files.as_path("path", path)
+    path = Path(path)
     return Verification(str(path), tuple(_findings(path, key, log, proposals)))
 
 

@@ -185,7 +185,7 @@ class ServedRun(Served):
                 return number + 1
             raise ApiError(409, f"round must be the present one, {self.present.number}")
         header = act_header("begin", reason, actor)
-        self.controller._submit(lambda t: t.append("act", pack(header)))
+        self.controller.submit(lambda t: t.append("act", pack(header)))
         self._beginning, self._begin_failure = number + 1, ""
         Thread(target=self._begin, name="tether-begin", daemon=True).start()
         return number + 1
@@ -229,7 +229,7 @@ class ServedRun(Served):
 
     async def _look(self) -> Present:
         def job() -> Present:
-            found: Present = self.controller._submit(self._read)
+            found: Present = self.controller.submit(self._read)
             if found.number != self._round.number:
                 self._round = self.controller.round or self._round
             return found
@@ -352,12 +352,12 @@ class RunApi:
         def job(t: Transaction) -> StepBegun:
             number = len(t.state.units)
             if number == body.step:
-                run._next_step(t)
+                run.next_step(t)
             elif number != body.step + 1:
                 raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
             return StepBegun(len(t.state.units), t.state.share)
 
-        found = await self._served.call(lambda: run._submit(job))
+        found = await self._served.call(lambda: run.submit(job))
         self._metrics.count("operator_acts", self._served.title, "advance")
         await self._served.look()
         return found

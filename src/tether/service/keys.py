@@ -114,7 +114,7 @@ def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
     OSError
         If the file cannot be written.
     """
-    target = files.as_path("path", path)
+    target = Path(path)
     secret = API_KEY_PREFIX + secrets.token_urlsafe(32)
     given = {"name": name, "sha256": sha256(secret.encode()).hexdigest()}
     given["roles"] = roles if isinstance(roles, str) else list(roles)  # type: ignore[assignment]
@@ -149,7 +149,7 @@ def remove_key(path: str | Path, name: str) -> None:
     OSError
         If the file cannot be read or written.
     """
-    target = files.as_path("path", path)
+    target = Path(path)
     known = _read(target.read_bytes(), target)
     kept = tuple(key for key in known if key.name != name)
     if len(kept) == len(known):

@@ -166,7 +166,7 @@ class OperateApi:
         ]  # fmt: skip
         if not isinstance(self._served, ServedRelease):
             return found
-        told = "Whether another tool may go on, told by the status."
+        told = "Whether another tool may go on, as the status code."
         return [
             *found,
             Endpoint(
@@ -243,11 +243,9 @@ class OperateApi:
         assert isinstance(served, ServedRelease)
 
         def job(t: Transaction) -> StepBegun:
-            settings, number = t.state.given, len(t.state.units)
-            if settings.units_per_step is not None or settings.step_seconds is not None:
-                raise ApiError(409, "the steps of this release end by themselves")
+            number = len(t.state.units)
             if number == body.step:
-                served.release._begin(t)
+                served.release.next_step(t)
             elif number != body.step + 1:
                 raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
             last = t.state.units[-1]

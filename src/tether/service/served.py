@@ -22,7 +22,7 @@ from tether.runs import Alarm, Guardrail, Release, Run
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.history import Estimate, estimate, moment
-from tether.runs.release import SYSTEMS, _last_rows
+from tether.runs.release import SYSTEMS
 from tether.runs.settings import Settings
 from tether.runs.state import OLD, State
 from tether.service.api import ApiError
@@ -318,7 +318,7 @@ class ServedRelease(Served):
 
     async def _look(self) -> Present:
         def job(t: Transaction) -> Present:
-            self.release._begin_if_due(t)
+            self.release.begin_if_due(t)
             return self._read(t)
 
         found: Present = await self.batcher.ask(Do(job), self.deadline)
@@ -333,7 +333,7 @@ class ServedRelease(Served):
     def _call(self, items: list[Assign | Observe | Do], seconds: float) -> Sequence[Any]:
         """What comes of items, all of them in one transaction."""
         try:
-            return self.release._submit(lambda t: self._job(t, items), seconds)
+            return self.release.submit(lambda t: self._job(t, items), seconds)
         except StoreError as error:
             return [error] * len(items)
 
@@ -364,11 +364,8 @@ class ServedRelease(Served):
         return results
 
     def _assign(self, t: Transaction, asked: list[list[bytes]]) -> list[list[Decided]]:
-        before = t.state.rows.size
         keys = list(dict.fromkeys(key for each in asked for key in each))
-        arms = self.release._assign(t, keys)
-        rows = _last_rows(t.claimed, [b"k" + key for key in keys]).tolist()
-        fresh = {key for key, last in zip(keys, rows, strict=True) if last[arms[key]] >= before}
+        arms, fresh = self.release.assign_in(t, keys)
         found = []
         for each in asked:
             mine = []
@@ -382,18 +379,11 @@ class ServedRelease(Served):
         """Store losses; outcomes of which the system has no row are passed over."""
         arms = np.array([SYSTEMS.index(system) for system in item.systems])
         columns = {name: np.array(values) for name, values in item.losses.items()}
-        names = [b"k" + key for key in item.keys]
-        last = _last_rows(t.find(names), names)[np.arange(len(names)), arms]
-        kept = np.flatnonzero(last >= 0)
-        if not len(kept):
-            return Observed(0, len(names))
-        keys = [item.keys[k] for k in kept.tolist()]
-        columns = {name: values[kept] for name, values in columns.items()}
         try:
-            new = self.release._observe(t, keys, arms[kept], columns, None, item.keep_first)
+            keep = {"keep_first": item.keep_first, "skip_unknown": True}
+            return Observed(*self.release.observe_in(t, item.keys, arms, columns, **keep))
         except ValueError as error:
             return error
-        return Observed(new, len(names) - len(kept))
 
     def _report(
         self,
@@ -418,7 +408,7 @@ def check_losses(losses: Mapping[str, float], limits: Mapping[str, Guardrail]) -
     """Refuse a loss that is no guardrail's, or outside its range."""
     for name, loss in losses.items():
         if name not in limits:
-            raise ApiError(400, f"losses must have some of {list(limits)}, got {name!r:.80}")
+            raise ApiError(400, f"losses must be among {list(limits)}, got {name!r:.80}")
         if not 0 <= loss <= limits[name].bound:
             hint = ""
             if limits[name].bound == 1 < loss <= 100:

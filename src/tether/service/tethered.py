@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tether.llm.chat import ChatPolicy, canonical_json, chat_context, read_answer
-from tether.llm.client import Usage, counting_usage, ending
-from tether.llm.completions import PADDING
+from tether.llm.client import counting_usage, ending
+from tether.llm.completions import PADDING, load_tokenizer
 from tether.llm.openai_policy import OpenAIPolicy
 from tether.llm.scorers import ChatScorer, ScoreServer, is_scorer_error
 from tether.policies.shortlist import Shortlist
@@ -168,7 +169,7 @@ class TetheredApi:
         at_once = settings.requests_at_once
         self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
         self._ending = threading.Event()
-        self._batcher: Batcher[tuple[str, str | None], tuple[Actions, Usage]] = Batcher(
+        self._batcher: Batcher[tuple[str, str | None], tuple[Actions, Counter[str]]] = Batcher(
             self._draw,
             at_once=at_once,
             most=1,
@@ -215,10 +216,10 @@ class TetheredApi:
             "x-tether-served": served_by(int(taken.served[0])),
             "x-tether-id": name,
             "x-tether-stored": str(taken.stored).lower(),
-            "x-tether-draws": str(usage.draws),
+            "x-tether-draws": str(usage.pop("draws")),
         }
         said = self._words.answer(taken.actions[0], is_chat=question.is_chat)
-        answer = FinishedAnswer(name, question.model, said, usage.tokens)
+        answer = FinishedAnswer(name, question.model, said, usage)
         if question.is_streamed:
             events = answer.events(with_usage=question.with_usage)
             return StreamingResponse(events, 200, headers, "text/event-stream")
@@ -236,7 +237,7 @@ class TetheredApi:
                 raise ApiError(400, f"{name} must be 1 behind a tether, got {count!r:.80}")
         for name in ("logprobs", "top_logprobs"):
             if (asked := request.pop(name, None)) not in (None, False, 0):
-                raise ApiError(400, f"{name} cannot be told behind a tether, got {asked!r:.80}")
+                raise ApiError(400, f"{name} cannot be returned behind a tether, got {asked!r:.80}")
         if kind not in request:
             raise ApiError(400, f"the body must have {kind}")
         model = self._words.model or body.get("model")
@@ -249,7 +250,7 @@ class TetheredApi:
 
     def _draw(
         self, asked: list[tuple[str, str | None]], seconds: float
-    ) -> list[tuple[Actions, Usage] | Exception]:
+    ) -> list[tuple[Actions, Counter[str]] | Exception]:
         """One answer, and what it took; in a thread, since it waits for the upstream."""
         ((context, key),) = asked
         try:
@@ -371,11 +372,7 @@ def completion_policies(
     if settings.tokenizer is not None:
         from pathlib import Path
 
-        from tether.llm.model_folders import check_folder, load_tokenizer
-
-        place = str(Path(folder, settings.tokenizer))
-        check_folder("gateway.tokenizer", place)
-        tokenizer = load_tokenizer(place)
+        tokenizer = load_tokenizer("gateway.tokenizer", str(Path(folder, settings.tokenizer)))
     options: dict[str, Any] = {} if settings.old.max_n is None else {"max_n": settings.old.max_n}
     safe, new = (
         OpenAIPolicy(

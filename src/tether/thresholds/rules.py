@@ -108,7 +108,7 @@ class Rule:
         if sweep.weights.is_test_assumed:
             return Promise(
                 sweep.bound,
-                "none: future items may weigh more than all of these, and no data can tell how "
+                "none: future items may weigh more than all of these, and no data can say how "
                 "many do; pass test_weight, the largest weight that an item can have",
             )
         if sweep.monotone or self.envelope:

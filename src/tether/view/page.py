@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether._core.files import write_text
+from tether._core.files import write_bytes
 from tether.view.run_document import document
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def write_report(
     FileExistsError
         If there is a file at `path` and `overwrite` is False, or it is a store.
     """
-    write_text(path, frozen_page(document(history, title=title)), overwrite=overwrite)
+    write_bytes(path, frozen_page(document(history, title=title)).encode(), overwrite=overwrite)
 
 
 @cache

@@ -226,7 +226,7 @@ def _about_betas(history: History) -> Iterator[tuple[str, str, str]]:
     scores = "Its scores of stored actions are compared with those stored before each calibration."
     yield "partly checked", "The safe policy has not changed", scores
     split = "Each row is assigned once, at random, and only training rows are handed out. Their "
-    split += "log-probabilities still tell a few bits about beta."
+    split += "log-probabilities still reveal a few bits about beta."
     yield "assumed", "Calibration rows are not used for training", split
     watched = "A monitor watches them, and detects only changes that its score shows."
     watched = watched if settings.watches_contexts else "No monitor watches them."

@@ -111,7 +111,7 @@ def summary_card(description: Description) -> str:
     Colors are those of the notebook, light or dark; a bar on the left repeats the tone.
     """
     facts = [
-        _tag("tr", _tag("th", escape(name), NAME), _tag("td", escape(value), VALUE))
+        _tag("tr", _tag("th", escape(name), NAME) + _tag("td", escape(value), VALUE))
         for name, value in description.facts
     ]
     warned = [f"<strong>Warning: </strong>{escape(each)}" for each in description.warnings]
