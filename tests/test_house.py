@@ -29,11 +29,11 @@ BUDGETS = {
     "src/tether/bo": 250,
     "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
-    "src/tether/_core": 2_530,
+    "src/tether/_core": 2_236,
     "src/tether/runs": 7_800,
     "src/tether/control": 6_785,
     "src/tether/policies": 4_500,
-    "src/tether/thresholds": 2_760,
+    "src/tether/thresholds": 2_710,
     "src/tether/llm": 3_110,
     "src/tether/service": 5_210,
     "src/tether/cli": 1_920,

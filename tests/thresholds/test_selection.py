@@ -107,25 +107,13 @@ def test_each_group_on_its_own(method):
         alone = METHODS[method](CLAIMS.take(np.flatnonzero(name == GROUPS)), alpha=0.2)
         assert found.for_group(name).threshold == alone.threshold
         assert found.for_group(name).statement == alone.statement
-    pools = method not in ("chain", "ltt")
-    assert found.pooled_groups == (("tiny",) if pools else ())
+    assert "tiny" in found.refused_groups
     assert not found.for_group("tiny").exists
     assert found.threshold == max(part.threshold for part in found.groups.values())
     assert not found.useful
     assert found.serves == (method != "crc")
     with pytest.raises(ValueError, match="'small' was not calibrated"):
         found.for_group("small")
-
-
-def test_the_pool_is_decided_by_groups_of_up_to_the_least_size():
-    losses = np.zeros((24, 3))
-    losses[:9, 0] = [1, 1, 0, 0, 0, 0, 0, 0, 0]  # of the group of nine, which is not small
-    groups = np.repeat([0, 1, 2], [9, 8, 7])
-    found = crc(losses, alpha=0.1, groups=groups)
-    assert list(found.groups) == ["0", "(pooled)"]
-    assert found.pooled_groups == ("1", "2")
-    assert found.groups["(pooled)"].n_items == 24
-    assert found.for_group(1).threshold == crc(losses, alpha=0.1).threshold
 
 
 @pytest.mark.parametrize("method", list(METHODS))

@@ -44,30 +44,6 @@ def test_without_the_existence_term_the_same_measurement_fails(monkeypatch):
     assert served.mean() > stated.mean() + 3 * served.std() / math.sqrt(len(served))
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_the_pool_keeps_its_promise_and_the_small_groups_alone_do_not(right):
-    """Harmful groups of 16 items on average are small where they have eight or fewer."""
-    rng, grid = np.random.default_rng(0), np.linspace(0, 1, 21)
-    share = np.repeat([16.0, 3.0], [100, 40]) / 1720
-    harmful = np.arange(140) < 100
-    lost = pooled_share = 0.0
-    for _ in range(scaled(60)):
-        groups = rng.choice(140, size=1720, p=share)
-        losses = ((rng.random((1720, 1)) < 1 - grid) & harmful[groups][:, None]).astype(float)
-        if right:
-            found = monotonized_crc(losses, grid, alpha=0.1, groups=groups)
-            pooled = np.array([int(name) for name in found.pooled_groups])
-            threshold = found.for_group(pooled[0]).threshold
-        else:
-            pooled = np.flatnonzero(np.bincount(groups, minlength=140) < 9)
-            inside = np.isin(groups, pooled)
-            threshold = monotonized_crc(losses[inside], grid, alpha=0.1).threshold
-        lost += share[pooled] @ ((1 - threshold) * harmful[pooled])
-        pooled_share += share[pooled].sum()
-    assert (lost / pooled_share < 0.11) == right
-    assert lost / pooled_share > 0.08
-
-
 def test_a_shift_is_undone_by_its_weights_and_not_without_a_bound_on_them():
     """Items of two kinds, of which the harmful one is three times as frequent later."""
     rng, alpha, served = np.random.default_rng(9), 0.2, {"weighted": [], "plain": []}

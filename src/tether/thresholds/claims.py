@@ -288,13 +288,6 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
     return [values[item] for item in ordered]
 
 
-def group_names(labels: NDArray[Any]) -> NDArray[np.str_]:
-    """The names of groups as a selection has them: texts; bytes are read as UTF-8."""
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8", "backslashreplace")
-    return labels.astype(np.str_)
-
-
 @dataclass(frozen=True, eq=False)
 class ItemWeights:
     """Importance weights for a known shift, and an upper bound on that of the test item.

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.arrays import Booleans, Floats, check_row_indexes
 from tether._core.words import AssumptionWarning, PromiseWarning, counted, warn_user
-from tether.thresholds.claims import finite_scores, group_names
-from tether.thresholds.selection import POOL_NAME, Selection, asked, listed_groups
+from tether.thresholds.claims import finite_scores
+from tether.thresholds.selection import Selection, asked, listed_groups
 
 MIN_SCORES_COMPARED = 20
 """Fewer scores than this are not compared with those of the calibration."""
@@ -113,8 +113,7 @@ def by_part(
         raise ValueError(f"groups must be those of the selection: {known}; got {groups!r}")
     if groups is None:
         return [("", selection, slice(None))]
-    labels = group_names(validate.labels("groups", groups, count))
-    labels = np.where(np.isin(labels, selection.pooled_groups), POOL_NAME, labels)
+    labels = validate.labels("groups", groups, count).astype(np.str_)
     return [(f"{n}: ", selection.for_group(n), labels == n) for n in np.unique(labels).tolist()]
 
 

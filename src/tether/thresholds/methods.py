@@ -13,9 +13,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether.thresholds.claims import ItemWeights, PerItem, in_item_order
+from tether.thresholds.claims import PerItem
 from tether.thresholds.rules import Chain, LearnThenTest, Rule
-from tether.thresholds.select import Request, select
+from tether.thresholds.select import select
 from tether.thresholds.selection import Selection
 from tether.thresholds.sweep import LossInput, LossNames, PerLoss
 
@@ -75,7 +75,7 @@ def gcrc(
         largest of them, and then nothing is promised.
     groups : array_like or mapping, optional
         The group of each item, for one threshold and one promise per group; by name where items
-        have names. With `alpha`, groups of n items with bound / (n + 1) > alpha are pooled.
+        have names. Within a group of n items nothing passes unless bound / (n + 1) ≤ alpha.
     lipschitz : float, optional
         K, if it is known: the stability term is then K times the mean move of the threshold when
         one item is replaced.
@@ -119,9 +119,8 @@ def gcrc(
     if promise is not None:
         seed = validate.integer("seed", seed, minimum=0)
         rule = Chain("soft chain", "promise", spread=bool(spread), seed=seed)
-    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
     level = alpha if promise is None else promise
-    return select(rule, Request(losses, thresholds, level, bound, loss, shared), groups)
+    return select(rule, losses, thresholds, level, bound, loss, groups, weights, test_weight)
 
 
 def crc(
@@ -153,9 +152,8 @@ def crc(
     >>> crc(scored, alpha=0.2, loss="false_positive").threshold
     0.33
     """
-    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
-    request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select(Rule("CRC"), request, groups)
+    rule = Rule("CRC")
+    return select(rule, losses, thresholds, alpha, bound, loss, groups, weights, test_weight)
 
 
 def monotonized_crc(
@@ -187,9 +185,8 @@ def monotonized_crc(
     >>> crc(losses, alpha=0.2).threshold, monotonized_crc(losses, alpha=0.2).threshold
     (0.0, 2.0)
     """
-    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
-    request = Request(losses, thresholds, alpha, bound, loss, shared)
-    return select(Rule("monotonized CRC", envelope=True), request, groups)
+    rule = Rule("monotonized CRC", envelope=True)
+    return select(rule, losses, thresholds, alpha, bound, loss, groups, weights, test_weight)
 
 
 def ltt(
@@ -213,7 +210,7 @@ def ltt(
     Parameters
     ----------
     losses, thresholds, alpha, bound, loss, groups
-        As in `gcrc`; groups are not pooled.
+        As in `gcrc`.
     confidence : float, default 0.9
         The probability, over the calibration items, with which the promise holds: 1 − δ.
     procedure : str, default "fixed_sequence"
@@ -240,7 +237,7 @@ def ltt(
         procedure=validate.choice("procedure", procedure, PROCEDURES),
         pvalue=None if pvalue is None else validate.choice("pvalue", pvalue, P_VALUES),
     )
-    return select(rule, Request(losses, thresholds, alpha, bound, loss, ItemWeights()), groups)
+    return select(rule, losses, thresholds, alpha, bound, loss, groups)
 
 
 def _chain(losses: Any, thresholds: Any = None, *, alpha: Any, **options: Any) -> Selection:

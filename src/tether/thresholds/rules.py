@@ -52,15 +52,6 @@ class Stop(NamedTuple):
     recorded: dict[str, Any]
 
 
-class Case(NamedTuple):
-    """What a promise depends on: losses, their level, the stability, and the safest threshold."""
-
-    sweep: Sweep
-    alpha: float
-    measured: Stability | None
-    safest: SafeMean | None
-
-
 class Promise(NamedTuple):
     """The stated bound on the expected loss, the statement, and the stability term in it."""
 
@@ -102,9 +93,10 @@ class Rule:
             raise ValueError(f"lipschitz = {self.lipschitz:g} is for one loss of unweighted items")
         return stability.measure(sweeps, alphas, self.lipschitz)
 
-    def promise(self, of: Case) -> Promise:
+    def promise(
+        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
+    ) -> Promise:
         """What is promised where a threshold passes."""
-        sweep = of.sweep
         if sweep.weights.is_test_assumed:
             return Promise(
                 sweep.bound,
@@ -112,7 +104,7 @@ class Rule:
                 "many do; pass test_weight, the largest weight that an item can have",
             )
         if sweep.monotone or self.envelope:
-            return _with_terms(of, 0.0, "monotone" if sweep.monotone else "any")
+            return _with_terms(sweep, alpha, safest, 0.0, "monotone" if sweep.monotone else "any")
         if self.method != "gCRC":
             return Promise(
                 sweep.bound,
@@ -120,14 +112,14 @@ class Rule:
                 f"threshold gets bolder (that of {sweep.n_nonmonotone:,} of {sweep.n_items:,} "
                 "items does); use gcrc, monotonized_crc or ltt",
             )
-        if of.measured is None:
+        if measured is None:
             return Promise(
                 sweep.bound,
                 "none: the losses are not monotone, and the stability of the threshold is measured "
                 "for equally weighted items with the same candidates only; use monotonized_crc",
             )
         shape = "any" if self.lipschitz is None else f"{self.lipschitz:g}-Lipschitz"
-        return _with_terms(of, of.measured.term, shape)
+        return _with_terms(sweep, alpha, safest, measured.term, shape)
 
 
 @dataclass(frozen=True)
@@ -175,17 +167,19 @@ class Chain(Rule):
         words = np.frombuffer(content.digest(), dtype=np.uint32)
         return 1.0 - float(np.random.default_rng(words).random())
 
-    def promise(self, of: Case) -> Promise:
+    def promise(
+        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
+    ) -> Promise:
         """The promise that was asked for, and the condition."""
         condition = ""
-        if of.safest is not None:
-            level, seen = _design(of.sweep, of.alpha)[0], of.safest
-            here = f"{seen.mean:.4g} ± {seen.standard_error:.2g}"
+        if safest is not None:
+            level = _design(sweep, alpha)[0]
+            here = f"{safest.mean:.4g} ± {safest.standard_error:.2g}"
             condition = f" if the safest threshold costs at most {level:.4g} (here {here}),"
         return Promise(
-            of.alpha,
-            f"{ON_AVERAGE}{condition} expected loss ≤ {of.alpha:g}, for independent items, their "
-            f"number fixed beforehand, and any losses in [0, {of.sweep.bound:g}]",
+            alpha,
+            f"{ON_AVERAGE}{condition} expected loss ≤ {alpha:g}, for independent items, their "
+            f"number fixed beforehand, and any losses in [0, {sweep.bound:g}]",
         )
 
 
@@ -247,13 +241,15 @@ class LearnThenTest(Rule):
         if self.pvalue == "binomial" and ((levels > 0) & (levels < sweep.bound)).any():
             raise ValueError("pvalue = 'binomial' is for losses that are 0 or the bound only")
 
-    def promise(self, of: Case) -> Promise:
+    def promise(
+        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
+    ) -> Promise:
         """Alpha with a probability."""
-        promised = f"expected loss ≤ {of.alpha:g}"
-        if of.sweep.among_selected:
-            promised = f"a selected item is false with probability ≤ {of.alpha:g}"
+        promised = f"expected loss ≤ {alpha:g}"
+        if sweep.among_selected:
+            promised = f"a selected item is false with probability ≤ {alpha:g}"
         return Promise(
-            of.alpha,
+            alpha,
             f"with probability at least {self.confidence:g} over the calibration items, "
             f"{promised}, for independent, identically distributed items",
         )
@@ -296,10 +292,11 @@ class _PValues:
         return np.asarray(1 / np.mean(wealth, axis=0))
 
 
-def _with_terms(of: Case, added: float, shape: str) -> Promise:
+def _with_terms(
+    sweep: Sweep, alpha: float, safest: SafeMean | None, added: float, shape: str
+) -> Promise:
     """The sum of the three terms, which are named where they can be seen."""
-    sweep, alpha = of.sweep, of.alpha
-    existence = 0.0 if of.safest is None else of.safest.excess_where_passing(alpha)
+    existence = 0.0 if safest is None else safest.excess_where_passing(alpha)
     value = min(sweep.bound, alpha + added + existence)
     statement = f"{ON_AVERAGE} expected loss ≤ {value:g}"
     if f"{value:g}" != f"{alpha:g}":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,17 +19,11 @@ from tether.thresholds.claims import (
     ItemWeights,
     PerItem,
     ScoredLabels,
-    group_names,
     in_item_order,
 )
 from tether.thresholds.losses import LOSS_WORDS
-from tether.thresholds.rules import ON_AVERAGE, Case, Promise, Rule, Stop
-from tether.thresholds.selection import (
-    POOL_NAME,
-    KeptShare,
-    Selection,
-    Stability,
-)
+from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
+from tether.thresholds.selection import KeptShare, Selection, Stability
 from tether.thresholds.stability import safest_mean
 from tether.thresholds.sweep import Sweep, prepare
 
@@ -48,117 +42,100 @@ LARGE_TERM = 0.05
 
 
 @dataclass(frozen=True)
-class Request:
-    """The user's arguments, besides the method; `level` is alpha or the promise."""
+class Part:
+    """One loss: what it is computed from, its level (alpha or the promise), its bound and name."""
 
     losses: Any
     thresholds: Any
-    level: Any
-    bound: Any
-    loss: Any
     weights: ItemWeights
-    name: str | None = None
+    loss: Any
+    level: float
+    bound: float | None
+    name: str | None
+
+    def take(self, items: Integers) -> Part:
+        """The same for some of the items."""
+        if isinstance(self.losses, Sweep):
+            raise TypeError("groups needs losses whose items can be selected, got a Sweep")
+        has_items = isinstance(self.losses, (Claims, ScoredLabels))
+        own = self.losses.take(items) if has_items else np.asarray(self.losses)[items]
+        return replace(self, losses=own, weights=self.weights.take(items))
 
 
-def select(rule: Rule, request: Request, groups: PerItem | None) -> Selection:
+def select(
+    rule: Rule,
+    losses: Any,
+    thresholds: Any,
+    level: Any,
+    bound: Any,
+    loss: Any,
+    groups: PerItem | None,
+    weights: PerItem | None = None,
+    test_weight: float | None = None,
+) -> Selection:
     """Select among all items, or within each group; look whether the data make sense."""
-    if np.ndim(request.thresholds) == 0 and request.thresholds is not None:
+    if np.ndim(thresholds) == 0 and thresholds is not None:
         raise ValueError(
-            f"thresholds must be one-dimensional, got {request.thresholds!r}: alpha and promise "
-            f"are passed by name, as in alpha={request.thresholds!r}"
+            f"thresholds must be one-dimensional, got {thresholds!r}: alpha and promise are passed "
+            f"by name, as in alpha={thresholds!r}"
         )
-    parts = _one_per_loss(rule, request)
-    labels = in_item_order("groups", groups, request.losses)
+    shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
+    parts = [
+        Part(own, thresholds, shared, *each)
+        for own, *each in _one_per_loss(rule, losses, loss, level, bound)
+    ]
+    labels = in_item_order("groups", groups, losses)
     found = _select(rule, parts) if groups is None else _select_by_group(rule, parts, labels)
-    doubts = look_at(request.losses, grouped=groups is not None)
+    doubts = look_at(losses, grouped=groups is not None)
     for doubt in doubts:
         warn_user(doubt, AssumptionWarning)
     found = replace(found, warnings=(*doubts, *found.warnings))
     passing = f"threshold {found.threshold:.6g}" if found.exists else "no threshold passes"
-    logger.info("%s on %d items: %s, %s", found.method, found.n_items, passing, request.level)
+    logger.info("%s on %d items: %s, %s", found.method, found.n_items, passing, level)
     return found
 
 
-def _select_by_group(rule: Rule, parts: list[Request], groups: Any) -> Selection:
-    """One threshold per group, so that the promise holds within each and not only on average.
-
-    A group of n items is small when bound / (n + 1) > alpha: then no threshold could pass, whatever
-    its losses. All small groups share one threshold, whose promise is an average over them. It is
-    chosen on the items of all groups of up to `least` items, the size from which a group is not
-    small. With the next item of a small group its group has one item more, so among these items and
-    the next one the groups of at most `least` items are the same ones whichever item comes last,
-    and they are exchangeable. Those of the small groups alone are not: a group that is usually
-    larger is small exactly where it has fewer items than its share. The proofs of the soft chain
-    and of Learn then Test take independent items of one distribution, so these have no pool.
-    """
+def _select_by_group(rule: Rule, parts: list[Part], groups: Any) -> Selection:
+    """One threshold per group, so that the promise holds within each and not only on average."""
     counts = {getattr(p.losses, "n_items", 0) or len(np.asarray(p.losses)) for p in parts}
     if len(counts) > 1:
         raise ValueError(f"groups needs losses of the same items, got {counts} of them")
-    labels = validate.labels("groups", groups, counts.pop())
-    distinct, group_of_item = np.unique(labels, return_inverse=True)
-    names = group_names(distinct).tolist()
-    if POOL_NAME in names:
-        raise ValueError(f"groups holds {POOL_NAME!r}, which is reserved: rename it")
-    sizes, least = np.bincount(group_of_item), 1
-    if rule.kind == "alpha":
-        bound = max(1.0 if part.bound is None else part.bound for part in parts)
-        least = math.ceil(bound / min(part.level for part in parts) * (1 - 1e-12)) - 1
-    large = [i for i, size in enumerate(sizes) if size >= least]
-    members = {names[i]: np.flatnonzero(group_of_item == i) for i in large}
-    pooled = tuple(name for name in names if name not in members)
-    if pooled:
-        members[POOL_NAME] = np.flatnonzero((sizes <= least)[group_of_item])
+    names = validate.labels("groups", groups, counts.pop()).astype(np.str_)
     by_group = {}
-    for name, items in members.items():
+    for name in np.unique(names).tolist():
         try:
-            by_group[name] = _select(rule, [_take(part, items) for part in parts])
+            own = np.flatnonzero(names == name)
+            by_group[name] = _select(rule, [part.take(own) for part in parts])
         except ValueError as error:
             raise ValueError(f"in group {name!r}, items numbered from 0: {error}") from error
-    return _combine_groups(by_group, pooled, least)
+    return _combine_groups(by_group)
 
 
-def _take(part: Request, items: Integers) -> Request:
-    if isinstance(part.losses, Sweep):
-        raise TypeError("groups needs losses whose items can be selected, got a Sweep")
-    has_items = isinstance(part.losses, (Claims, ScoredLabels))
-    own = part.losses.take(items) if has_items else np.asarray(part.losses)[items]
-    return replace(part, losses=own, weights=part.weights.take(items))
-
-
-def _combine_groups(
-    by_group: dict[str, Selection], pooled: tuple[str, ...], least: int
-) -> Selection:
-    """One record over the groups; its own threshold is the safest of theirs.
-
-    Its counts are sums over groups and pool, so items that are in both count twice.
-    """
+def _combine_groups(by_group: dict[str, Selection]) -> Selection:
+    """One record over the groups; its own threshold is the safest of theirs."""
     parts = list(by_group.values())
     sign = 1 if parts[0].safer == "larger" else -1
     safest = max(parts, key=lambda part: (sign * part.threshold, not part.exists))
     sure = safest.confidence
     condition = ON_AVERAGE if sure is None else f"with probability at least {sure:g} for each,"
-    statement = f"within each group, {condition} as stated in its own selection"
-    if pooled:
-        statement += f"; on average over the pooled groups (fewer than {least} items)"
     largest = ("risk", "promise", "stability_term", "existence_term")
     added = ("n_items", "effective_sample_size", "n_candidates", "n_nonmonotone")
     return replace(
         safest,
         exists=all(part.exists for part in parts),
-        statement=statement,
+        statement=f"within each group, {condition} as stated in its own selection",
         monotone=all(part.monotone for part in parts),
         warnings=tuple(f"{n}: {text}" for n, part in by_group.items() for text in part.warnings),
         stability=None,
         chain=None,
         kept=None,
         groups=by_group,
-        pooled_groups=pooled,
         **{name: max(getattr(part, name) for part in parts) for name in largest},
         **{name: sum(getattr(part, name) for part in parts) for name in added},
     )
 
 
-def _select(rule: Rule, parts: list[Request]) -> Selection:
+def _select(rule: Rule, parts: list[Part]) -> Selection:
     """Sweep each loss, stop by the rule, and describe the safest of the thresholds."""
     sweeps = [_sweep(rule, part) for part in parts]
     levels = [part.level for part in parts]
@@ -181,9 +158,13 @@ def _select(rule: Rule, parts: list[Request]) -> Selection:
     return found[0] if len(found) == 1 else _combine_losses(found, stops)
 
 
-def _one_per_loss(rule: Rule, request: Request) -> list[Request]:
-    """One request per loss: a mapping of names to losses, or several names of claim losses."""
-    losses, loss = request.losses, request.loss
+def _one_per_loss(
+    rule: Rule, losses: Any, loss: Any, level: Any, bound: Any
+) -> Iterator[tuple[Any, Any, float, float | None, str | None]]:
+    """Of each loss what it is computed from, its kind, level, bound and name.
+
+    Several are a mapping of names to losses, or several names of claim losses.
+    """
     names: list[Any] = [None]
     inputs, kinds = [losses], [loss]
     if isinstance(losses, Mapping):
@@ -197,17 +178,14 @@ def _one_per_loss(rule: Rule, request: Request) -> list[Request]:
         if not loss or not all(isinstance(each, str) or callable(each) for each in loss):
             raise TypeError(f"loss must hold names or functions, one at least, got {loss!r}")
         names, inputs, kinds = list(loss), [losses] * len(loss), list(loss)
-    name = "promise" if rule.kind == "promise" else "alpha"
-    levels = _value_per_loss(name, request.level, names)
-    bounds = _value_per_loss("bound", request.bound, names)
-    parts = []
-    for each, kind, level, bound, own in zip(inputs, kinds, levels, bounds, names, strict=True):
-        most = each.bound if isinstance(each, Sweep) else 1.0 if bound is None else bound
-        validate.number("bound", most, above=0, below=1e300)
-        level = validate.number(name, level, above=0, below=most)
-        named = None if own is None or callable(own) else str(own)
-        parts.append(replace(request, losses=each, loss=kind, level=level, bound=bound, name=named))
-    return parts
+    asked = "promise" if rule.kind == "promise" else "alpha"
+    levels = _value_per_loss(asked, level, names)
+    bounds = _value_per_loss("bound", bound, names)
+    for own, kind, each, most, name in zip(inputs, kinds, levels, bounds, names, strict=True):
+        largest = own.bound if isinstance(own, Sweep) else 1.0 if most is None else most
+        validate.number("bound", largest, above=0, below=1e300)
+        each = validate.number(asked, each, above=0, below=largest)
+        yield own, kind, each, most, None if name is None or callable(name) else str(name)
 
 
 def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
@@ -219,7 +197,7 @@ def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
     return [value[key] for key in names] if isinstance(value, Mapping) else list(value)
 
 
-def _sweep(rule: Rule, part: Request) -> Sweep:
+def _sweep(rule: Rule, part: Part) -> Sweep:
     swept = prepare(part.losses, part.thresholds, part.loss, part.bound, part.weights)
     if swept.shown is not None and part.level > swept.shown.share:
         raise ValueError(
@@ -272,7 +250,7 @@ def _describe(
     safest = None if rule.kind == "confidence" else safest_mean(sweep)
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
-        promise = rule.promise(Case(sweep, level, measured, safest))
+        promise = rule.promise(sweep, level, measured, safest)
     statement = promise.statement
     if sweep.claims is not None and sweep.loss in LOSS_WORDS:
         words = LOSS_WORDS[sweep.loss]

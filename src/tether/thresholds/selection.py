@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-POOL_NAME = "(pooled)"
-"""The name of the pool of small groups."""
 LEAST_KEPT = 1e-3
 """A threshold that keeps less than this share of what there is, is of no use."""
 MAX_LISTED_GROUPS = 12
@@ -124,8 +122,8 @@ class Selection(records.Saved, Described):
     loss, safer : str
         The name of the loss, and which thresholds are safer: "larger" or "smaller" ones.
     n_items, n_candidates, effective_sample_size : int, int, float
-        The items (those of groups that are in the pool as well count twice), the candidate
-        thresholds, and how many equally weighted items the weighted ones are worth.
+        The items, the candidate thresholds, and how many equally weighted items the weighted ones
+        are worth; those of groups are added up.
     monotone, n_nonmonotone : bool, int
         Whether no item's loss falls as the threshold gets bolder, and none can (the share of false
         claims of an item with several claims can); and how many items have one that does.
@@ -149,8 +147,8 @@ class Selection(records.Saved, Described):
         The risk curve, and the share that each of its thresholds keeps, if that is known.
     by_loss, groups : tuple of Selection, dict of str to Selection
         One selection per loss, or per group, where there are several.
-    pooled_groups, warnings : tuple of str
-        The groups too small for a threshold of their own, and what changes a decision.
+    warnings : tuple of str
+        What changes a decision.
 
     Examples
     --------
@@ -191,7 +189,6 @@ class Selection(records.Saved, Described):
     curve_kept: Floats = field(default_factory=lambda: np.empty(0), repr=False)
     by_loss: tuple[Selection, ...] = ()
     groups: dict[str, Selection] = field(default_factory=dict)
-    pooled_groups: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -218,10 +215,8 @@ class Selection(records.Saved, Described):
 
     @property
     def refused_groups(self) -> tuple[str, ...]:
-        """The groups without a useful promise, those that were pooled by their own names."""
-        refused = [name for name, part in self.groups.items() if not part.useful]
-        pooled = self.pooled_groups if POOL_NAME in refused else ()
-        return (*(name for name in refused if name != POOL_NAME), *pooled)
+        """The groups without a useful promise."""
+        return tuple(name for name, part in self.groups.items() if not part.useful)
 
     @property
     def serves(self) -> bool:
@@ -229,13 +224,11 @@ class Selection(records.Saved, Described):
         return any(part.useful for part in self.groups.values() or (self,))
 
     def for_group(self, group: str | int) -> Selection:
-        """Return the selection of one group; small groups share that of the pool."""
-        name = POOL_NAME if str(group) in self.pooled_groups else str(group)
-        if name not in self.groups:
-            known = [key for key in (*self.groups, *self.pooled_groups) if key != POOL_NAME]
-            listed = listed_groups(known) or "none, it has one threshold for all claims"
+        """Return the selection of one group."""
+        if str(group) not in self.groups:
+            listed = listed_groups(list(self.groups)) or "none, it has one threshold for all claims"
             raise ValueError(f"groups: {str(group)!r} was not calibrated; known: {listed}")
-        return self.groups[name]
+        return self.groups[str(group)]
 
     def to_frame(self) -> Columns:
         """Return the risk curve as a dictionary of arrays, which data-frame libraries accept.
@@ -272,9 +265,6 @@ class Selection(records.Saved, Described):
             facts.append(("loss", _loss(self)))
         if not self.groups:
             facts.append(("items", _calibrated(self)))
-        if self.pooled_groups:
-            names = listed_groups(self.pooled_groups)
-            facts.append(("pooled", f"{names}: too few items each for a threshold of their own"))
         if self.serves and (refused := self.refused_groups):
             kept = "nothing" if self.safer == "larger" else "everything"
             text = f"{listed_groups(refused)}: no useful promise, so {kept} of theirs is kept"
