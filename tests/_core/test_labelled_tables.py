@@ -44,5 +44,5 @@ def test_a_table_without_names_is_left_as_it_is(table):
     ],
 )
 def test_columns_that_count_and_are_the_actions_in_another_order_are_refused(table, actions):
-    with pytest.raises(ValueError, match="named by their actions, or counted"):
+    with pytest.raises(ValueError, match="name each column by its action"):
         by_action("table", table, np.array(actions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import reprlib
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -129,52 +130,26 @@ def check_row_indexes(columns: Mapping[str, Any]) -> None:
         )
 
 
-MAX_CHARACTERS = 120
-"""How long the representation of a value may be."""
 MAX_VALUES = 3
 """How many values of an array or a list are shown."""
+_short = reprlib.Repr()
+_short.maxlist = _short.maxtuple = _short.maxset = _short.maxdict = MAX_VALUES
+_short.maxstring = _short.maxlong = _short.maxother = 120
 
 
 def shown(value: Any) -> str:
     """A value in at most a line: of arrays, frames and other long things the kind and the size."""
-    shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        return _described(value, shape)
-    if isinstance(value, (list, tuple, set, frozenset, dict)) and len(value) > MAX_VALUES:
-        first = ", ".join(_short(repr(each)) for each in list(value)[:MAX_VALUES])
-        return f"a {type(value).__name__} of {len(value)}: {first}, …"
-    text = repr(value)
-    if len(text) <= MAX_CHARACTERS and "\n" not in text:
-        return text
-    try:
-        return f"{type(value).__name__} of length {len(value)}: {_short(text)}"
-    except TypeError:  # it has no length
-        return f"{type(value).__name__}: {_short(text)}"
+    kind, shape = type(value).__name__, getattr(value, "shape", ())
+    if shape and getattr(value, "columns", None) is not None:
+        return f"a {kind} with the columns {_short.repr(list(map(str, value.columns)))}"
+    text = " ".join(_short.repr(value).split())
+    return f"a {kind} of shape {tuple(shape)}: {text}" if shape else text
 
 
 def few(values: Any) -> str:
     """The first values of an array, and how many there are."""
-    listed = ", ".join(_short(repr(each)) for each in values[:MAX_VALUES].tolist())
+    listed = ", ".join(map(_short.repr, values[:MAX_VALUES].tolist()))
     return listed if len(values) <= MAX_VALUES else f"{listed}, … ({len(values)} in all)"
-
-
-def _described(value: Any, shape: tuple[Any, ...]) -> str:
-    kind = type(value).__name__
-    if getattr(value, "columns", None) is not None:
-        return f"a {kind} with the columns {_short(str(list(map(str, value.columns))))}"
-    dtype = getattr(value, "dtype", None)
-    of_dtype = "" if dtype is None else f" of dtype {dtype}"
-    first = ""
-    if isinstance(value, np.ndarray) and value.size:
-        first = ", starting with " + ", ".join(
-            _short(repr(each)) for each in value.reshape(-1)[:MAX_VALUES].tolist()
-        )
-    return f"a {kind} of shape {tuple(shape)}{of_dtype}{first}"
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
 TIE_TOLERANCE = 1e-10

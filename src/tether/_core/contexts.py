@@ -57,19 +57,6 @@ def length(contexts: Any) -> int:
     return contexts if isinstance(contexts, int) else int(contexts.shape[0])
 
 
-def rows_with_missing_values(contexts: Any) -> NDArray[np.int64]:
-    """The rows of a table of numbers in which a value is missing; none where this is not known."""
-    if isinstance(contexts, int) or hasattr(contexts, "tocsr") or hasattr(contexts, "candidates"):
-        return np.zeros(0, dtype=np.int64)
-    missing = np.zeros(length(contexts), dtype=np.bool_)
-    for column in _columns(contexts):
-        if column.dtype.kind == "O":
-            missing |= np.array([value is None or value != value for value in column.tolist()])
-        elif column.dtype.kind == "f":
-            missing |= np.isnan(column).reshape(len(column), -1).any(axis=1)
-    return np.flatnonzero(missing)
-
-
 def take(contexts: Any, index: NDArray[np.int64]) -> Any:
     """The contexts at `index`, in that order; repeats are allowed."""
     if isinstance(contexts, int):
@@ -199,19 +186,14 @@ def by_action(name: str, table: Any, actions: Any) -> Any:
         return table
     wanted, found = ([str(each) for each in names] for names in (np.asarray(actions), listed))
     are_actions = sorted(wanted) == sorted(found) and len(set(found)) == len(found)
-    if _only_count(listed):
-        if not are_actions or wanted == found:
-            return table
+    counts = _only_count(listed)
+    if counts and (not are_actions or wanted == found):
+        return table
+    if counts or not are_actions:
         raise ValueError(
-            f"{name} has the columns {few(np.asarray(listed))}, and the actions are "
-            f"{few(np.asarray(actions))}: the columns may be named by their actions, or counted. "
-            f"Put them in the order of the actions, and return .to_numpy()"
-        )
-    if not are_actions:
-        raise ValueError(
-            f"{name} has the columns {few(labels_of(table))}, and the actions are "
-            f"{few(np.asarray(actions))}: name each column by its action, or return .to_numpy() if "
-            f"the columns are in the order of the actions"
+            f"{name} has the columns {few(np.array(found))}, and the actions are "
+            f"{few(np.asarray(actions))}: name each column by its action, and not by its number, "
+            f"or return .to_numpy() with the columns in the order of the actions"
         )
     return np.asarray(table)[..., [found.index(action) for action in wanted]]
 

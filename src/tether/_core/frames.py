@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from enum import Enum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,17 +58,9 @@ def table(frame: Frame, argument: str, columns: Sequence[str] | None) -> NDArray
     return np.column_stack([column(frame, argument, name) for name in columns])
 
 
-class Unstated(Enum):
-    """The default of an argument that must be stated although None is one of its values."""
-
-    UNSTATED = "unstated"
-
-    def __repr__(self) -> str:
-        return "<must be stated>"
-
-
-UNSTATED: Final[Literal[Unstated.UNSTATED]] = Unstated.UNSTATED
-ContextColumns: TypeAlias = "str | Sequence[str] | Unstated | None"
+UNSTATED = "<must be stated>"
+"""The default of an argument that must be stated although None is one of its values."""
+ContextColumns: TypeAlias = "str | Sequence[str] | None"
 """A column, several columns, or None for no contexts."""
 
 
@@ -94,7 +85,7 @@ def read_contexts(
     With tables of all actions contexts need not be stated: each row then has its own normalizing
     constant in any case.
     """
-    if isinstance(context, Unstated):
+    if context == UNSTATED:
         if has_tables:
             return None
         raise ContextsNotStatedError([name for name in names(frame) if name not in used])

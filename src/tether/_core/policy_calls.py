@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.arrays import Booleans, Floats, plain_array
-from tether._core.contexts import ONE_ROW, by_action, length, rows_with_missing_values
+from tether._core.contexts import by_action, length
 from tether._core.words import counted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     validate.generator("rng", rng)
     method = f"the {name} policy's sample"
     failure = f"{method} failed on {counted(length(contexts), 'context')}"
-    with _naming_the_policy(failure, contexts):
+    with _naming_the_policy(failure):
         actions = plain_array(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
         raise ValueError(
@@ -48,9 +48,15 @@ def score(
 ) -> Floats:
     """The log-probability of each action; it must be finite where the policy itself `drew` it."""
     method = f"the {name} policy's log_prob"
-    with _naming_the_policy(f"{method} failed on actions of shape {actions.shape}", contexts):
+    with _naming_the_policy(f"{method} failed on actions of shape {actions.shape}"):
         answer = policy.log_prob(contexts, actions)
-    return _checked_scores(method, answer, actions, drew)
+    scores = validate.log_probabilities(method, answer, zero=True)
+    validate.same_length(method, scores, "its actions", len(actions))
+    impossible = np.isneginf(scores) & drew
+    if impossible.any():
+        accepted = "a finite log-probability, as the policy drew this action"
+        validate.reject(method, scores, impossible, accepted)
+    return scores
 
 
 def score_both(
@@ -69,23 +75,11 @@ def score_both(
     )
 
 
-def _checked_scores(
-    method: str, answer: Any, actions: NDArray[Any], drew: bool | Booleans
-) -> Floats:
-    scores = validate.log_probabilities(method, answer, zero=True)
-    validate.same_length(method, scores, "its actions", len(actions))
-    impossible = np.isneginf(scores) & drew
-    if impossible.any():
-        accepted = "a finite log-probability, as the policy drew this action"
-        validate.reject(method, scores, impossible, accepted)
-    return scores
-
-
 def table(name: str, policy: Any, contexts: Any) -> Floats:
     """The log-probability of every action in each context, or one row if all contexts are alike."""
     method = f"the {name} policy's log_prob_all"
     failure = f"{method} failed on {counted(length(contexts), 'context')}"
-    with _naming_the_policy(failure, contexts):
+    with _naming_the_policy(failure):
         answer, actions = policy.log_prob_all(contexts), len(policy.actions)
     answer = by_action(method, answer, policy.actions)
     scores = validate.log_probabilities(method, answer, ndim=2, zero=True)
@@ -115,24 +109,17 @@ ERRORS_ABOUT_INPUT = (
 
 
 @contextmanager
-def _naming_the_policy(failure: str, contexts: Any) -> Iterator[None]:
+def _naming_the_policy(failure: str) -> Iterator[None]:
     """Raise the errors of a policy again, with a message that starts with `failure`.
 
     They become a ValueError if the input is wrong, and a RuntimeError if the policy is unavailable.
-    Missing values in the contexts are counted, since they are the most common reason.
     """
     try:
         yield
     except Exception as error:
         text = error if isinstance(error, (ValueError, RuntimeError)) else repr(error)
-        if not isinstance(error, ERRORS_ABOUT_INPUT):
-            raise RuntimeError(f"{failure}: {text}") from error
-        if len(rows := rows_with_missing_values(contexts)):
-            have = "has" if len(rows) == 1 else "have"
-            failure += f", of which {len(rows):,} {have} a missing value (first: row {rows[0]})"
-        series = hasattr(contexts, "iloc") and len(contexts.shape) == 1
-        one_row = series and all(isinstance(label, str) for label in contexts.index)
-        raise ValueError(f"{failure}: {text}{ONE_ROW if one_row else ''}") from error
+        about_input = isinstance(error, ERRORS_ABOUT_INPUT)
+        raise (ValueError if about_input else RuntimeError)(f"{failure}: {text}") from error
 
 
 def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:

@@ -3,8 +3,7 @@
     with progress.step("scoring", total=rows) as step:
         step.advance(batch)
 
-Nothing is shown unless a reporter was installed with `reported_to`, as the command line does. It
-belongs to the context (PEP 567) that installed it; any thread may advance a step that it is given.
+Nothing is shown unless a reporter was installed with `reported_to`, as the command line does.
 """
 
 from __future__ import annotations
@@ -12,43 +11,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import RLock
+from dataclasses import dataclass
 from typing import Any
 
-_lock = RLock()
 _installed: ContextVar[Any] = ContextVar("reporter", default=None)
 
 
+@dataclass(frozen=True)
 class Step:
-    """Work that is under way; once it has ended, advancing it does nothing."""
+    """Work that is under way, and how its reporter, if there is one, calls it."""
 
-    def __init__(self, description: str, total: float | None) -> None:
-        self._reporter = _installed.get()
-        with _lock:
-            self._name = self._reporter and self._reporter.begin(description, total)
+    reporter: Any
+    name: Any
 
     def advance(self, amount: float = 1) -> None:
         """Say that this much more is done."""
-        with _lock:
-            if self._reporter is not None:
-                self._reporter.advance(self._name, amount)
-
-    def end(self) -> None:
-        """Show it no longer."""
-        with _lock:
-            if self._reporter is not None:
-                self._reporter.end(self._name)
-            self._reporter = None
+        if self.reporter is not None:
+            self.reporter.advance(self.name, amount)
 
 
 @contextmanager
 def step(description: str, total: float | None = None) -> Iterator[Step]:
     """A step that lasts as long as the block; `total` is how much there is to do, if known."""
-    begun = Step(description, total)
+    reporter = _installed.get()
+    begun = Step(reporter, reporter and reporter.begin(description, total))
     try:
         yield begun
     finally:
-        begun.end()
+        if reporter is not None:
+            reporter.end(begun.name)
 
 
 @contextmanager
@@ -56,7 +47,7 @@ def reported_to(reporter: Any) -> Iterator[None]:
     """Within this block and context, steps are shown by this reporter, or by none.
 
     It has `begin(description, total)`, which returns what names a step, `advance(name, amount)` and
-    `end(name)`, each called by one thread at a time.
+    `end(name)`; steps are advanced by any thread.
     """
     before = _installed.set(reporter)
     try:

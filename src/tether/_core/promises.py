@@ -39,10 +39,9 @@ class SafeMean:
     def excess_where_passing(self, alpha: float) -> float:
         """Estimate what is added to alpha on the logs on which something passes.
 
-        All of E[(m − α)₊] is deployed on these logs, so on them it counts 1/P(passes) times; and
-        on them the safe choice looks better than it is. Both matter near alpha only. Evaluating the
-        excess at a mean that is 1.5 standard errors higher covers them: at a safe risk of alpha the
-        loss on these logs is 0.8 standard errors above alpha, and the estimate about 0.9.
+        All of E[(m − α)₊] falls on these logs, on which the safe choice looks better than it is.
+        Both matter near alpha only, where a mean that is 1.5 standard errors higher covers them: at
+        a safe risk of alpha it gives about 0.9 standard errors, and 0.8 are needed.
         """
         return SafeMean(
             self.mean + CAUTIOUS_STANDARD_ERRORS * self.standard_error, self.standard_error

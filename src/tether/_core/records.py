@@ -65,7 +65,7 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
     >>> decode(dict[str, float], {"low": 1, "high": "inf"})
     {'low': 1.0, 'high': inf}
     """
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if kind in (Any, object):
         return value
     if dataclasses.is_dataclass(kind):
@@ -75,18 +75,17 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
     if origin is typing.Literal:
         _require(value in arguments, name, f"one of {arguments}", value)
         return value
-    if np.ndarray in (kind, origin):
+    if origin is np.ndarray:
         return _decode_array(arguments, value, name)
-    container = origin if isinstance(origin, type) else kind
-    if container in (list, tuple, Sequence, Iterable):
+    if origin in (list, tuple, Sequence, Iterable):
         _require(isinstance(value, list), name, "a list", value)
-        kinds: Sequence[Any] = [arguments[0] if arguments else Any] * len(value)
-        if container is tuple and len(arguments) and arguments[-1] is not Ellipsis:
-            kinds = arguments
-            _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
+        kinds: Sequence[Any] = arguments
+        if origin is not tuple or len(arguments) < 1 or arguments[-1] is Ellipsis:
+            kinds = [arguments[0] if arguments else Any] * len(value)
+        _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
         made = [decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value)]
-        return made if container is list else tuple(made)
-    if container in (dict, Mapping):
+        return made if origin is list else tuple(made)
+    if origin in (dict, Mapping):
         _require(isinstance(value, dict), name, "a mapping", value)
         keys, items = arguments or (str, Any)
         return {
@@ -123,12 +122,11 @@ def _decode_union(members: tuple[Any, ...], value: Any, name: str) -> Any:
     if float in members and isinstance(value, str) and value in WORDS_FOR_FLOATS:
         return float(value)
     problems = []
-    for each in members:
-        if each is not type(None):
-            try:
-                return decode(each, value, name)
-            except (ValueError, TypeError) as error:
-                problems.append(error)
+    for each in (each for each in members if each is not type(None)):
+        try:
+            return decode(each, value, name)
+        except (ValueError, TypeError) as error:
+            problems.append(error)
     raise problems[0]
 
 
@@ -237,11 +235,10 @@ class Saved:
     def save(
         self, path: str | Path, *, overwrite: bool = False, key: PrivateKey | None = None
     ) -> None:
-        """Write everything as JSON, with a digest of the content.
+        """Write everything as JSON, completely or not at all, for its owner alone (mode 0600).
 
-        The file is written completely or not at all, and only its owner can read it (mode 0600).
-        The digest tells whether it was changed by someone who did not compute another one; a
-        signature tells it in any case, to those who trust the key.
+        A digest of the content tells whether it was changed by someone who did not compute another
+        one; a signature tells it in any case, to those who trust the key.
 
         Parameters
         ----------

@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 
 
 class TetherWarning(UserWarning):
-    """Any warning of tether; filter by it to silence, or raise, all of them.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.filterwarnings("ignore", category=TetherWarning)
-    """
+    """Any warning of tether; filter by it to silence, or raise, all of them."""
 
 
 class AssumptionWarning(TetherWarning):
@@ -57,37 +50,31 @@ def counted(count: int | float, singular: str, plural: str | None = None) -> str
     return f"{count:,} {noun}"
 
 
-_ACTING = (
-    "\x00-\x1f\x7f-\x9f"  # control characters: C0, DEL and C1
+_ACTING = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters: C0, DEL and C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks of writing direction
     "\u2028\u2029"  # separators of lines and paragraphs
-    "\ud800-\udfff"  # surrogates
+    "\ud800-\udfff]"  # surrogates
 )
-_ACTING_IN_A_LINE = re.compile(f"[{_ACTING}]")
-_ACTING_IN_LINES = re.compile(f"(?![\n\t])[{_ACTING}]")
 
 
-def visible(text: str) -> str:
+def visible(text: str, kept: str = "") -> str:
     r"""One line of text with every character that could act escaped, line breaks included.
 
     >>> print(visible("a\x1b[31m\nb"))
     a\x1b[31m\nb
     """
-    return _ACTING_IN_A_LINE.sub(_escaped, text)
+
+    def escaped(found: re.Match[str]) -> str:
+        code = found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+        return found[0] if found[0] in kept else code
+
+    return _ACTING.sub(escaped, text)
 
 
 def visible_lines(text: str) -> str:
-    r"""Like `visible`, for text of several lines: line breaks and tabs stay.
-
-    >>> print(visible_lines("a\x1b[31m\nb"))
-    a\x1b[31m
-    b
-    """
-    return _ACTING_IN_LINES.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+    """Like `visible`, for text of several lines: line breaks and tabs stay."""
+    return visible(text, kept="\n\t")
 
 
 MAX_PRINTED_ROWS = 20
@@ -197,13 +184,7 @@ class Described:
         raise NotImplementedError
 
     def summary(self) -> str:
-        """Describe the result in words.
-
-        Returns
-        -------
-        str
-            Several lines for a terminal; what printing the result shows.
-        """
+        """Describe the result in words: several lines for a terminal, as printing it shows."""
         return self._describe().text()
 
     def __str__(self) -> str:
