@@ -144,6 +144,9 @@ def test_a_signature_of_another_key_or_record_is_none(folder, tmp_path):
         path = write(tmp_path / "forged.json", made)
         assert verify_record(path).ok  # a true record, which anyone can make
         assert names_of(verify_record(path, key=folder / "ops.pub")) == {"signature"}
+    del entries["digest"]
+    found = verify_record(write(tmp_path / "forged.json", entries), key=folder / "ops.pub")
+    assert names_of(found) == {"digest", "signature"}
 
 
 def test_other_files_are_named(tmp_path):

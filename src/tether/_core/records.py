@@ -188,7 +188,7 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     public, found = signing.read_public_key(key), entries.get("signature")
     if not isinstance(found, dict):
         return "the record is not signed"
-    content = str(entries["digest"]).encode()
+    content = str(entries.get("digest")).encode()
     if signing.verify(content, found.get("signature"), public, purpose=RECORD_PURPOSE):
         return None
     return (
@@ -237,25 +237,10 @@ class Saved:
     ) -> None:
         """Write everything as JSON, completely or not at all, for its owner alone (mode 0600).
 
-        A digest of the content tells whether it was changed by someone who did not compute another
-        one; a signature tells it in any case, to those who trust the key.
-
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to write.
-        overwrite : bool, default False
-            Whether to replace an existing file. A database is never replaced.
-        key : str or pathlib.Path, optional
-            The file of a private key (`tether keygen`) to sign the content with. Needs the extra
-            `signing`.
-
-        Raises
-        ------
-        FileExistsError
-            If there is such a file and `overwrite` is false, or it is a database.
-        OSError
-            If the file cannot be written; an existing one is then unchanged.
+        A digest tells whether the content was changed by someone who did not compute another one. A
+        signature by `key`, the file of a private key (`tether keygen`; needs the extra `signing`),
+        tells it in any case, to those who trust the key. An existing file is replaced only with
+        `overwrite`, and a database never.
         """
         entries = {"kind": self._kind, **encode(self.to_dict())}
         entries["digest"] = digest = content_digest(entries)
@@ -272,25 +257,9 @@ class Saved:
     def load(cls, path: str | Path, *, key: PublicKey | None = None) -> Self:
         """Read what `save` wrote, and check that it is what was written.
 
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file to read.
-        key : str or pathlib.Path, optional
-            The file of the public key that must have signed the content.
-
-        Returns
-        -------
-        Self
-            What was saved.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        ValueError
-            If the file does not hold a complete saved object of this class, was changed after it
-            was saved, or is not signed by `key`.
+        With `key`, the file of a public key, it must have signed the content. A ValueError says
+        that the file does not hold a complete object of this class, that it was changed after it
+        was saved, or that the signature is not the key's.
         """
         entries = parse(path)
         if entries["kind"] != cls._kind:

@@ -163,35 +163,29 @@ def settings_of(found: Calibration) -> dict[str, Any]:
 
 
 def difference(found: Calibration, again: Calibration) -> str:
-    """What of a result differs when it is computed again; empty where nothing does.
-
-    The draw of a soft chain is not made again: the beta must be the one that it serves.
-    """
-    if found.chain is not None and again.chain is not None:
-        if found.log_beta != found.chain.log_beta:
-            return "beta than the one that it served"
-        return next((n for n, (a, b) in _chain_pairs(found, again).items() if not _close(a, b)), "")
-    pairs = {
-        "beta": (found.log_beta, again.log_beta),
-        "number of rows": (found.rows, again.rows),
-        "risk or promise": (records.to_plain(found.losses), records.to_plain(again.losses)),
-        "effective sample size": (
-            found.measured.effective_sample_size,
-            again.measured.effective_sample_size,
-        ),
-    }
-    return next((name for name, (one, other) in pairs.items() if not _close(one, other)), "")
+    """What of a result differs when it is computed again; empty where nothing does."""
+    if found.chain is not None and found.log_beta != found.chain.log_beta:
+        return "beta than the one that it served"
+    one, other = _determined(found), _determined(again)
+    return next((name for name in one if not _close(one[name], other.get(name))), "")
 
 
-def _chain_pairs(*results: Calibration) -> dict[str, list[Any]]:
-    """What does not depend on the draw, of each of two results."""
-    chains = [each.chain for each in results if each.chain is not None]
+def _determined(result: Calibration) -> dict[str, Any]:
+    """What the log determines of a result; of a soft chain not what depends on its draw."""
+    chain, losses = result.chain, result.losses
+    if chain is None:
+        return {
+            "beta": result.log_beta,
+            "number of rows": result.rows,
+            "risk or promise": records.to_plain(losses),
+            "effective sample size": result.measured.effective_sample_size,
+        }
     return {
-        "safe mean": [{k: v.safe_mean for k, v in each.losses.items()} for each in results],
-        "level": [each.levels for each in chains],
-        "stake": [each.stakes for each in chains],
-        "share": [each.shares.tolist() for each in chains],
-        "sequence of betas": [each.log_betas.tolist() for each in chains],
+        "safe mean": {name: each.safe_mean for name, each in losses.items()},
+        "level": chain.levels,
+        "stake": chain.stakes,
+        "share": chain.shares.tolist(),
+        "sequence of betas": chain.log_betas.tolist(),
     }
 
 

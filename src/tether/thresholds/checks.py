@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Integers
 from tether.thresholds.claims import Claims, ScoredLabels
 
-MAX_COMPARED, MIN_COMPARED = 200_000, 30
-"""So many claims are compared at most, and so many of each label and items at least."""
+MIN_COMPARED = 30
+"""So many claims of each label, and items, are compared at least."""
 INVERTED_STANDARD_ERRORS, INVERTED_AREA = 5.0, 0.45
 """How far below one half the area must be, in standard errors, and how small at most."""
 MIN_LABELS_OF_ONE_KIND = 100
@@ -61,7 +61,7 @@ def _about_items(claims: Claims, grouped: bool) -> list[str]:
             "instead of the answers they belong to? Then the promise takes the claims of an answer "
             "for independent. If every answer has one claim, nothing is wrong"
         )
-    if claims.has_groups and not grouped:
+    if claims._groups is not None and not grouped:
         doubts.append(
             "these claims have groups, but one threshold was chosen for all of them: the promise "
             "is on average over the groups, not within each. Pass groups=claims.groups for one "
@@ -72,20 +72,12 @@ def _about_items(claims: Claims, grouped: bool) -> list[str]:
 
 def _area(losses: Claims | ScoredLabels, labels: Booleans) -> tuple[float, float]:
     """The area under the ROC curve, ties counted half, and its standard error over items."""
-    scores, step = losses.scores, -(-len(labels) // MAX_COMPARED)
     item: Integers = losses.owner if isinstance(losses, Claims) else np.arange(len(labels))
-    looked = item % step == 0
-    scores, labels, item = scores[looked], labels[looked], item[looked]
-    positive, negative = np.sort(scores[labels]), np.sort(scores[~labels])
-    if not len(positive) or not len(negative):
-        return 0.5, np.inf
-    share = np.where(labels, _below(negative, scores), 1 - _below(positive, scores))
+    rank = np.unique(losses.scores, return_inverse=True)[1]
+    ones, zeros = (np.bincount(rank[each], minlength=rank.max() + 1) for each in (labels, ~labels))
+    # Of each claim, the share of those with the other label that it scores right against.
+    below_ones, below_zeros = ((np.cumsum(n) - n / 2) / n.sum() for n in (ones, zeros))
+    share = np.where(labels, below_zeros[rank], 1 - below_ones[rank])
     area = float(share[labels].mean())
-    influence = (share - area) / np.where(labels, len(positive), len(negative))
+    influence = (share - area) / np.where(labels, ones.sum(), zeros.sum())
     return area, float(np.sqrt(np.square(np.bincount(item, influence)).sum()))
-
-
-def _below(ordered: Floats, values: Floats) -> Floats:
-    """The share of ordered numbers below each value, with half of those that equal it."""
-    ends = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
-    return np.asarray(sum(ends) / (2 * len(ordered)))

@@ -21,10 +21,7 @@ PerItem: TypeAlias = ArrayLike | Mapping[Any, Any]
 
 def finite_scores(name: str, values: ArrayLike) -> Floats:
     """Scores: real and finite. NaN cannot be ordered, and no threshold is safer than infinity."""
-    array = validate.floats(name, values)
-    if not np.isfinite(array).all():
-        validate.reject(name, array, ~np.isfinite(array), "a finite score")
-    return array
+    return validate.floats(name, values, meaning="score", finite=True)
 
 
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
@@ -181,11 +178,6 @@ class Claims:
         if self._groups is None:
             raise ValueError("these claims have no groups: name a column in Claims.from_frame")
         return dict(self._groups)
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether there are groups."""
-        return self._groups is not None
 
     def take(self, items: ArrayLike) -> Claims:
         """Select the claims of some of the items: by their indices, or one boolean per item."""
