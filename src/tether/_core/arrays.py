@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import reprlib
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import combinations
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -46,29 +47,23 @@ def plain_array(values: Any) -> NDArray[Any]:
         array = array.astype(object)  # missing values, if any, are shown as they are
     if array.dtype.kind != "O" or array.size == 0:
         return array
-    kinds = set(map(type, array.flat))
+    kinds = {np.bool_ if issubclass(kind, bool) else kind for kind in map(type, array.flat)}
 
-    def all_are(*wanted: type) -> bool:
+    def all_are(wanted: type) -> bool:
         return all(issubclass(kind, wanted) for kind in kinds)
 
-    if all_are(str):  # numpy's strings lose a NUL at their end
-        return array if any(text.endswith("\0") for text in array.flat) else array.astype(np.str_)
-    if all_are(bool, np.bool_):
+    if all_are(str) and not any(text.endswith("\0") for text in array.flat):
+        return array.astype(np.str_)  # which would lose a NUL at the end
+    if all_are(np.bool_):
         return array.astype(np.bool_)
-    if not any(issubclass(kind, (bool, np.bool_)) for kind in kinds) and all_are(numbers.Real):
-        try:
+    if all_are(numbers.Real):  # truth values of numpy are none
+        with suppress(OverflowError):
             return array.astype(np.int64 if all_are(numbers.Integral) else np.float64)
-        except OverflowError:
-            return array
     return array
 
 
 def plain_column(name: str, values: Any) -> NDArray[Any]:
-    """A plain array without missing values, in which strings and other values are not mixed.
-
-    Values that are neither numbers nor strings stay as they are: a policy of the user's own may
-    take anything as an action.
-    """
+    """A plain array without missing values, in which strings and other values are not mixed."""
     array = plain_array(values)
     reject_missing(name, array)
     if isinstance(values, (list, tuple)) and array.dtype.kind in "US" and array.ndim == 1:
@@ -87,8 +82,7 @@ def reject_missing(
     """Refuse an array of objects in which a value is missing."""
     if array.dtype.kind != "O":
         return
-    missing = [place for place, value in enumerate(array.flat) if is_missing(value)]
-    if missing:
+    if missing := [place for place, value in enumerate(array.flat) if is_missing(value)]:
         raise ValueError(
             f"{name}[{missing[0]}] is missing ({array.flat[missing[0]]!r}; {len(missing)} such "
             f"value(s) in {array.size}): {advice}"

@@ -33,12 +33,10 @@ def how_to_install(what: str, error: ModuleNotFoundError) -> str | None:
     """What to say where a module is missing: what needs it, and the smallest extra that has it."""
     top = (error.name or "").partition(".")[0]
     extras = requirements()
-    having = [
-        extra for extra in extras if extra and top in {MODULES.get(p, p) for p in extras[extra]}
-    ]
+    having = [each for each in extras if each and top in {MODULES.get(p, p) for p in extras[each]}]
     if not having:
         return None
-    extra = min(having, key=lambda name: len(extras[name]))
+    extra = min(having, key=lambda each: len(extras[each]))
     return f"{what} needs {top}: pip install 'tether[{extra}]'"
 
 

@@ -1,4 +1,4 @@
-"""Saved results: a record becomes a dictionary, a JSON file, and a record again.
+"""Saved results: a record becomes a dictionary, a JSON file, and a record again; what checks found.
 
 A record is a frozen dataclass. Its type hints say how JSON becomes a record again; its constructor
 says whether it may be one. A file has the kind of record, its entries, a digest of both and, where
@@ -272,3 +272,49 @@ class Saved:
             return cls._from_saved({name: entries[name] for name in names})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path} is not a complete {cls._kind}: {error}") from error
+
+
+MARKS = {True: "ok", False: "WRONG", None: "not checked"}
+"""How the outcome of a check is shown."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was checked, and whether it holds; None if it could not be checked."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{MARKS[self.ok]:<11}  {self.name}: {self.text}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """Everything that was checked of a file or a store."""
+
+    subject: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was checked and nothing is wrong."""
+        return bool(self.findings) and not self.problems
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """What is wrong."""
+        return tuple(finding for finding in self.findings if finding.ok is False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The subject, the findings and whether all is well, as plain values."""
+        plain: dict[str, Any] = to_plain(self)
+        return {**plain, "ok": self.ok}
+
+    def __str__(self) -> str:
+        checked = sum(finding.ok is not None for finding in self.findings)
+        outcome = f"{len(self.problems)} of {checked} checks failed"
+        if self.ok:
+            outcome = f"all {checked} checks passed"
+        return "\n".join([f"{self.subject}: {outcome}", *(f"  {each}" for each in self.findings)])

@@ -108,9 +108,9 @@ def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = Fal
 def losses(name: str, values: Any) -> Floats:
     """Losses: finite and at least zero."""
     array = floats(name, values, meaning="loss")
-    if not (array.min() >= 0 and array.max() < np.inf):
+    bad = ~((array >= 0) & (array < np.inf))
+    if bad.any():
         hint = f"; {MISSING_LOSS}" if np.isnan(array).any() else _code_hint(array)
-        bad = ~((array >= 0) & (array < np.inf))
         reject(name, array, bad, f"a finite loss of at least 0{hint}")
     return array
 

@@ -256,7 +256,7 @@ def verify(
 
 def _verify_run(store: str, key: Path | None) -> Any:
     """What a replay finds, as a verification."""
-    from tether._core.verification import Finding, Verification
+    from tether._core.records import Finding, Verification
 
     with open_run(store) as run:
         wrong = run.verify(key)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether._core import records, signing
-from tether._core.verification import Finding, Verification
+from tether._core.records import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.log import Log
