@@ -34,7 +34,7 @@ BUDGETS = {
     "src/tether/control": 6_785,
     "src/tether/policies": 4_500,
     "src/tether/thresholds": 2_760,
-    "src/tether/llm": 3_110,
+    "src/tether/llm": 3_000,
     "src/tether/service": 5_210,
     "src/tether/cli": 1_920,
     "src/tether": 41_900,
