@@ -8,7 +8,7 @@ import typer
 
 import tether
 from tether._core import progress
-from tether.cli.tables import LogFiles, takes_columns
+from tether.cli.tables import LOG_OPTIONS, LogFiles
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
@@ -17,14 +17,13 @@ from tether.cli.terminal import (
     Options,
     Output,
     argument,
+    command,
     number,
     numbers,
     print_line,
-    report_errors,
     show,
     show_and_save,
     target,
-    with_options,
 )
 from tether.control.families import DEFAULT_BLEND
 
@@ -40,10 +39,7 @@ CALIBRATE: Options = TARGET | {
 }
 
 
-@report_errors
-@takes_columns
-@with_options(SAVING, "saving")
-@with_options(CALIBRATE)
+@command(given=CALIBRATE, saving=SAVING, columns=LOG_OPTIONS)
 def calibrate(
     log: Annotated[
         str,
@@ -110,9 +106,7 @@ PLAN: Options = {name: TARGET[name] for name in ("promise", "alpha", "confidence
 }
 
 
-@report_errors
-@takes_columns
-@with_options(PLAN)
+@command(given=PLAN, columns=LOG_OPTIONS)
 def plan(
     columns: Any,
     given: Any,

@@ -17,11 +17,10 @@ from tether.cli.terminal import (
     JsonOption,
     Options,
     argument,
+    command,
     numbers,
-    report_errors,
     show,
     target,
-    with_options,
 )
 
 DECIDE: Options = TARGET | {
@@ -41,8 +40,7 @@ DECIDE: Options = TARGET | {
 }
 
 
-@report_errors
-@with_options(DECIDE)
+@command(given=DECIDE)
 def decide(
     table: Annotated[str, argument("The table: a CSV, Parquet, Arrow or JSON lines file.")],
     given: Any,

@@ -14,10 +14,10 @@ import tether
 from tether._core import validate
 from tether._core.extras import installed_version, requirements
 from tether._version import __version__
-from tether.cli.terminal import VERIFICATION_FAILED, JsonOption, print_line, report_errors
+from tether.cli.terminal import VERIFICATION_FAILED, JsonOption, command, print_line
 
 
-@report_errors
+@command()
 def doctor(
     need: Annotated[
         list[str] | None,

@@ -17,9 +17,8 @@ from tether.cli.terminal import (
     Options,
     Output,
     argument,
-    report_errors,
+    command,
     show_and_save,
-    with_options,
 )
 
 PREFLIGHT: Options = {
@@ -38,9 +37,7 @@ PREFLIGHT: Options = {
 }
 
 
-@report_errors
-@with_options(SAVING, "saving")
-@with_options(PREFLIGHT)
+@command(given=PREFLIGHT, saving=SAVING)
 def preflight(
     prompts: Annotated[Path, argument("Prompts: a text file with one per line.")],
     given: Any,

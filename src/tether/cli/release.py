@@ -26,11 +26,10 @@ from tether.cli.terminal import (
     Options,
     StoreName,
     argument,
+    command,
     named_numbers,
     number,
     print_line,
-    report_errors,
-    with_options,
 )
 
 SIGNED: Options = {"signing_key": ACT["signing_key"]}
@@ -78,8 +77,7 @@ PLAN: Options = GUARDRAIL | {
 
 
 @app.command()
-@report_errors
-@with_options(PLAN)
+@command(given=PLAN)
 def plan(given: Any, as_json: JsonOption = False) -> None:
     """Say what a release will take: steps and keys to full share, and what a bad version costs.
 
@@ -102,8 +100,7 @@ def plan(given: Any, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-@report_errors
-@with_options(START)
+@command(given=START)
 def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
     """Create a release and show its first share; one with the same settings continues.
 
@@ -134,8 +131,7 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-@report_errors
-@with_options(SIGNED | {"file": (Path | None, None, "A file with the keys as column `key`.")})
+@command(given=SIGNED | {"file": (Path | None, None, "A file with the keys as column `key`.")})
 def assign(
     store: StoreName,
     given: Any,
@@ -164,8 +160,7 @@ def assign(
 
 
 @app.command()
-@report_errors
-@with_options(OBSERVE)
+@command(given=OBSERVE)
 def observe(store: StoreName, given: Any) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
@@ -215,8 +210,7 @@ def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: 
 
 
 @app.command()
-@report_errors
-@with_options(SIGNED)
+@command(given=SIGNED)
 def advance(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
     """End the present step and begin the next one, at a time that does not depend on losses.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
 from typing import Annotated, Any
@@ -11,7 +13,7 @@ import typer
 
 from tether._core import files, signing
 from tether._core.files import redact_url
-from tether.cli.tables import LogFiles, takes_columns
+from tether.cli.tables import LOG_OPTIONS, LogFiles
 from tether.cli.terminal import (
     ALARM_STANDS,
     VERIFICATION_FAILED,
@@ -20,11 +22,10 @@ from tether.cli.terminal import (
     Options,
     StoreName,
     argument,
+    command,
     named_numbers,
     print_line,
-    report_errors,
     show,
-    with_options,
 )
 
 SECONDS_TO_WAIT = 60.0
@@ -38,15 +39,11 @@ def open_run(store: str, key: Path | None = None) -> Any:
     return Run.open(store, deadline=SECONDS_TO_WAIT, key=key)
 
 
-@report_errors
+@command()
 def status(
     store: StoreName,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep updating until interrupted.")
-    ] = False,
-    every: Annotated[
-        float, typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow.")
-    ] = 2.0,
+    follow: Annotated[bool, typer.Option("--follow", help="Update until interrupted.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 2.0,
     as_json: JsonOption = False,
 ) -> None:
     """Show the rounds or steps of a run, with losses, alarms and what is promised.
@@ -78,7 +75,7 @@ def status(
         raise typer.Exit(ALARM_STANDS)
 
 
-@report_errors
+@command()
 def report(
     store: StoreName,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
@@ -102,26 +99,34 @@ ACT: Options = {
 }
 
 
-@report_errors
-@with_options(ACT)
+@contextmanager
+def _acting(store: str, given: dict[str, Any]) -> Iterator[Any]:
+    """The run to act on; afterwards it says how it is."""
+    from tether.view import document
+
+    with open_run(store, given.pop("signing_key")) as run:
+        yield run
+        found = document(run.history())
+    state = found["state"]
+    print_line(f"{state['heading']}. {state['sentence']} {state['details']}".rstrip())
+    print_line(found["promise"]["sentence"])
+
+
+@command(given=ACT)
 def halt(store: StoreName, given: Any) -> None:
     """Let the safe policy or old system serve alone, in every process, until `tether resume`."""
-    with open_run(store, given.pop("signing_key")) as run:
+    with _acting(store, given) as run:
         run.halt(**given)
-        _print_state(run)
 
 
-@report_errors
-@with_options(ACT)
+@command(given=ACT)
 def resume(store: StoreName, given: Any) -> None:
     """Clear the alarms that stand, and record who did it and why."""
-    with open_run(store, given.pop("signing_key")) as run:
+    with _acting(store, given) as run:
         run.resume(**given)
-        _print_state(run)
 
 
-@report_errors
-@with_options(ACT)
+@command(given=ACT)
 def tighten(
     store: StoreName,
     changes: Annotated[
@@ -130,13 +135,11 @@ def tighten(
     given: Any,
 ) -> None:
     """Tolerate less from now on; loosening needs a new run."""
-    with open_run(store, given.pop("signing_key")) as run:
+    with _acting(store, given) as run:
         run.tighten(**given, **named_numbers("CHANGES", changes))
-        _print_state(run)
 
 
-@report_errors
-@with_options(ACT)
+@command(given=ACT)
 def retire(
     store: StoreName,
     number: Annotated[int, argument("The number of the round.", metavar="ROUND")],
@@ -151,17 +154,7 @@ def retire(
     print_line(f"Round {number} is retired. Its rows stay in the store, with the reason.")
 
 
-def _print_state(run: Any) -> None:
-    """Say how the run is now."""
-    from tether.view import document
-
-    found = document(run.history())
-    state = found["state"]
-    print_line(f"{state['heading']}. {state['sentence']} {state['details']}".rstrip())
-    print_line(found["promise"]["sentence"])
-
-
-@report_errors
+@command()
 def export(
     store: StoreName,
     folder: Annotated[Path, argument("The folder to write, which must not exist.")],
@@ -172,7 +165,7 @@ def export(
     print_line(f"Exported: {folder}")
 
 
-@report_errors
+@command()
 def import_run(
     folder: Annotated[Path, argument("A folder written by `tether export`.")], store: StoreName
 ) -> None:
@@ -185,7 +178,7 @@ def import_run(
     print_line(f"Imported into {redact_url(store)}")
 
 
-@report_errors
+@command()
 def backup(
     store: StoreName, out: Annotated[Path, argument("The file to write, a store of its own.")]
 ) -> None:
@@ -195,7 +188,7 @@ def backup(
     print_line(f"Copied: {out}")
 
 
-@report_errors
+@command()
 def keygen(name: Annotated[Path, argument("Write NAME.key and NAME.pub.")]) -> None:
     """Make a pair of Ed25519 keys: NAME.key signs and stays secret, NAME.pub checks."""
     made = signing.generate_keys(name)
@@ -210,9 +203,7 @@ VERIFY: Options = {
 }
 
 
-@report_errors
-@takes_columns
-@with_options(VERIFY)
+@command(given=VERIFY, columns=LOG_OPTIONS)
 def verify(
     subject: Annotated[
         str, argument("A saved result (found.json), or a store or its URL.", metavar="FILE")

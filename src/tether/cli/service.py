@@ -10,10 +10,10 @@ import typer
 
 from tether.cli.runs import SECONDS_TO_WAIT
 from tether.cli.tables import read_columns
-from tether.cli.terminal import Options, argument, print_line, report_errors, with_options
+from tether.cli.terminal import Options, argument, command, print_line
 
 
-@report_errors
+@command()
 def serve(
     file: Annotated[Path, argument("A TOML file with the settings of the service.")],
 ) -> None:
@@ -23,7 +23,7 @@ def serve(
     run_service(read_service_settings(file))
 
 
-@report_errors
+@command()
 def serve_key(
     file: Annotated[Path, argument("The file of keys, which access.keys names.")],
     name: Annotated[str, argument("Who has the key; shown in the audit trail.")],
@@ -54,8 +54,7 @@ RECORD: Options = {
 }
 
 
-@report_errors
-@with_options(RECORD)
+@command(given=RECORD)
 def record(
     file: Annotated[Path, argument("The TOML file of a tethered gateway with a scorer.")],
     table: Annotated[str, argument("The labelled table: a CSV, Parquet, Arrow or JSON file.")],

@@ -17,7 +17,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.frames import UNSTATED
 from tether._core.words import AssumptionWarning, warn_user
-from tether.cli.terminal import Options, with_options
+from tether.cli.terminal import Options
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -46,9 +46,6 @@ LOG_OPTIONS: Options = {
     "missing": (str | None, None, "worst_case: a missing loss counts as the bound, no error."),
 }
 """The options that say what the columns of a log are: type, default and help."""
-
-
-takes_columns = with_options(LOG_OPTIONS, "columns")
 
 
 class LogFiles:

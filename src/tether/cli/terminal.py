@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -35,37 +36,33 @@ INTERRUPTED, READER_LEFT = 130, 141
 
 
 Options = dict[str, tuple[Any, ...]]
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+"""Options of a command by name: the type, the default (... where it is required) and the help."""
 _pending: dict[str, None] = {}  # warnings that were not shown yet, each once
 
 
-def with_options(
-    table: Options, name: str = "given"
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add options to a command, which gets them as one mapping of this name.
+def command(**tables: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function, which gets each table of options as one mapping of its name."""
 
-    The table has the type of each option, its default (... where it is required) and its help.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints, only = get_type_hints(command, include_extras=True), Parameter.KEYWORD_ONLY
-        own = [each for each in signature(command).parameters.values() if each.name != name]
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints, only = get_type_hints(function, include_extras=True), Parameter.KEYWORD_ONLY
+        own = [each for each in signature(function).parameters.values() if each.name not in tables]
         made = [each.replace(kind=only, annotation=hints[each.name]) for each in own]
-        for option, (kind, default, text) in table.items():
+        for option, (kind, default, text) in chain(*(each.items() for each in tables.values())):
             flags = (f"--{option.replace('_', '-')}",) if kind is bool else ()
             shown: Any = Annotated[kind, typer.Option(*flags, help=text)]
             usual = Parameter.empty if default is ... else default
             made.append(Parameter(option, only, default=usual, annotation=shown))
 
-        @wraps(command)
-        def taking(**values: Any) -> None:
-            given = {option: values.pop(option) for option in table}
-            command(**values, **{name: given})
+        @wraps(function)
+        def run(**values: Any) -> None:
+            given = {name: {o: values.pop(o) for o in table} for name, table in tables.items()}
+            with _errors_reported(function.__name__.strip("_").replace("_", "-")):
+                function(**values, **given)
+                sys.stdout.flush()
 
-        taking.__signature__ = Signature(made)  # type: ignore[attr-defined]
-        taking.__annotations__ = {each.name: each.annotation for each in made}
-        return taking
+        run.__signature__ = Signature(made)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in made}
+        return run
 
     return decorate
 
@@ -117,39 +114,31 @@ class Output:
         return []
 
 
-def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+@contextmanager
+def _errors_reported(name: str) -> Iterator[None]:
     """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130.
 
-    A reader of the output that has seen enough, as in `tether status run.db | head`, is no error of
-    the input: nothing is said, and the exit code is that of other programs, 141. Bars show the
-    steps of what takes long, and warnings are printed after the result.
+    A reader that has seen enough, as in `tether status run.db | head`, is no error: exit code 141.
+    Bars show the steps of what takes long, and warnings are printed after the result.
     """
-
-    @wraps(command)
-    def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
-        try:
-            with progress_bars(), _warnings_kept():
-                result = command(*arguments, **options)
-            sys.stdout.flush()
-            return result
-        except BrokenPipeError:
-            with suppress(OSError, ValueError):  # an output that is no file
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(READER_LEFT) from None
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            message = str(error) or type(error).__name__
-            if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
-                name = command.__name__.strip("_").replace("_", "-")
-                message = how_to_install(f"tether {name}", error) or message
-            print_note("error:", "bold red", message)
-            raise typer.Exit(INVALID_INPUT) from error
-        except KeyboardInterrupt:
-            print_note("interrupted", "bold red")
-            raise typer.Exit(INTERRUPTED) from None
-        finally:
-            _print_warnings("")
-
-    return guarded
+    try:
+        with progress_bars(), _warnings_kept():
+            yield
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # an output that is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(READER_LEFT) from None
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        message = str(error) or type(error).__name__
+        if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
+            message = how_to_install(f"tether {name}", error) or message
+        print_note("error:", "bold red", message)
+        raise typer.Exit(INVALID_INPUT) from error
+    except KeyboardInterrupt:
+        print_note("interrupted", "bold red")
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        _print_warnings("")
 
 
 @contextmanager

@@ -23,12 +23,11 @@ from tether.cli.terminal import (
     Options,
     Output,
     argument,
+    command,
     print_line,
     print_note,
-    report_errors,
     show_and_save,
     target,
-    with_options,
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
 from tether.thresholds.checks import INVERTED, ONE_LABEL
@@ -63,9 +62,7 @@ THRESHOLD: Options = TARGET | {
 }
 
 
-@report_errors
-@with_options(SAVING, "saving")
-@with_options(THRESHOLD)
+@command(given=THRESHOLD, saving=SAVING)
 def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> None:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
@@ -165,8 +162,7 @@ FILTER: Options = {
 }
 
 
-@report_errors
-@with_options(FILTER)
+@command(given=FILTER)
 def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> None:
     """Keep the claims whose score reaches a threshold that was found.
 
