@@ -21,8 +21,8 @@ from tether.cli.terminal import (
     number,
     numbers,
     print_line,
+    refuse,
     show,
-    show_and_save,
     target,
 )
 from tether.control.families import DEFAULT_BLEND
@@ -58,8 +58,8 @@ def calibrate(
     Give --promise or --alpha. The exit code is 3 where no beta passes or the promise is of no use;
     then it says how many rows would be enough.
     """
-    saved, plot, details = Output(**saving), given.pop("plot"), given.pop("details")
-    problems = saved.problems(log, columns["proposals"], plot=plot)
+    saved, details = Output(**saving, plot=given.pop("plot")), given.pop("details")
+    problems = saved.problems(log, columns["proposals"])
     given |= target(given, problems)
     given["bound"] = numbers("--bound", given["bound"])
     if given["test_weight"] not in ("empirical", "analytic"):
@@ -67,8 +67,7 @@ def calibrate(
     rows, draws = LogFiles(log, bound=given["bound"], **columns).read(problems)
     with progress.step("calibrating"):
         found = tether.calibrate(rows, draws, **given)
-    text = found.details() if details else None
-    show_and_save(found, saved, as_json=as_json, text=text, plot=plot)
+    saved.show(found, as_json=as_json, text=found.details() if details else None)
     if not found.useful:
         if not as_json:
             print_line("\n" + rows_needed(found, rows, draws))
@@ -126,8 +125,7 @@ def plan(
         files_given = LogFiles(log, bound=given["bound"], **columns).read(problems)
     elif given["safe_risk"] is None:
         problems.append("a log or --safe-risk, the safe policy's expected loss, is needed")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     result = tether.plan(*files_given, **given)
     show(result, as_json=as_json)
     if not result.possible:

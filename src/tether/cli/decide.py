@@ -19,6 +19,7 @@ from tether.cli.terminal import (
     argument,
     command,
     numbers,
+    refuse,
     show,
     target,
 )
@@ -56,8 +57,7 @@ def decide(
     given |= target(given, problems)
     if not given["new"]:
         problems.append("--new module:name is needed: the new policy")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     sys.path.insert(0, "")  # modules beside the user's work
     for name in ("new", "old"):
         given[name] = import_path(given[name]) if given[name] else None

@@ -18,7 +18,7 @@ from tether.cli.terminal import (
     Output,
     argument,
     command,
-    show_and_save,
+    refuse,
 )
 
 PREFLIGHT: Options = {
@@ -63,8 +63,7 @@ def preflight(
         problems.append("--tokenizer is needed with --base-url: prompts are sent as token ids")
     if base_url is not None and temperature != 1:
         problems.append("--temperature must be 1 on a server, which scores without temperature")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{prompts} has no prompts")
@@ -90,6 +89,6 @@ def preflight(
         result = run_preflight(policies[0], policies[1], lines, rng, draws=given["draws"])
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
-    show_and_save(result, saved, as_json=as_json)
+    saved.show(result, as_json=as_json)
     if not result.passed:
         raise typer.Exit(NOTHING_PASSES)

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tether._core import records
 from tether._core.words import read_duration
 from tether.cli.runs import ACT, SECONDS_TO_WAIT
 from tether.cli.tables import open_dataset
@@ -30,6 +29,8 @@ from tether.cli.terminal import (
     named_numbers,
     number,
     print_line,
+    refuse,
+    show,
 )
 
 SIGNED: Options = {"signing_key": ACT["signing_key"]}
@@ -42,19 +43,13 @@ GUARDRAIL: Options = {
     ),
     "old_risk": (list[str], [], "NAME=RISK: what the old system loses at most; repeat."),
 }
-START: Options = (
-    GUARDRAIL
-    | {
-        "old": (Path | None, None, "Losses of the old system: one row for each key."),
-        "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
-        "outcome_deadline": (
-            str | None,
-            None,
-            "Losses unknown after this time count as the worst.",
-        ),
-    }
-    | SIGNED
-)
+START: Options = {
+    **GUARDRAIL,
+    "old": (Path | None, None, "Losses of the old system: one row for each key."),
+    "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
+    "outcome_deadline": (str | None, None, "Losses unknown by then count as the worst, e.g. 7d."),
+    **SIGNED,
+}
 OBSERVE: Options = SIGNED | {
     "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
     "key": (str | None, None, "One key, instead of a file."),
@@ -91,10 +86,7 @@ def plan(given: Any, as_json: JsonOption = False) -> None:
         raise ValueError(f"--old-risk NAME=RISK is needed for {', '.join(absent)}")
     rng = np.random.default_rng(given["seed"])
     found = plan_release(limits, old, given["keys_per_step"], rng, new=new)
-    if as_json:
-        print(json.dumps(records.encode(found), indent=2))
-    else:
-        print_line(str(found))
+    show(found, as_json=as_json)
     if not all(np.isfinite(each.steps) for each in found.guardrails.values()):
         raise typer.Exit(NOTHING_PASSES)
 
@@ -124,8 +116,7 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
     if (wait := given["outcome_deadline"]) is not None:
         wait = read_duration("--outcome-deadline", wait, "a time such as 12h")
         options["outcome_deadline"] = wait
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     with Release(store, limits, deadline=SECONDS_TO_WAIT, **options) as release:
         _show_step(release, as_json=as_json)
 
@@ -149,14 +140,13 @@ def assign(
         if not as_json:
             print_line("key,system")
         for batch in batches:
-            named = [str(key) for key in batch]
-            for key, system in zip(named, release.assign(named), strict=True):
+            named, lines = [str(key) for key in batch], io.StringIO()
+            for row in zip(named, release.assign(named), strict=True):
                 if as_json:
-                    print(json.dumps({"key": key, "system": system}))
+                    lines.write(json.dumps(dict(zip(("key", "system"), row, strict=True))) + "\n")
                 else:
-                    line = io.StringIO()
-                    csv.writer(line, lineterminator="").writerow((key, system))
-                    print_line(line.getvalue())
+                    csv.writer(lines, lineterminator="\n").writerow(row)
+            print_line(lines.getvalue().removesuffix("\n"))
 
 
 @app.command()
@@ -174,8 +164,7 @@ def observe(store: StoreName, given: Any) -> None:
         problems.append("--loss NAME=LOSS goes with --key; a file has its losses in columns")
     if system not in (None, "old", "new"):
         problems.append(f"--system must be old or new, got {system!r:.80}")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     one = {"key": [key], **{name: [value] for name, value in named_numbers("--loss", loss).items()}}
     count = 0
     with _open_release(store, given["signing_key"]) as release:
@@ -284,11 +273,8 @@ def _show_step(release: Any, *, as_json: bool) -> None:
     history = release.history()
     found = document(history, last=1)
     state, step = found["state"], found["units"][-1]
-    if as_json:
-        print(json.dumps(step, indent=2))
-    else:
-        print_line(f"{state['sentence']} {state['details']}".rstrip())
-        print_line(found["promise"]["sentence"])
+    told = f"{state['sentence']} {state['details']}".rstrip()
+    show(step, as_json=as_json, text=f"{told}\n{found['promise']['sentence']}")
     if state["kind"] == "alarm":
         raise typer.Exit(ALARM_STANDS)
     if state["kind"] == "safe" and not step["note"]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import sleep
 from typing import Annotated, Any
@@ -58,19 +57,15 @@ def status(
 
     with open_run(store) as run:
         found = document(run.history())
-        if as_json:
-            print(json.dumps(found, indent=2))
-        elif not follow:
-            print_line(status_text(found))
+        if as_json or not follow:
+            show(found, as_json=as_json, text=status_text(found))
         else:
-            try:
-                with Live(console=Console(highlight=False), auto_refresh=False) as live:
-                    while True:
-                        live.update(Text(status_text(found)), refresh=True)
-                        sleep(every)
-                        found = document(run.history())
-            except KeyboardInterrupt:
-                pass
+            watching = Live(console=Console(highlight=False), auto_refresh=False)
+            with suppress(KeyboardInterrupt), watching as live:
+                while True:
+                    live.update(Text(status_text(found)), refresh=True)
+                    sleep(every)
+                    found = document(run.history())
     if found["state"]["kind"] == "alarm":
         raise typer.Exit(ALARM_STANDS)
 

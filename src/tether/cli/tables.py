@@ -17,7 +17,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.frames import UNSTATED
 from tether._core.words import AssumptionWarning, warn_user
-from tether.cli.terminal import Options
+from tether.cli.terminal import Options, refuse
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -66,8 +66,7 @@ class LogFiles:
                 problems.append(str(error))
         if data[0] is not None:
             problems += self._missing_columns(data[0].schema.names)
-        if problems:
-            raise ValueError("; ".join(problems))
+        refuse(problems)
         ratio = self.of.max_ratio if self.of.min_propensity is None else 1 / self.of.min_propensity
         names = {"log_safe": self.of.log_safe, "log_optimized": self.of.log_optimized}
         shared = {**names, "log_mix": self.of.log_mix, "context": self._contexts()}
@@ -180,8 +179,7 @@ def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ())
             problems.append(f"{path} needs {', '.join(absent)}; its columns are {', '.join(there)}")
     except (ValueError, OSError) as error:
         problems.append(str(error))
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     table = data.to_table(columns=list(dict.fromkeys(names.values())))
     for option, name in names.items():
         if missing := table[name].null_count:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -97,14 +97,15 @@ class Output:
     out: Path | None
     force: bool = False
     key: Path | None = None
+    plot: Path | None = None
 
-    def problems(self, *inputs: str | Path | None, plot: Path | None = None) -> list[str]:
+    def problems(self, *inputs: str | Path | None) -> list[str]:
         """Why the result cannot be saved or drawn there, next to the files that are read."""
         if self.out is None and (self.key is not None or self.force):
             return ["--key and --force are for the file that --out names"]
         try:
-            if plot is not None:
-                files.require_target(plot, overwrite=True)
+            if self.plot is not None:
+                files.require_target(self.plot, overwrite=True)
             if self.out is not None:
                 files.require_target(self.out, *inputs, self.key, overwrite=self.force)
             if self.key is not None:
@@ -112,6 +113,22 @@ class Output:
         except (ValueError, OSError) as error:
             return [str(error)]
         return []
+
+    def show(self, result: Any, *, as_json: bool, text: str | None = None) -> None:
+        """Print a result, after saving and drawing it where files are named."""
+        if self.out is not None:
+            result.save(self.out, overwrite=self.force, key=self.key)
+        if self.plot is not None:
+            result.plot().savefig(self.plot)
+        show(result, as_json=as_json, text=text)
+        if self.out is not None and not as_json:
+            print_line(f"  saved in {self.out}{'' if self.key is None else ', signed'}")
+
+
+def refuse(problems: Iterable[str]) -> None:
+    """Raise one error for everything that is wrong, if anything is."""
+    if text := "; ".join(problems):
+        raise ValueError(text)
 
 
 @contextmanager
@@ -177,29 +194,12 @@ def print_note(heading: str, style: str, message: str = "") -> None:
 def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None:
     """Print a result as text, or as JSON and nothing else; warnings that it lacks on stderr."""
     if as_json:
-        print(json.dumps(records.encode(result.to_dict()), indent=2))
+        plain = result.to_dict() if hasattr(result, "to_dict") else result
+        print(json.dumps(records.encode(plain), indent=2))
         _print_warnings("")
     else:
         print_line(text := text or str(result))
         _print_warnings(text)
-
-
-def show_and_save(
-    result: Any,
-    saved: Output,
-    *,
-    as_json: bool,
-    text: str | None = None,
-    plot: Path | None = None,
-) -> None:
-    """Print a result, after saving and drawing it where files are named."""
-    if saved.out is not None:
-        result.save(saved.out, overwrite=saved.force, key=saved.key)
-    if plot is not None:
-        result.plot().savefig(plot)
-    show(result, as_json=as_json, text=text)
-    if saved.out is not None and not as_json:
-        print_line(f"  saved in {saved.out}{'' if saved.key is None else ', signed'}")
 
 
 def print_line(text: str) -> None:

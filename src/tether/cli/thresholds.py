@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import numpy as np
 import typer
 
 import tether
-from tether._core import files, progress, records, validate
+from tether._core import files, progress, validate
 from tether._core.arrays import Booleans, Floats
 from tether._core.words import counted
 from tether.cli.tables import open_dataset, read_columns
@@ -26,7 +25,7 @@ from tether.cli.terminal import (
     command,
     print_line,
     print_note,
-    show_and_save,
+    show,
     target,
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
@@ -69,8 +68,8 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
     The exit code is 3 if no threshold has a useful promise (with groups, in none of them), if
     labels or scores look inverted, or if all labels are the same.
     """
-    saved, plot, confidence = Output(**saving), given["plot"], given["confidence"]
-    problems = saved.problems(claims, plot=plot)
+    saved, confidence = Output(**saving, plot=given["plot"]), given["confidence"]
+    problems = saved.problems(claims)
     asked = target(given, problems)
     chosen = given["method"] or ("chain" if "promise" in asked else "gcrc")
     validate.choice("--method", chosen, (*METHODS, ALL_METHODS))
@@ -99,10 +98,10 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
         }
     if chosen == ALL_METHODS and as_json:
         content = {name: each.to_dict() | {"useful": each.useful} for name, each in found.items()}
-        print(json.dumps(records.encode({"methods": content}), indent=2))
+        show({"methods": content}, as_json=True)
     else:
         result: Any = tether.compare(found) if chosen == ALL_METHODS else found[chosen]
-        show_and_save(result, saved, as_json=as_json, plot=plot)
+        saved.show(result, as_json=as_json)
         if chosen != ALL_METHODS and not (result.useful or as_json):
             print_line("\n".join(_advice(result)))
     warnings = next(iter(found.values())).warnings
@@ -206,8 +205,7 @@ def _show_filtered(
         content |= {"threshold": thresholds or found.threshold, "loss": found.loss}
         content |= {"promise": found.promise, "refused_groups": list(found.refused_groups)}
         content["warnings"] = doubts
-        print(json.dumps(records.encode(content), indent=2))
-        return
+        return show(content, as_json=True)
     by, promise = f"score >= {found.threshold:.6g}", found.statement
     if found.groups:
         served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
