@@ -36,7 +36,7 @@ BUDGETS = {
     "src/tether/thresholds": 2_760,
     "src/tether/llm": 3_000,
     "src/tether/service": 5_210,
-    "src/tether/cli": 1_920,
+    "src/tether/cli": 1_800,
     "src/tether": 41_900,
     "tests": 20_100,
     "benchmarks": 3_435,

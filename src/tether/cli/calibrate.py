@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 import tether
 from tether._core import progress
-from tether.cli.tables import LOG_OPTIONS, LogFiles
+from tether.cli.tables import ANY_FILE, LOG_OPTIONS, LogFiles
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
@@ -41,18 +39,12 @@ CALIBRATE: Options = TARGET | {
 
 @command(given=CALIBRATE, saving=SAVING, columns=LOG_OPTIONS)
 def calibrate(
-    log: Annotated[
-        str,
-        argument(
-            "The log: a CSV, Parquet, Arrow or JSON lines file, or a folder, glob or address "
-            "(s3://bucket/log) of Parquet."
-        ),
-    ],
+    log: Annotated[str, argument(f"The log: {ANY_FILE}.")],
     columns: Any,
     given: Any,
     saving: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Find how far the optimized policy may go, and what this buys.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes or the promise is of no use;
@@ -68,10 +60,9 @@ def calibrate(
     with progress.step("calibrating"):
         found = tether.calibrate(rows, draws, **given)
     saved.show(found, as_json=as_json, text=found.details() if details else None)
-    if not found.useful:
-        if not as_json:
-            print_line("\n" + rows_needed(found, rows, draws))
-        raise typer.Exit(NOTHING_PASSES)
+    if not (found.useful or as_json):
+        print_line("\n" + rows_needed(found, rows, draws))
+    return 0 if found.useful else NOTHING_PASSES
 
 
 def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> str:
@@ -113,10 +104,10 @@ def plan(
         str | None, argument("A log that the next one will be like, as of `tether calibrate`.")
     ] = None,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Compute how many rows are needed before any beta can pass, from a log or from its figures.
 
-    Exit codes: 0 if some number of rows is enough, 2 for invalid input, 3 if none is.
+    The exit code is 3 if no number of rows is enough.
     """
     problems: list[str] = []
     given |= target(given, problems)
@@ -128,5 +119,4 @@ def plan(
     refuse(problems)
     result = tether.plan(*files_given, **given)
     show(result, as_json=as_json)
-    if not result.possible:
-        raise typer.Exit(NOTHING_PASSES)
+    return 0 if result.possible else NOTHING_PASSES

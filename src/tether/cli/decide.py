@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import tether
 from tether._core.files import import_path
 from tether.cli.tables import open_dataset
@@ -46,7 +44,7 @@ def decide(
     table: Annotated[str, argument("The table: a CSV, Parquet, Arrow or JSON lines file.")],
     given: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Decide from a table how far a new policy may be followed.
 
     --new names a function of the context columns that returns an action, or probabilities, for each
@@ -71,5 +69,4 @@ def decide(
         found.plot().savefig(plot)
     if out is not None:
         found.save(out, overwrite=force)
-    if not found.calibration.useful:
-        raise typer.Exit(NOTHING_PASSES)
+    return 0 if found.calibration.useful else NOTHING_PASSES

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from tether._core.extras import require
 from tether.cli.terminal import (
@@ -43,14 +42,12 @@ def preflight(
     given: Any,
     saving: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Check two language models before relying on their log-probabilities.
 
     The exit code is 3 if a check fails.
     """
-    base_url, tokenizer, temperature = (
-        given[each] for each in ("base_url", "tokenizer", "temperature")
-    )
+    base_url, tokenizer, temperature = map(given.get, ("base_url", "tokenizer", "temperature"))
     require("tether preflight", "transformers" if base_url is None else "openai")
     from tether.llm import preflight as run_preflight
 
@@ -90,5 +87,4 @@ def preflight(
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
     saved.show(result, as_json=as_json)
-    if not result.passed:
-        raise typer.Exit(NOTHING_PASSES)
+    return 0 if result.passed else NOTHING_PASSES

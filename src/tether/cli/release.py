@@ -73,7 +73,7 @@ PLAN: Options = GUARDRAIL | {
 
 @app.command()
 @command(given=PLAN)
-def plan(given: Any, as_json: JsonOption = False) -> None:
+def plan(given: Any, as_json: JsonOption = False) -> int:
     """Say what a release will take: steps and keys to full share, and what a bad version costs.
 
     Exit code 3 if most releases would not get there.
@@ -87,13 +87,13 @@ def plan(given: Any, as_json: JsonOption = False) -> None:
     rng = np.random.default_rng(given["seed"])
     found = plan_release(limits, old, given["keys_per_step"], rng, new=new)
     show(found, as_json=as_json)
-    if not all(np.isfinite(each.steps) for each in found.guardrails.values()):
-        raise typer.Exit(NOTHING_PASSES)
+    arrives = all(np.isfinite(each.steps) for each in found.guardrails.values())
+    return 0 if arrives else NOTHING_PASSES
 
 
 @app.command()
 @command(given=START)
-def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
+def start(store: StoreName, given: Any, as_json: JsonOption = False) -> int:
     """Create a release and show its first share; one with the same settings continues.
 
     Exit code 3 if no share passes, because the old system alone does not.
@@ -102,23 +102,22 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
 
     problems: list[str] = []
     limits = _guardrails(given["guardrail"])
-    old: dict[str, Any] = dict(named_numbers("--old-risk", given["old_risk"]))
+    old: dict[str, Any] = {**named_numbers("--old-risk", given["old_risk"])}
     if given["old"] is not None and old:
         problems.append("--old and --old-risk state the same thing: give one of them")
     elif given["old"] is not None:
         absolute = [name for name, each in limits.items() if not each.is_relative]
         old = _old_losses(str(given["old"]), absolute, problems)
     options: dict[str, Any] = {"old": old or None, "key": given["signing_key"]}
-    wanted = "a number of keys, or a time such as 12h"
     if (step := given["step"]) is not None:
-        by_keys = step.isdecimal()
-        options["step"] = int(step) if by_keys else read_duration("--step", step, wanted)
+        wanted = "a number of keys, or a time such as 12h"
+        options["step"] = int(step) if step.isdecimal() else read_duration("--step", step, wanted)
     if (wait := given["outcome_deadline"]) is not None:
         wait = read_duration("--outcome-deadline", wait, "a time such as 12h")
         options["outcome_deadline"] = wait
     refuse(problems)
     with Release(store, limits, deadline=SECONDS_TO_WAIT, **options) as release:
-        _show_step(release, as_json=as_json)
+        return _show_step(release, as_json=as_json)
 
 
 @app.command()
@@ -200,14 +199,14 @@ def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: 
 
 @app.command()
 @command(given=SIGNED)
-def advance(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
+def advance(store: StoreName, given: Any, as_json: JsonOption = False) -> int:
     """End the present step and begin the next one, at a time that does not depend on losses.
 
     Exit code 3 if no share passes, 4 while an alarm stands: the old system answers all keys.
     """
     with _open_release(store, given["signing_key"]) as release:
         release.advance()
-        _show_step(release, as_json=as_json)
+        return _show_step(release, as_json=as_json)
 
 
 def _open_release(store: str, key: Path | None) -> Any:
@@ -266,8 +265,8 @@ def _batches(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         first += batch.num_rows
 
 
-def _show_step(release: Any, *, as_json: bool) -> None:
-    """Print the present step: its share, what is promised, and why; exit if it serves nothing."""
+def _show_step(release: Any, *, as_json: bool) -> int:
+    """Print the present step: its share, what is promised, and why; the exit code."""
     from tether.view import document
 
     history = release.history()
@@ -276,13 +275,12 @@ def _show_step(release: Any, *, as_json: bool) -> None:
     told = f"{state['sentence']} {state['details']}".rstrip()
     show(step, as_json=as_json, text=f"{told}\n{found['promise']['sentence']}")
     if state["kind"] == "alarm":
-        raise typer.Exit(ALARM_STANDS)
+        return ALARM_STANDS
     if state["kind"] == "safe" and not step["note"]:
         shares = history.units[-1].decision["shares"]
-        closed = [name for name, share in shares.items() if not share]
+        closed = " and ".join(name for name, share in shares.items() if not share)
         if not as_json:
-            print_line(
-                f"No share passes: what is known of the old system's {' and '.join(closed)} does "
-                f"not show that it is below what is tolerated; give more rows of it."
-            )
-        raise typer.Exit(NOTHING_PASSES)
+            known = f"No share passes: what is known of the old system's {closed} does not show"
+            print_line(f"{known} that it is below what is tolerated; give more rows of it.")
+        return NOTHING_PASSES
+    return 0

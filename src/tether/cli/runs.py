@@ -16,7 +16,6 @@ from tether.cli.tables import LOG_OPTIONS, LogFiles
 from tether.cli.terminal import (
     ALARM_STANDS,
     VERIFICATION_FAILED,
-    ForceOption,
     JsonOption,
     Options,
     StoreName,
@@ -44,7 +43,7 @@ def status(
     follow: Annotated[bool, typer.Option("--follow", help="Update until interrupted.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 2.0,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Show the rounds or steps of a run, with losses, alarms and what is promised.
 
     Exit code 4 while an alarm stands.
@@ -66,21 +65,21 @@ def status(
                     live.update(Text(status_text(found)), refresh=True)
                     sleep(every)
                     found = document(run.history())
-    if found["state"]["kind"] == "alarm":
-        raise typer.Exit(ALARM_STANDS)
+    return ALARM_STANDS if found["state"]["kind"] == "alarm" else 0
 
 
-@command()
-def report(
-    store: StoreName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
-    force: ForceOption = False,
-) -> None:
+REPORT: Options = {
+    "out": (Path, Path("report.html"), "The HTML file to write."),
+    "force": (bool, False, "Replace an existing file."),
+}
+
+
+@command(given=REPORT)
+def report(store: StoreName, given: Any) -> None:
     """Write a run as one HTML file that needs no network."""
     from tether.view import write_report
 
+    out, force = given["out"], given["force"]
     files.require_target(out, overwrite=force)
     with open_run(store) as run:
         write_report(run.history(), out, overwrite=force)
@@ -161,15 +160,15 @@ def export(
 
 
 @command()
-def import_run(
+def import_(
     folder: Annotated[Path, argument("A folder written by `tether export`.")], store: StoreName
 ) -> None:
     """Check an exported run completely, and fill a new store from it."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
-    from tether.runs import import_run as fill_store
+    from tether.runs import import_run
 
-    fill_store(folder, store)
+    import_run(folder, store)
     print_line(f"Imported into {redact_url(store)}")
 
 
@@ -206,13 +205,12 @@ def verify(
     columns: Any,
     given: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Check that a saved result or a store is as it was written, and who signed it.
 
     A result is compared with its digest; with --log, the log is read as by `tether calibrate` and
     calibrated again. A store is replayed: its chain, its rules, and every decision from its rows.
-    Exit codes: 0 if everything that was checked holds, 1 if something is wrong, 2 for invalid
-    input.
+    The exit code is 1 if something is wrong.
     """
     key, log = given["key"], given["log"]
     if log is None and columns["proposals"] is not None:
@@ -236,8 +234,7 @@ def verify(
             compared = {"log": rows, "proposals": draws}
         result = verify_record(Path(subject), key=key, **compared)
     show(result, as_json=as_json)
-    if not result.ok:
-        raise typer.Exit(VERIFICATION_FAILED)
+    return 0 if result.ok else VERIFICATION_FAILED
 
 
 def _verify_run(store: str, key: Path | None) -> Any:
@@ -245,10 +242,11 @@ def _verify_run(store: str, key: Path | None) -> Any:
     from tether._core.verification import Finding, Verification
 
     with open_run(store) as run:
-        wrong = run.verify(key)
-    found = [Finding("replay", False, each) for each in wrong]
-    if not wrong:
-        found.append(Finding("replay", True, "the chain, the rules and all decisions hold"))
+        found = [Finding("replay", False, each) for each in run.verify(key)]
+    if not found:
         told = "not compared with a public key" if key is None else "signed with this key"
-        found.append(Finding("signature", None if key is None else True, told))
+        found = [
+            Finding("replay", True, "the chain, the rules and all decisions hold"),
+            Finding("signature", None if key is None else True, told),
+        ]
     return Verification(redact_url(store), tuple(found))

@@ -40,10 +40,13 @@ Options = dict[str, tuple[Any, ...]]
 _pending: dict[str, None] = {}  # warnings that were not shown yet, each once
 
 
-def command(**tables: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function, which gets each table of options as one mapping of its name."""
+def command(**tables: Options) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
+    """Make a command of a function: it gets each table of options as one mapping of its name.
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    What it returns is the exit code; None is 0.
+    """
+
+    def decorate(function: Callable[..., int | None]) -> Callable[..., None]:
         hints, only = get_type_hints(function, include_extras=True), Parameter.KEYWORD_ONLY
         own = [each for each in signature(function).parameters.values() if each.name not in tables]
         made = [each.replace(kind=only, annotation=hints[each.name]) for each in own]
@@ -56,10 +59,13 @@ def command(**tables: Options) -> Callable[[Callable[..., None]], Callable[..., 
         @wraps(function)
         def run(**values: Any) -> None:
             given = {name: {o: values.pop(o) for o in table} for name, table in tables.items()}
-            with _errors_reported(function.__name__.strip("_").replace("_", "-")):
-                function(**values, **given)
+            with _errors_reported(run.__name__):
+                code = function(**values, **given)
                 sys.stdout.flush()
+            if code:
+                raise typer.Exit(code)
 
+        run.__name__ = function.__name__.strip("_").replace("_", "-")
         run.__signature__ = Signature(made)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in made}
         return run
@@ -73,7 +79,6 @@ def argument(text: str, **more: Any) -> Any:
 
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 SAVING: Options = {
     "out": (Path | None, None, "Save the result as JSON."),
