@@ -47,14 +47,16 @@ def global_options(
         logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
-for command in (decide.decide, calibrate.calibrate, calibrate.plan, thresholds.threshold):
-    app.command()(command)
-app.command("filter")(thresholds.filter_)
-for command in (preflight.preflight, runs.status, runs.report, runs.halt, runs.resume):
-    app.command()(command)
-for command in (runs.tighten, runs.retire, runs.verify, runs.export, runs.backup, runs.keygen):
-    app.command()(command)
-app.command("import")(runs.import_run)
-for command in (doctor.doctor, service.serve, service.serve_key, service.record):
-    app.command()(command)
-app.add_typer(release.app, name="release")
+PANELS = {
+    "From a table": (decide.decide, calibrate.calibrate, calibrate.plan, preflight.preflight),
+    "Scored claims": (thresholds.threshold, thresholds.filter_),
+    "Runs and saved results": (
+        *(runs.status, runs.report, runs.halt, runs.resume, runs.tighten, runs.retire),
+        *(runs.verify, runs.export, runs.import_, runs.backup, runs.keygen),
+    ),
+    "Service and installation": (service.serve, service.serve_key, service.record, doctor.doctor),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(release.app, name="release", rich_help_panel="Runs and saved results")

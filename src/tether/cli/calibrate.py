@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 import tether
 from tether._core import progress
-from tether.cli.tables import LogFiles, takes_columns
+from tether.cli.tables import ANY_FILE, LOG_OPTIONS, LogFiles
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
@@ -17,14 +15,13 @@ from tether.cli.terminal import (
     Options,
     Output,
     argument,
+    command,
     number,
     numbers,
     print_line,
-    report_errors,
+    refuse,
     show,
-    show_and_save,
     target,
-    with_options,
 )
 from tether.control.families import DEFAULT_BLEND
 
@@ -40,30 +37,21 @@ CALIBRATE: Options = TARGET | {
 }
 
 
-@report_errors
-@takes_columns
-@with_options(SAVING, "saving")
-@with_options(CALIBRATE)
+@command(given=CALIBRATE, saving=SAVING, columns=LOG_OPTIONS)
 def calibrate(
-    log: Annotated[
-        str,
-        argument(
-            "The log: a CSV, Parquet, Arrow or JSON lines file, or a folder, glob or address "
-            "(s3://bucket/log) of Parquet."
-        ),
-    ],
+    log: Annotated[str, argument(f"The log: {ANY_FILE}.")],
     columns: Any,
     given: Any,
     saving: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Find how far the optimized policy may go, and what this buys.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes or the promise is of no use;
     then it says how many rows would be enough.
     """
-    saved, plot, details = Output(**saving), given.pop("plot"), given.pop("details")
-    problems = saved.problems(log, columns["proposals"], plot=plot)
+    saved, details = Output(**saving, plot=given.pop("plot")), given.pop("details")
+    problems = saved.problems(log, columns["proposals"])
     given |= target(given, problems)
     given["bound"] = numbers("--bound", given["bound"])
     if given["test_weight"] not in ("empirical", "analytic"):
@@ -71,12 +59,10 @@ def calibrate(
     rows, draws = LogFiles(log, bound=given["bound"], **columns).read(problems)
     with progress.step("calibrating"):
         found = tether.calibrate(rows, draws, **given)
-    text = found.details() if details else None
-    show_and_save(found, saved, as_json=as_json, text=text, plot=plot)
-    if not found.useful:
-        if not as_json:
-            print_line("\n" + rows_needed(found, rows, draws))
-        raise typer.Exit(NOTHING_PASSES)
+    saved.show(found, as_json=as_json, text=found.details() if details else None)
+    if not (found.useful or as_json):
+        print_line("\n" + rows_needed(found, rows, draws))
+    return 0 if found.useful else NOTHING_PASSES
 
 
 def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> str:
@@ -110,9 +96,7 @@ PLAN: Options = {name: TARGET[name] for name in ("promise", "alpha", "confidence
 }
 
 
-@report_errors
-@takes_columns
-@with_options(PLAN)
+@command(given=PLAN, columns=LOG_OPTIONS)
 def plan(
     columns: Any,
     given: Any,
@@ -120,10 +104,10 @@ def plan(
         str | None, argument("A log that the next one will be like, as of `tether calibrate`.")
     ] = None,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Compute how many rows are needed before any beta can pass, from a log or from its figures.
 
-    Exit codes: 0 if some number of rows is enough, 2 for invalid input, 3 if none is.
+    The exit code is 3 if no number of rows is enough.
     """
     problems: list[str] = []
     given |= target(given, problems)
@@ -132,9 +116,7 @@ def plan(
         files_given = LogFiles(log, bound=given["bound"], **columns).read(problems)
     elif given["safe_risk"] is None:
         problems.append("a log or --safe-risk, the safe policy's expected loss, is needed")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     result = tether.plan(*files_given, **given)
     show(result, as_json=as_json)
-    if not result.possible:
-        raise typer.Exit(NOTHING_PASSES)
+    return 0 if result.possible else NOTHING_PASSES

@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import tether
 from tether._core.files import import_path
 from tether.cli.tables import open_dataset
@@ -17,11 +15,11 @@ from tether.cli.terminal import (
     JsonOption,
     Options,
     argument,
+    command,
     numbers,
-    report_errors,
+    refuse,
     show,
     target,
-    with_options,
 )
 
 DECIDE: Options = TARGET | {
@@ -41,13 +39,12 @@ DECIDE: Options = TARGET | {
 }
 
 
-@report_errors
-@with_options(DECIDE)
+@command(given=DECIDE)
 def decide(
     table: Annotated[str, argument("The table: a CSV, Parquet, Arrow or JSON lines file.")],
     given: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Decide from a table how far a new policy may be followed.
 
     --new names a function of the context columns that returns an action, or probabilities, for each
@@ -58,8 +55,7 @@ def decide(
     given |= target(given, problems)
     if not given["new"]:
         problems.append("--new module:name is needed: the new policy")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     sys.path.insert(0, "")  # modules beside the user's work
     for name in ("new", "old"):
         given[name] = import_path(given[name]) if given[name] else None
@@ -73,5 +69,4 @@ def decide(
         found.plot().savefig(plot)
     if out is not None:
         found.save(out, overwrite=force)
-    if not found.calibration.useful:
-        raise typer.Exit(NOTHING_PASSES)
+    return 0 if found.calibration.useful else NOTHING_PASSES

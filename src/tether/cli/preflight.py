@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from tether._core.extras import require
 from tether.cli.terminal import (
@@ -17,9 +16,8 @@ from tether.cli.terminal import (
     Options,
     Output,
     argument,
-    report_errors,
-    show_and_save,
-    with_options,
+    command,
+    refuse,
 )
 
 PREFLIGHT: Options = {
@@ -38,22 +36,18 @@ PREFLIGHT: Options = {
 }
 
 
-@report_errors
-@with_options(SAVING, "saving")
-@with_options(PREFLIGHT)
+@command(given=PREFLIGHT, saving=SAVING)
 def preflight(
     prompts: Annotated[Path, argument("Prompts: a text file with one per line.")],
     given: Any,
     saving: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Check two language models before relying on their log-probabilities.
 
     The exit code is 3 if a check fails.
     """
-    base_url, tokenizer, temperature = (
-        given[each] for each in ("base_url", "tokenizer", "temperature")
-    )
+    base_url, tokenizer, temperature = map(given.get, ("base_url", "tokenizer", "temperature"))
     require("tether preflight", "transformers" if base_url is None else "openai")
     from tether.llm import preflight as run_preflight
 
@@ -66,8 +60,7 @@ def preflight(
         problems.append("--tokenizer is needed with --base-url: prompts are sent as token ids")
     if base_url is not None and temperature != 1:
         problems.append("--temperature must be 1 on a server, which scores without temperature")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{prompts} has no prompts")
@@ -93,6 +86,5 @@ def preflight(
         result = run_preflight(policies[0], policies[1], lines, rng, draws=given["draws"])
     except RuntimeError as error:  # a server that is unavailable, weights that do not fit
         raise ValueError(str(error)) from error
-    show_and_save(result, saved, as_json=as_json)
-    if not result.passed:
-        raise typer.Exit(NOTHING_PASSES)
+    saved.show(result, as_json=as_json)
+    return 0 if result.passed else NOTHING_PASSES

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tether._core import records
 from tether._core.words import read_duration
 from tether.cli.runs import ACT, SECONDS_TO_WAIT
 from tether.cli.tables import open_dataset
@@ -26,11 +25,12 @@ from tether.cli.terminal import (
     Options,
     StoreName,
     argument,
+    command,
     named_numbers,
     number,
     print_line,
-    report_errors,
-    with_options,
+    refuse,
+    show,
 )
 
 SIGNED: Options = {"signing_key": ACT["signing_key"]}
@@ -43,19 +43,13 @@ GUARDRAIL: Options = {
     ),
     "old_risk": (list[str], [], "NAME=RISK: what the old system loses at most; repeat."),
 }
-START: Options = (
-    GUARDRAIL
-    | {
-        "old": (Path | None, None, "Losses of the old system: one row for each key."),
-        "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
-        "outcome_deadline": (
-            str | None,
-            None,
-            "Losses unknown after this time count as the worst.",
-        ),
-    }
-    | SIGNED
-)
+START: Options = {
+    **GUARDRAIL,
+    "old": (Path | None, None, "Losses of the old system: one row for each key."),
+    "step": (str | None, None, "A step ends after so many keys, or a time such as 12h."),
+    "outcome_deadline": (str | None, None, "Losses unknown by then count as the worst, e.g. 7d."),
+    **SIGNED,
+}
 OBSERVE: Options = SIGNED | {
     "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
     "key": (str | None, None, "One key, instead of a file."),
@@ -78,9 +72,8 @@ PLAN: Options = GUARDRAIL | {
 
 
 @app.command()
-@report_errors
-@with_options(PLAN)
-def plan(given: Any, as_json: JsonOption = False) -> None:
+@command(given=PLAN)
+def plan(given: Any, as_json: JsonOption = False) -> int:
     """Say what a release will take: steps and keys to full share, and what a bad version costs.
 
     Exit code 3 if most releases would not get there.
@@ -93,18 +86,14 @@ def plan(given: Any, as_json: JsonOption = False) -> None:
         raise ValueError(f"--old-risk NAME=RISK is needed for {', '.join(absent)}")
     rng = np.random.default_rng(given["seed"])
     found = plan_release(limits, old, given["keys_per_step"], rng, new=new)
-    if as_json:
-        print(json.dumps(records.encode(found), indent=2))
-    else:
-        print_line(str(found))
-    if not all(np.isfinite(each.steps) for each in found.guardrails.values()):
-        raise typer.Exit(NOTHING_PASSES)
+    show(found, as_json=as_json)
+    arrives = all(np.isfinite(each.steps) for each in found.guardrails.values())
+    return 0 if arrives else NOTHING_PASSES
 
 
 @app.command()
-@report_errors
-@with_options(START)
-def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
+@command(given=START)
+def start(store: StoreName, given: Any, as_json: JsonOption = False) -> int:
     """Create a release and show its first share; one with the same settings continues.
 
     Exit code 3 if no share passes, because the old system alone does not.
@@ -113,29 +102,26 @@ def start(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
 
     problems: list[str] = []
     limits = _guardrails(given["guardrail"])
-    old: dict[str, Any] = dict(named_numbers("--old-risk", given["old_risk"]))
+    old: dict[str, Any] = {**named_numbers("--old-risk", given["old_risk"])}
     if given["old"] is not None and old:
         problems.append("--old and --old-risk state the same thing: give one of them")
     elif given["old"] is not None:
         absolute = [name for name, each in limits.items() if not each.is_relative]
         old = _old_losses(str(given["old"]), absolute, problems)
     options: dict[str, Any] = {"old": old or None, "key": given["signing_key"]}
-    wanted = "a number of keys, or a time such as 12h"
     if (step := given["step"]) is not None:
-        by_keys = step.isdecimal()
-        options["step"] = int(step) if by_keys else read_duration("--step", step, wanted)
+        wanted = "a number of keys, or a time such as 12h"
+        options["step"] = int(step) if step.isdecimal() else read_duration("--step", step, wanted)
     if (wait := given["outcome_deadline"]) is not None:
         wait = read_duration("--outcome-deadline", wait, "a time such as 12h")
         options["outcome_deadline"] = wait
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     with Release(store, limits, deadline=SECONDS_TO_WAIT, **options) as release:
-        _show_step(release, as_json=as_json)
+        return _show_step(release, as_json=as_json)
 
 
 @app.command()
-@report_errors
-@with_options(SIGNED | {"file": (Path | None, None, "A file with the keys as column `key`.")})
+@command(given=SIGNED | {"file": (Path | None, None, "A file with the keys as column `key`.")})
 def assign(
     store: StoreName,
     given: Any,
@@ -153,19 +139,17 @@ def assign(
         if not as_json:
             print_line("key,system")
         for batch in batches:
-            named = [str(key) for key in batch]
-            for key, system in zip(named, release.assign(named), strict=True):
+            named, lines = [str(key) for key in batch], io.StringIO()
+            for row in zip(named, release.assign(named), strict=True):
                 if as_json:
-                    print(json.dumps({"key": key, "system": system}))
+                    lines.write(json.dumps(dict(zip(("key", "system"), row, strict=True))) + "\n")
                 else:
-                    line = io.StringIO()
-                    csv.writer(line, lineterminator="").writerow((key, system))
-                    print_line(line.getvalue())
+                    csv.writer(lines, lineterminator="\n").writerow(row)
+            print_line(lines.getvalue().removesuffix("\n"))
 
 
 @app.command()
-@report_errors
-@with_options(OBSERVE)
+@command(given=OBSERVE)
 def observe(store: StoreName, given: Any) -> None:
     """Store losses of keys: late, in any order; a loss may be repeated, but not changed.
 
@@ -179,8 +163,7 @@ def observe(store: StoreName, given: Any) -> None:
         problems.append("--loss NAME=LOSS goes with --key; a file has its losses in columns")
     if system not in (None, "old", "new"):
         problems.append(f"--system must be old or new, got {system!r:.80}")
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     one = {"key": [key], **{name: [value] for name, value in named_numbers("--loss", loss).items()}}
     count = 0
     with _open_release(store, given["signing_key"]) as release:
@@ -215,16 +198,15 @@ def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: 
 
 
 @app.command()
-@report_errors
-@with_options(SIGNED)
-def advance(store: StoreName, given: Any, as_json: JsonOption = False) -> None:
+@command(given=SIGNED)
+def advance(store: StoreName, given: Any, as_json: JsonOption = False) -> int:
     """End the present step and begin the next one, at a time that does not depend on losses.
 
     Exit code 3 if no share passes, 4 while an alarm stands: the old system answers all keys.
     """
     with _open_release(store, given["signing_key"]) as release:
         release.advance()
-        _show_step(release, as_json=as_json)
+        return _show_step(release, as_json=as_json)
 
 
 def _open_release(store: str, key: Path | None) -> Any:
@@ -283,26 +265,22 @@ def _batches(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         first += batch.num_rows
 
 
-def _show_step(release: Any, *, as_json: bool) -> None:
-    """Print the present step: its share, what is promised, and why; exit if it serves nothing."""
+def _show_step(release: Any, *, as_json: bool) -> int:
+    """Print the present step: its share, what is promised, and why; the exit code."""
     from tether.view import document
 
     history = release.history()
     found = document(history, last=1)
     state, step = found["state"], found["units"][-1]
-    if as_json:
-        print(json.dumps(step, indent=2))
-    else:
-        print_line(f"{state['sentence']} {state['details']}".rstrip())
-        print_line(found["promise"]["sentence"])
+    told = f"{state['sentence']} {state['details']}".rstrip()
+    show(step, as_json=as_json, text=f"{told}\n{found['promise']['sentence']}")
     if state["kind"] == "alarm":
-        raise typer.Exit(ALARM_STANDS)
+        return ALARM_STANDS
     if state["kind"] == "safe" and not step["note"]:
         shares = history.units[-1].decision["shares"]
-        closed = [name for name, share in shares.items() if not share]
+        closed = " and ".join(name for name, share in shares.items() if not share)
         if not as_json:
-            print_line(
-                f"No share passes: what is known of the old system's {' and '.join(closed)} does "
-                f"not show that it is below what is tolerated; give more rows of it."
-            )
-        raise typer.Exit(NOTHING_PASSES)
+            known = f"No share passes: what is known of the old system's {closed} does not show"
+            print_line(f"{known} that it is below what is tolerated; give more rows of it.")
+        return NOTHING_PASSES
+    return 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import sleep
 from typing import Annotated, Any
@@ -11,20 +12,18 @@ import typer
 
 from tether._core import files, signing
 from tether._core.files import redact_url
-from tether.cli.tables import LogFiles, takes_columns
+from tether.cli.tables import LOG_OPTIONS, LogFiles
 from tether.cli.terminal import (
     ALARM_STANDS,
     VERIFICATION_FAILED,
-    ForceOption,
     JsonOption,
     Options,
     StoreName,
     argument,
+    command,
     named_numbers,
     print_line,
-    report_errors,
     show,
-    with_options,
 )
 
 SECONDS_TO_WAIT = 60.0
@@ -38,17 +37,13 @@ def open_run(store: str, key: Path | None = None) -> Any:
     return Run.open(store, deadline=SECONDS_TO_WAIT, key=key)
 
 
-@report_errors
+@command()
 def status(
     store: StoreName,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep updating until interrupted.")
-    ] = False,
-    every: Annotated[
-        float, typer.Option(min=0.01, max=86_400, help="Seconds between updates, with --follow.")
-    ] = 2.0,
+    follow: Annotated[bool, typer.Option("--follow", help="Update until interrupted.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 2.0,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Show the rounds or steps of a run, with losses, alarms and what is promised.
 
     Exit code 4 while an alarm stands.
@@ -61,34 +56,30 @@ def status(
 
     with open_run(store) as run:
         found = document(run.history())
-        if as_json:
-            print(json.dumps(found, indent=2))
-        elif not follow:
-            print_line(status_text(found))
+        if as_json or not follow:
+            show(found, as_json=as_json, text=status_text(found))
         else:
-            try:
-                with Live(console=Console(highlight=False), auto_refresh=False) as live:
-                    while True:
-                        live.update(Text(status_text(found)), refresh=True)
-                        sleep(every)
-                        found = document(run.history())
-            except KeyboardInterrupt:
-                pass
-    if found["state"]["kind"] == "alarm":
-        raise typer.Exit(ALARM_STANDS)
+            watching = Live(console=Console(highlight=False), auto_refresh=False)
+            with suppress(KeyboardInterrupt), watching as live:
+                while True:
+                    live.update(Text(status_text(found)), refresh=True)
+                    sleep(every)
+                    found = document(run.history())
+    return ALARM_STANDS if found["state"]["kind"] == "alarm" else 0
 
 
-@report_errors
-def report(
-    store: StoreName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
-    force: ForceOption = False,
-) -> None:
+REPORT: Options = {
+    "out": (Path, Path("report.html"), "The HTML file to write."),
+    "force": (bool, False, "Replace an existing file."),
+}
+
+
+@command(given=REPORT)
+def report(store: StoreName, given: Any) -> None:
     """Write a run as one HTML file that needs no network."""
     from tether.view import write_report
 
+    out, force = given["out"], given["force"]
     files.require_target(out, overwrite=force)
     with open_run(store) as run:
         write_report(run.history(), out, overwrite=force)
@@ -102,26 +93,34 @@ ACT: Options = {
 }
 
 
-@report_errors
-@with_options(ACT)
+@contextmanager
+def _acting(store: str, given: dict[str, Any]) -> Iterator[Any]:
+    """The run to act on; afterwards it says how it is."""
+    from tether.view import document
+
+    with open_run(store, given.pop("signing_key")) as run:
+        yield run
+        found = document(run.history())
+    state = found["state"]
+    print_line(f"{state['heading']}. {state['sentence']} {state['details']}".rstrip())
+    print_line(found["promise"]["sentence"])
+
+
+@command(given=ACT)
 def halt(store: StoreName, given: Any) -> None:
     """Let the safe policy or old system serve alone, in every process, until `tether resume`."""
-    with open_run(store, given.pop("signing_key")) as run:
+    with _acting(store, given) as run:
         run.halt(**given)
-        _print_state(run)
 
 
-@report_errors
-@with_options(ACT)
+@command(given=ACT)
 def resume(store: StoreName, given: Any) -> None:
     """Clear the alarms that stand, and record who did it and why."""
-    with open_run(store, given.pop("signing_key")) as run:
+    with _acting(store, given) as run:
         run.resume(**given)
-        _print_state(run)
 
 
-@report_errors
-@with_options(ACT)
+@command(given=ACT)
 def tighten(
     store: StoreName,
     changes: Annotated[
@@ -130,13 +129,11 @@ def tighten(
     given: Any,
 ) -> None:
     """Tolerate less from now on; loosening needs a new run."""
-    with open_run(store, given.pop("signing_key")) as run:
+    with _acting(store, given) as run:
         run.tighten(**given, **named_numbers("CHANGES", changes))
-        _print_state(run)
 
 
-@report_errors
-@with_options(ACT)
+@command(given=ACT)
 def retire(
     store: StoreName,
     number: Annotated[int, argument("The number of the round.", metavar="ROUND")],
@@ -151,17 +148,7 @@ def retire(
     print_line(f"Round {number} is retired. Its rows stay in the store, with the reason.")
 
 
-def _print_state(run: Any) -> None:
-    """Say how the run is now."""
-    from tether.view import document
-
-    found = document(run.history())
-    state = found["state"]
-    print_line(f"{state['heading']}. {state['sentence']} {state['details']}".rstrip())
-    print_line(found["promise"]["sentence"])
-
-
-@report_errors
+@command()
 def export(
     store: StoreName,
     folder: Annotated[Path, argument("The folder to write, which must not exist.")],
@@ -172,20 +159,20 @@ def export(
     print_line(f"Exported: {folder}")
 
 
-@report_errors
-def import_run(
+@command()
+def import_(
     folder: Annotated[Path, argument("A folder written by `tether export`.")], store: StoreName
 ) -> None:
     """Check an exported run completely, and fill a new store from it."""
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
-    from tether.runs import import_run as fill_store
+    from tether.runs import import_run
 
-    fill_store(folder, store)
+    import_run(folder, store)
     print_line(f"Imported into {redact_url(store)}")
 
 
-@report_errors
+@command()
 def backup(
     store: StoreName, out: Annotated[Path, argument("The file to write, a store of its own.")]
 ) -> None:
@@ -195,7 +182,7 @@ def backup(
     print_line(f"Copied: {out}")
 
 
-@report_errors
+@command()
 def keygen(name: Annotated[Path, argument("Write NAME.key and NAME.pub.")]) -> None:
     """Make a pair of Ed25519 keys: NAME.key signs and stays secret, NAME.pub checks."""
     made = signing.generate_keys(name)
@@ -210,9 +197,7 @@ VERIFY: Options = {
 }
 
 
-@report_errors
-@takes_columns
-@with_options(VERIFY)
+@command(given=VERIFY, columns=LOG_OPTIONS)
 def verify(
     subject: Annotated[
         str, argument("A saved result (found.json), or a store or its URL.", metavar="FILE")
@@ -220,13 +205,12 @@ def verify(
     columns: Any,
     given: Any,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Check that a saved result or a store is as it was written, and who signed it.
 
     A result is compared with its digest; with --log, the log is read as by `tether calibrate` and
     calibrated again. A store is replayed: its chain, its rules, and every decision from its rows.
-    Exit codes: 0 if everything that was checked holds, 1 if something is wrong, 2 for invalid
-    input.
+    The exit code is 1 if something is wrong.
     """
     key, log = given["key"], given["log"]
     if log is None and columns["proposals"] is not None:
@@ -250,8 +234,7 @@ def verify(
             compared = {"log": rows, "proposals": draws}
         result = verify_record(Path(subject), key=key, **compared)
     show(result, as_json=as_json)
-    if not result.ok:
-        raise typer.Exit(VERIFICATION_FAILED)
+    return 0 if result.ok else VERIFICATION_FAILED
 
 
 def _verify_run(store: str, key: Path | None) -> Any:
@@ -259,10 +242,11 @@ def _verify_run(store: str, key: Path | None) -> Any:
     from tether._core.records import Finding, Verification
 
     with open_run(store) as run:
-        wrong = run.verify(key)
-    found = [Finding("replay", False, each) for each in wrong]
-    if not wrong:
-        found.append(Finding("replay", True, "the chain, the rules and all decisions hold"))
+        found = [Finding("replay", False, each) for each in run.verify(key)]
+    if not found:
         told = "not compared with a public key" if key is None else "signed with this key"
-        found.append(Finding("signature", None if key is None else True, told))
+        found = [
+            Finding("replay", True, "the chain, the rules and all decisions hold"),
+            Finding("signature", None if key is None else True, told),
+        ]
     return Verification(redact_url(store), tuple(found))

@@ -10,10 +10,10 @@ import typer
 
 from tether.cli.runs import SECONDS_TO_WAIT
 from tether.cli.tables import read_columns
-from tether.cli.terminal import Options, argument, print_line, report_errors, with_options
+from tether.cli.terminal import Options, argument, command, print_line
 
 
-@report_errors
+@command()
 def serve(
     file: Annotated[Path, argument("A TOML file with the settings of the service.")],
 ) -> None:
@@ -23,26 +23,28 @@ def serve(
     run_service(read_service_settings(file))
 
 
-@report_errors
+KEY: Options = {
+    "role": (list[str], [], "What it may do: decide, report, operate or read; repeat."),
+    "revoke": (bool, False, "Remove the key from the file."),
+}
+
+
+@command(given=KEY)
 def serve_key(
     file: Annotated[Path, argument("The file of keys, which access.keys names.")],
     name: Annotated[str, argument("Who has the key; shown in the audit trail.")],
-    role: Annotated[
-        list[str] | None,
-        typer.Option(help="What it may do: decide, report, operate or read; repeat for several."),
-    ] = None,
-    revoke: Annotated[bool, typer.Option(help="Remove the key from the file.")] = False,
+    given: Any,
 ) -> None:
     """Make an API key: it is shown once, and its hash is added to the file. Or revoke one."""
     from tether.service import add_key, remove_key
 
-    if revoke == bool(role):
+    if given["revoke"] == bool(given["role"]):
         raise ValueError("name either --role, to make a key, or --revoke")
-    if revoke:
+    if given["revoke"]:
         remove_key(file, name)
         print_line(f"The key of {name} is revoked: services that run refuse it in two seconds.")
         return
-    print_line(add_key(file, name, role or []))
+    print_line(add_key(file, name, given["role"]))
     typer.echo(f"The key of {name} is not shown again; {file} has its hash.", err=True)
 
 
@@ -54,8 +56,7 @@ RECORD: Options = {
 }
 
 
-@report_errors
-@with_options(RECORD)
+@command(given=RECORD)
 def record(
     file: Annotated[Path, argument("The TOML file of a tethered gateway with a scorer.")],
     table: Annotated[str, argument("The labelled table: a CSV, Parquet, Arrow or JSON file.")],

@@ -7,7 +7,7 @@ address of Parquet files is read in parts by `Log.scan`. Everything that is miss
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.frames import UNSTATED
 from tether._core.words import AssumptionWarning, warn_user
-from tether.cli.terminal import Options, with_options
+from tether.cli.terminal import Options, refuse
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -28,6 +28,7 @@ FORMATS = {
     **{".csv": "csv"},
 }
 """The formats of files by the endings of their names."""
+ANY_FILE = "a CSV, Parquet, Arrow or JSON lines file, or a folder, glob or address of Parquet"
 LOG_OPTIONS: Options = {
     "proposals": (str | None, None, "Fresh draws: a file, a folder, a glob or an address."),
     "loss": (list[str], ["loss"], "The column of losses; repeat for several."),
@@ -48,9 +49,6 @@ LOG_OPTIONS: Options = {
 """The options that say what the columns of a log are: type, default and help."""
 
 
-takes_columns = with_options(LOG_OPTIONS, "columns")
-
-
 class LogFiles:
     """A log, its proposals, and what their columns are called."""
 
@@ -69,8 +67,7 @@ class LogFiles:
                 problems.append(str(error))
         if data[0] is not None:
             problems += self._missing_columns(data[0].schema.names)
-        if problems:
-            raise ValueError("; ".join(problems))
+        refuse(problems)
         ratio = self.of.max_ratio if self.of.min_propensity is None else 1 / self.of.min_propensity
         names = {"log_safe": self.of.log_safe, "log_optimized": self.of.log_optimized}
         shared = {**names, "log_mix": self.of.log_mix, "context": self._contexts()}
@@ -104,24 +101,16 @@ class LogFiles:
             yield f"--context {name} is a loss or reward: a context is known before an action"
 
     def _missing_columns(self, names: list[str]) -> Iterator[str]:
-        of, wanted = self.of, [("--loss", each) for each in self.of.loss]
-        wanted.append(
-            ("--propensity", of.propensity) if of.propensity else ("--log-safe", of.log_safe)
-        )
-        by_log = ("--log-optimized", of.log_optimized)
-        wanted.append(("--probability", of.probability) if of.probability else by_log)
-        wanted += [("--context", each) for each in of.context or ()]
-        wanted += [("--reward", of.reward), ("--log-mix", of.log_mix)]
-        absent = [
-            f"{option} (no column {name!r})"
-            for option, name in wanted
-            if name and name not in names
-        ]
+        of, wanted = self.of, [("loss", each) for each in self.of.loss]
+        wanted.append(("propensity", of.propensity) if of.propensity else ("log_safe", of.log_safe))
+        by_log = ("log_optimized", of.log_optimized)
+        wanted.append(("probability", of.probability) if of.probability else by_log)
+        wanted += [("context", each) for each in of.context or ()]
+        wanted += [("reward", of.reward), ("log_mix", of.log_mix)]
         has_tables = any(name.startswith("log_safe_all_") for name in names)
-        if not (self.of.context or self.of.no_context or has_tables):
-            absent.append("--context COLUMN (or --no-context if neither policy depends on one)")
-        if absent:
-            yield f"{self.log} needs {', '.join(absent)}; its columns are {', '.join(names)}"
+        is_stated = of.context or of.no_context or has_tables
+        more = "--context COLUMN (or --no-context if neither policy depends on one)"
+        yield from _absent(self.log, wanted, names, *(() if is_stated else (more,)))
 
     def _contexts(self) -> Any:
         if self.of.context:
@@ -177,14 +166,10 @@ def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ())
     problems = list(problems)
     try:
         data: Any = open_dataset(path)
-        there = data.schema.names
-        absent = [f"--{e} (no column {name!r})" for e, name in names.items() if name not in there]
-        if absent:
-            problems.append(f"{path} needs {', '.join(absent)}; its columns are {', '.join(there)}")
+        problems += _absent(path, names.items(), data.schema.names)
     except (ValueError, OSError) as error:
         problems.append(str(error))
-    if problems:
-        raise ValueError("; ".join(problems))
+    refuse(problems)
     table = data.to_table(columns=list(dict.fromkeys(names.values())))
     for option, name in names.items():
         if missing := table[name].null_count:
@@ -194,6 +179,19 @@ def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ())
                 "is for complete items)"
             )
     return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _absent(
+    path: str, wanted: Iterable[tuple[str, str | None]], names: list[str], *more: str
+) -> Iterator[str]:
+    """The options whose columns a file lacks, and what is missing besides, in one sentence."""
+    absent = [
+        f"--{option.replace('_', '-')} (no column {name!r})"
+        for option, name in wanted
+        if name and name not in names
+    ]
+    if needed := ", ".join((*absent, *more)):
+        yield f"{path} needs {needed}; its columns are {', '.join(names)}"
 
 
 def _logs(name: str, column: Any) -> Any:

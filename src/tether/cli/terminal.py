@@ -10,13 +10,14 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -35,37 +36,39 @@ INTERRUPTED, READER_LEFT = 130, 141
 
 
 Options = dict[str, tuple[Any, ...]]
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+"""Options of a command by name: the type, the default (... where it is required) and the help."""
 _pending: dict[str, None] = {}  # warnings that were not shown yet, each once
 
 
-def with_options(
-    table: Options, name: str = "given"
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add options to a command, which gets them as one mapping of this name.
+def command(**tables: Options) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
+    """Make a command of a function: it gets each table of options as one mapping of its name.
 
-    The table has the type of each option, its default (... where it is required) and its help.
+    What it returns is the exit code; None is 0.
     """
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints, only = get_type_hints(command, include_extras=True), Parameter.KEYWORD_ONLY
-        own = [each for each in signature(command).parameters.values() if each.name != name]
+    def decorate(function: Callable[..., int | None]) -> Callable[..., None]:
+        hints, only = get_type_hints(function, include_extras=True), Parameter.KEYWORD_ONLY
+        own = [each for each in signature(function).parameters.values() if each.name not in tables]
         made = [each.replace(kind=only, annotation=hints[each.name]) for each in own]
-        for option, (kind, default, text) in table.items():
+        for option, (kind, default, text) in chain(*(each.items() for each in tables.values())):
             flags = (f"--{option.replace('_', '-')}",) if kind is bool else ()
             shown: Any = Annotated[kind, typer.Option(*flags, help=text)]
             usual = Parameter.empty if default is ... else default
             made.append(Parameter(option, only, default=usual, annotation=shown))
 
-        @wraps(command)
-        def taking(**values: Any) -> None:
-            given = {option: values.pop(option) for option in table}
-            command(**values, **{name: given})
+        @wraps(function)
+        def run(**values: Any) -> None:
+            given = {name: {o: values.pop(o) for o in table} for name, table in tables.items()}
+            with _errors_reported(run.__name__):
+                code = function(**values, **given)
+                sys.stdout.flush()
+            if code:
+                raise typer.Exit(code)
 
-        taking.__signature__ = Signature(made)  # type: ignore[attr-defined]
-        taking.__annotations__ = {each.name: each.annotation for each in made}
-        return taking
+        run.__name__ = function.__name__.strip("_").replace("_", "-")
+        run.__signature__ = Signature(made)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in made}
+        return run
 
     return decorate
 
@@ -76,7 +79,6 @@ def argument(text: str, **more: Any) -> Any:
 
 
 StoreName = Annotated[str, typer.Argument(help="A SQLite file or a database URL.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 SAVING: Options = {
     "out": (Path | None, None, "Save the result as JSON."),
@@ -100,14 +102,15 @@ class Output:
     out: Path | None
     force: bool = False
     key: Path | None = None
+    plot: Path | None = None
 
-    def problems(self, *inputs: str | Path | None, plot: Path | None = None) -> list[str]:
+    def problems(self, *inputs: str | Path | None) -> list[str]:
         """Why the result cannot be saved or drawn there, next to the files that are read."""
         if self.out is None and (self.key is not None or self.force):
             return ["--key and --force are for the file that --out names"]
         try:
-            if plot is not None:
-                files.require_target(plot, overwrite=True)
+            if self.plot is not None:
+                files.require_target(self.plot, overwrite=True)
             if self.out is not None:
                 files.require_target(self.out, *inputs, self.key, overwrite=self.force)
             if self.key is not None:
@@ -116,40 +119,48 @@ class Output:
             return [str(error)]
         return []
 
+    def show(self, result: Any, *, as_json: bool, text: str | None = None) -> None:
+        """Print a result, after saving and drawing it where files are named."""
+        if self.out is not None:
+            result.save(self.out, overwrite=self.force, key=self.key)
+        if self.plot is not None:
+            result.plot().savefig(self.plot)
+        show(result, as_json=as_json, text=text)
+        if self.out is not None and not as_json:
+            print_line(f"  saved in {self.out}{'' if self.key is None else ', signed'}")
 
-def report_errors(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+
+def refuse(problems: Iterable[str]) -> None:
+    """Raise one error for everything that is wrong, if anything is."""
+    if text := "; ".join(problems):
+        raise ValueError(text)
+
+
+@contextmanager
+def _errors_reported(name: str) -> Iterator[None]:
     """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130.
 
-    A reader of the output that has seen enough, as in `tether status run.db | head`, is no error of
-    the input: nothing is said, and the exit code is that of other programs, 141. Bars show the
-    steps of what takes long, and warnings are printed after the result.
+    A reader that has seen enough, as in `tether status run.db | head`, is no error: exit code 141.
+    Bars show the steps of what takes long, and warnings are printed after the result.
     """
-
-    @wraps(command)
-    def guarded(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
-        try:
-            with progress_bars(), _warnings_kept():
-                result = command(*arguments, **options)
-            sys.stdout.flush()
-            return result
-        except BrokenPipeError:
-            with suppress(OSError, ValueError):  # an output that is no file
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(READER_LEFT) from None
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-            message = str(error) or type(error).__name__
-            if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
-                name = command.__name__.strip("_").replace("_", "-")
-                message = how_to_install(f"tether {name}", error) or message
-            print_note("error:", "bold red", message)
-            raise typer.Exit(INVALID_INPUT) from error
-        except KeyboardInterrupt:
-            print_note("interrupted", "bold red")
-            raise typer.Exit(INTERRUPTED) from None
-        finally:
-            _print_warnings("")
-
-    return guarded
+    try:
+        with progress_bars(), _warnings_kept():
+            yield
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # an output that is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(READER_LEFT) from None
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        message = str(error) or type(error).__name__
+        if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
+            message = how_to_install(f"tether {name}", error) or message
+        print_note("error:", "bold red", message)
+        raise typer.Exit(INVALID_INPUT) from error
+    except KeyboardInterrupt:
+        print_note("interrupted", "bold red")
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        _print_warnings("")
 
 
 @contextmanager
@@ -188,29 +199,12 @@ def print_note(heading: str, style: str, message: str = "") -> None:
 def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None:
     """Print a result as text, or as JSON and nothing else; warnings that it lacks on stderr."""
     if as_json:
-        print(json.dumps(records.encode(result.to_dict()), indent=2))
+        plain = result.to_dict() if hasattr(result, "to_dict") else result
+        print(json.dumps(records.encode(plain), indent=2))
         _print_warnings("")
     else:
         print_line(text := text or str(result))
         _print_warnings(text)
-
-
-def show_and_save(
-    result: Any,
-    saved: Output,
-    *,
-    as_json: bool,
-    text: str | None = None,
-    plot: Path | None = None,
-) -> None:
-    """Print a result, after saving and drawing it where files are named."""
-    if saved.out is not None:
-        result.save(saved.out, overwrite=saved.force, key=saved.key)
-    if plot is not None:
-        result.plot().savefig(plot)
-    show(result, as_json=as_json, text=text)
-    if saved.out is not None and not as_json:
-        print_line(f"  saved in {saved.out}{'' if saved.key is None else ', signed'}")
 
 
 def print_line(text: str) -> None:

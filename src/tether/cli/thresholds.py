@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 import tether
-from tether._core import files, progress, records, validate
+from tether._core import files, progress, validate
 from tether._core.arrays import Booleans, Floats
 from tether._core.words import counted
-from tether.cli.tables import open_dataset, read_columns
+from tether.cli.tables import ANY_FILE, open_dataset, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
@@ -23,12 +20,11 @@ from tether.cli.terminal import (
     Options,
     Output,
     argument,
+    command,
     print_line,
     print_note,
-    report_errors,
-    show_and_save,
+    show,
     target,
-    with_options,
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
 from tether.thresholds.checks import INVERTED, ONE_LABEL
@@ -39,13 +35,7 @@ from tether.thresholds.methods import METHODS
 ALL_METHODS = "all"
 LOSSES = (*CLAIM_LOSSES, FALSE_AMONG_SHOWN)
 
-ClaimsArgument = Annotated[
-    str,
-    argument(
-        "The claims, one row each: a CSV, Parquet, Arrow or JSON lines file, or a folder, glob or "
-        "address of Parquet."
-    ),
-]
+ClaimsArgument = Annotated[str, argument(f"The claims, one row each: {ANY_FILE}.")]
 THRESHOLD: Options = TARGET | {
     "score": (str, ..., "The column of scores: confidence in each claim."),
     "label": (str, ..., "The column of labels: whether each claim is true."),
@@ -63,17 +53,15 @@ THRESHOLD: Options = TARGET | {
 }
 
 
-@report_errors
-@with_options(SAVING, "saving")
-@with_options(THRESHOLD)
-def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> None:
+@command(given=THRESHOLD, saving=SAVING)
+def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> int:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
     The exit code is 3 if no threshold has a useful promise (with groups, in none of them), if
     labels or scores look inverted, or if all labels are the same.
     """
-    saved, plot, confidence = Output(**saving), given["plot"], given["confidence"]
-    problems = saved.problems(claims, plot=plot)
+    saved, confidence = Output(**saving, plot=given["plot"]), given["confidence"]
+    problems = saved.problems(claims)
     asked = target(given, problems)
     chosen = given["method"] or ("chain" if "promise" in asked else "gcrc")
     validate.choice("--method", chosen, (*METHODS, ALL_METHODS))
@@ -102,16 +90,19 @@ def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOpti
         }
     if chosen == ALL_METHODS and as_json:
         content = {name: each.to_dict() | {"useful": each.useful} for name, each in found.items()}
-        print(json.dumps(records.encode({"methods": content}), indent=2))
+        show({"methods": content}, as_json=True)
     else:
         result: Any = tether.compare(found) if chosen == ALL_METHODS else found[chosen]
-        show_and_save(result, saved, as_json=as_json, plot=plot)
+        saved.show(result, as_json=as_json)
         if chosen != ALL_METHODS and not (result.useful or as_json):
-            print_line("\n".join(_advice(result)))
+            parts = {name: part for name, part in result.groups.items() if not part.useful}
+            for name, part in (parts or {"": result}).items():
+                where = f"{name}: " if name else ""
+                print_line(f"  no useful promise: {where}{why_not_useful(part)}")
     warnings = next(iter(found.values())).warnings
     served = any(each.serves for each in found.values())
-    if not served or any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings):
-        raise typer.Exit(NOTHING_PASSES)
+    doubtful = any(each.startswith((INVERTED, ONE_LABEL)) for each in warnings)
+    return 0 if served and not doubtful else NOTHING_PASSES
 
 
 def _loss(loss: str, level: float, most_claims: int | None) -> str | FalseAmongShown:
@@ -147,13 +138,6 @@ def threshold_grid(text: str) -> Floats:
     return grid
 
 
-def _advice(found: Selection) -> Iterable[str]:
-    """Why there is no useful promise."""
-    parts = {f"{name}: ": part for name, part in found.groups.items() if not part.useful}
-    for name, part in (parts or {"": found}).items():
-        yield f"  no useful promise: {name}{why_not_useful(part)}"
-
-
 FILTER: Options = {
     "threshold": (Path, ..., "The selection that `tether threshold --out` saved."),
     "score": (str, ..., "The column of scores: confidence in each claim."),
@@ -165,9 +149,8 @@ FILTER: Options = {
 }
 
 
-@report_errors
-@with_options(FILTER)
-def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> None:
+@command(given=FILTER)
+def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> int:
     """Keep the claims whose score reaches a threshold that was found.
 
     The promise is for complete items: every claim of an item must be there. Nothing is written and
@@ -183,7 +166,7 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
         again = f"with more items, another method or a larger {selection.rule}"
         message = f"{threshold}: {why}, so nothing is written: find a threshold again, {again}"
         print_note("no useful promise:", "bold red", message)
-        raise typer.Exit(NOTHING_PASSES)
+        return NOTHING_PASSES
     names = {name: given[name] for name in ("score", "group", "item") if given[name]}
     columns = read_columns(claims, names)
     groups, items = (columns.get(given[name] or "") for name in ("group", "item"))
@@ -195,8 +178,7 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
     listed = [(name, kept_doubt(part, kept[own])) for name, part, own in parts if part.useful]
     doubts = [f"{name}{doubt}" for name, doubt in listed if doubt is not None]
     _show_filtered(selection, kept, doubts, out, as_json)
-    if doubts:
-        raise typer.Exit(NOTHING_PASSES)
+    return NOTHING_PASSES if doubts else 0
 
 
 def _show_filtered(
@@ -210,8 +192,7 @@ def _show_filtered(
         content |= {"threshold": thresholds or found.threshold, "loss": found.loss}
         content |= {"promise": found.promise, "refused_groups": list(found.refused_groups)}
         content["warnings"] = doubts
-        print(json.dumps(records.encode(content), indent=2))
-        return
+        return show(content, as_json=True)
     by, promise = f"score >= {found.threshold:.6g}", found.statement
     if found.groups:
         served = [(name, part.promise) for name, part in found.groups.items() if part.useful]

@@ -47,13 +47,11 @@ def adapter_layers(model: Any) -> list[Any]:
 
 def check_adapter(model: Any, adapter: str | None) -> str | None:
     """The name of an adapter that the model has, or None where the plain base model is usable."""
-    check_usable(model, [None])
+    model = check_usable(model, [None])
     configs = model.peft_config if is_peft(model) else {}
     if adapter is not None and adapter not in configs:
-        raise ValueError(
-            f"adapter must be one of the model's, {sorted(configs)}, got {adapter!r}"
-            + ("" if configs else ": pass a PeftModel")
-        )
+        hint = "" if configs else ": pass a PeftModel"
+        raise ValueError(f"adapter must be one of {sorted(configs)}, got {adapter!r}{hint}")
     for name, config in configs.items():
         by_tokens = name == adapter and getattr(config, "alora_invocation_tokens", None)
         if getattr(config, "is_prompt_learning", False) or by_tokens:
@@ -74,6 +72,7 @@ def check_adapter(model: Any, adapter: str | None) -> str | None:
 
 def can_mix_adapters(model: Any) -> bool:
     """Whether PEFT accepts rows of several adapters in one batch: plain LoRA only."""
+    model = unwrapped(model)
     special = ("use_dora", "modules_to_save", "target_parameters", "trainable_token_indices")
     return all(
         getattr(config.peft_type, "value", config.peft_type) == "LORA"
@@ -82,8 +81,9 @@ def can_mix_adapters(model: Any) -> bool:
     )
 
 
-def check_usable(model: Any, adapters: Sequence[str | None]) -> None:
-    """Refuse a model whose layers would not use these adapters, whatever is switched."""
+def check_usable(model: Any, adapters: Sequence[str | None]) -> Any:
+    """The plain model; refused if its layers would not use these adapters, whatever is switched."""
+    model = unwrapped(model)
     layers = adapter_layers(model)
     if layers and not is_peft(model):
         raise ValueError(
@@ -99,18 +99,16 @@ def check_usable(model: Any, adapters: Sequence[str | None]) -> None:
         )
     if any(adapters) and any(layer.disable_adapters for layer in layers):
         raise ValueError("the model's adapters are disabled: call enable_adapter_layers first")
+    return model
 
 
 @contextmanager
 def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
-    """Put the model in evaluation mode with this adapter or none; afterwards restore its state.
-
-    With several adapters nothing is switched: each row of a batch names its own. The low-precision
-    forward that accelerate leaves on a model that it trained is not used.
-    """
+    """Put the model in evaluation mode with this adapter or none; afterwards restore its state."""
     state: list[tuple[Any, str, Any]] = []  # owner, attribute, value
     for module in model.modules():
         state.append((module, "training", module.training))
+        # What accelerate leaves on a model that it trained is a forward of low precision.
         if "_original_forward" in vars(module) and "forward" in vars(module):
             state.append((module, "forward", vars(module)["forward"]))
             module.forward = module._original_forward
@@ -124,7 +122,7 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
     try:
         model.eval()
         disabled: AbstractContextManager[Any] = nullcontext()
-        if is_peft(model) and len(adapters) == 1:
+        if is_peft(model) and len(adapters) == 1:  # else each row of a batch names its own
             (own,) = adapters
             if own is None:
                 disabled = model.disable_adapter()
@@ -191,11 +189,7 @@ def _sums_by_adapter(model: Any, adapters: Sequence[str | None]) -> dict[str | N
 
 
 def _checksum(tensors: Iterable[Any]) -> int:
-    """A position-dependent sum of all bits, read as integers; the same on every device.
-
-    Tensors, and blocks within a tensor, are weighted by odd numbers in their order, so that another
-    order gives another sum; within a block the order does not matter.
-    """
+    """A sum of all bits, read as integers, with odd weights by their order, on every device."""
     totals: dict[Any, Any] = {}
     for index, tensor in enumerate(tensors):
         # Tensors without memory of their own or with a special layout are not plain bytes.

@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import progress, validate
-from tether._core.arrays import Actions, Contexts, Floats
-from tether.llm.adapters import (
-    base_model,
-    can_mix_adapters,
-    check_adapter,
-    check_unchanged,
-    unwrapped,
-    weights_of,
-)
+from tether._core.arrays import Actions, Contexts, Floats, Integers
+from tether.llm.adapters import can_mix_adapters, check_adapter, check_unchanged, weights_of
 from tether.llm.completions import (
     PADDING,
     CompletionPolicy,
@@ -31,11 +24,14 @@ from tether.llm.completions import (
     difference,
     load_tokenizer,
 )
-from tether.llm.lanes import Drawing, Lanes, Tables, pack_rows
-from tether.llm.local_model import LocalModel, check_causal_model, find_context_length
-
-DEFAULT_BATCH_TOKENS = 4096
-"""Tokens that pass through the model at once, by default."""
+from tether.llm.lanes import (
+    Lanes,
+    LocalModel,
+    Tables,
+    check_causal_model,
+    find_context_length,
+    pack_rows,
+)
 
 
 class LocalPolicy(CompletionPolicy):
@@ -58,10 +54,10 @@ class LocalPolicy(CompletionPolicy):
         drawn = progress.step("drawing completions", total=len(prompts))
         with self._lanes.running(prompts[0]), drawn as step:
             for rows in pack_rows(sizes, widths, self._lanes.batch_tokens):
-                drawing = self._begin([prompts[row] for row in rows])
-                while drawing.step(rng):
-                    pass
-                actions[rows], scores[rows] = drawing.tokens, drawing.scores
+                drawing = self._draw([prompts[row] for row in rows], rng)
+                for column, (unfinished, tokens, log_probs) in enumerate(drawing):
+                    actions[rows[unfinished], column] = tokens
+                    scores[rows[unfinished]] += log_probs
                 step.advance(len(rows))
         return actions, scores
 
@@ -73,12 +69,15 @@ class LocalPolicy(CompletionPolicy):
         """
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
-        drawing, going_on = None, True
-        while going_on:
-            with self._lanes.running(prompts[0], verify=drawing is None):
-                drawing = drawing or self._begin(prompts)
-                going_on = drawing.step(rng)
-            yield drawing.tokens[:, drawing.position - 1]
+        drawing = self._draw(prompts, rng)
+        for column in range(self.max_new_tokens):
+            with self._lanes.running(prompts[0], verify=not column):
+                unfinished, drawn, _ = next(drawing, (None, None, None))
+            if unfinished is None:
+                return
+            tokens = np.full(len(prompts), PADDING)
+            tokens[unfinished] = drawn
+            yield tokens
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Score each completion; refused if the weights changed."""
@@ -88,9 +87,11 @@ class LocalPolicy(CompletionPolicy):
 
         return sum_over_tokens(self._lanes, *self._tokenized(contexts, actions), scored)[:, 0]
 
-    def _begin(self, prompts: list[Prompt]) -> Drawing:
+    def _draw(
+        self, prompts: list[Prompt], rng: np.random.Generator
+    ) -> Iterator[tuple[Integers, Tokens, Floats]]:
         width, ends = self.max_new_tokens, self.end_token_ids
-        return Drawing(self._lanes, prompts, width, ends, self._log_table)
+        return self._lanes.draw(prompts, width, ends, self._log_table, rng)
 
 
 def sum_over_tokens(
@@ -142,7 +143,7 @@ class CausalPolicy(LocalPolicy):
         configuration or of the tokenizer, in this order.
     add_special_tokens : bool, default False
         Whether the tokenizer adds its special tokens to prompts that are texts.
-    batch_tokens : int, optional
+    batch_tokens : int, default 4096
         How many tokens pass through the model at once, including padding.
 
     Examples
@@ -164,34 +165,29 @@ class CausalPolicy(LocalPolicy):
         max_new_tokens: int = 64,
         eos_token_id: int | Sequence[int] | None = None,
         add_special_tokens: bool = False,
-        batch_tokens: int = DEFAULT_BATCH_TOKENS,
+        batch_tokens: int = 4096,
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.temperature = validate.number("temperature", temperature, above=0, below=np.inf)
         self.max_new_tokens = validate.integer("max_new_tokens", max_new_tokens)
         self.add_special_tokens = bool(add_special_tokens)
         self.vocabulary_size = check_causal_model(model)
-        self.adapter = check_adapter(unwrapped(model), adapter)
+        self.adapter = check_adapter(model, adapter)
         for source in (getattr(model, "generation_config", None), model.config, tokenizer):
             if eos_token_id is None:
                 eos_token_id = getattr(source, "eos_token_id", None)
-        self.end_token_ids = as_end_token_ids(eos_token_id)
-        if self.end_token_ids.max() >= self.vocabulary_size:
-            raise ValueError(
-                f"eos_token_id {self.end_token_ids.max()} is outside the vocabulary of "
-                f"{self.vocabulary_size}"
-            )
-        self.context_length = find_context_length(base_model(model).config)
-        batch_tokens = validate.integer("batch_tokens", batch_tokens)
-        weights = weights_of(unwrapped(model), [self.adapter])
-        self._local = LocalModel(model, self.temperature, batch_tokens, weights)
+        self.end_token_ids = as_end_token_ids(eos_token_id, self.vocabulary_size)
+        self.context_length = find_context_length(model)
+        weights = weights_of(model, [self.adapter])
+        at_once = validate.integer("batch_tokens", batch_tokens)
+        self._local = LocalModel(model, self.temperature, at_once, weights)
         self._lanes = Lanes(self._local)
 
     @property
     def fingerprint(self) -> str:
         """What tells this policy from another one: checksums of its weights, and its settings."""
         (weights,) = self._local.weights
-        check_unchanged(unwrapped(self.model), [weights])
+        check_unchanged(self.model, [weights])
         settings = f"{self.temperature!r} {self.max_new_tokens} {self.end_token_ids.tolist()}"
         return f"causal {weights} {settings} {self.add_special_tokens}"
 
@@ -202,7 +198,7 @@ class CausalPolicy(LocalPolicy):
             and other.adapter != self.adapter
             and other.temperature == self.temperature
             and not difference(self, other)
-            and can_mix_adapters(unwrapped(self.model))
+            and can_mix_adapters(self.model)
         )
 
     def beside(self, other: CausalPolicy) -> Lanes:

@@ -110,10 +110,8 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
     if isinstance(answer, str):
         answer = {"message": {"content": answer}, "finish_reason": "stop"}
     if not isinstance(answer, Mapping) or ("message" in answer) == ("text" in answer):
-        raise ValueError(
-            f"answer must be a text, or a mapping with message (or text) and finish_reason, got "
-            f"{answer!r:.80}"
-        )
+        expected = "a text, or a mapping with message (or text) and finish_reason"
+        raise ValueError(f"answer must be {expected}, got {answer!r:.80}")
     try:
         return action_of_choice(dict(answer), is_chat="message" in answer)
     except UnreadableAnswerError as error:
@@ -171,10 +169,9 @@ def message_of(action: str) -> dict[str, Any]:
 
 
 def action_of_choice(choice: Any, *, is_chat: bool) -> str:
-    """The action that a server's choice is; an error where it is no answer.
+    """The action that a server's choice is; an error, which does not repeat it, where it is none.
 
     An answer that cannot be read is never left out: that would select the others by what they are.
-    The error says where it is wrong and not what it says, which has no place in logs.
     """
     try:
         read = (_ChatChoice if is_chat else _TextChoice).model_validate(choice)
@@ -183,9 +180,7 @@ def action_of_choice(choice: Any, *, is_chat: bool) -> str:
             said["message"] |= {"role": "assistant", "content": read.message.content}
         return canonical_json(said)
     except ValidationError as error:
-        where = [
-            ".".join(map(str, each["loc"])) or type(choice).__name__ for each in error.errors()
-        ]
+        where = [".".join(map(str, each["loc"])) or "choice" for each in error.errors()]
         raise UnreadableAnswerError(f"the server's answer cannot be read: wrong {where}") from None
     except ValueError:
         raise UnreadableAnswerError("the server's answer cannot be read: not JSON") from None
@@ -265,10 +260,8 @@ class ChatPolicy:
         validate.generator("rng", rng)
         checked = as_contexts(contexts)
         if isinstance(checked, int):
-            raise TypeError(
-                f"contexts must be what tether.llm.chat_context makes of requests, one for each "
-                f"answer, got {contexts!r:.80}: a chat model answers something"
-            )
+            expected = "what tether.llm.chat_context makes of requests, one for each answer"
+            raise TypeError(f"contexts must be {expected}, got {contexts!r:.80}")
         texts = np.asarray(checked).tolist()
         drawn, self.max_n = draw_by_requests(
             self.client, texts, self.max_n, self._request, _read_choices, "drawing answers"

@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
@@ -54,11 +54,7 @@ class ServerError(RuntimeError):
 
 
 class Client:
-    """Posts JSON to a server, at most `concurrency` requests at a time.
-
-    A request that failed is sent again unchanged, `retries` times, with waits that grow to eight
-    seconds. The key is shown in no message.
-    """
+    """Posts JSON to a server, and again where that failed; the key is shown in no message."""
 
     def __init__(
         self,
@@ -78,11 +74,7 @@ class Client:
         self._open: tuple[int, AsyncOpenAI, asyncio.Semaphore] | None = None
 
     def post_all(self, requests: Sequence[Request], *, doing: str) -> list[dict[str, Any]]:
-        """The responses to several requests, in order; the first that fails for good raises.
-
-        Then, or when the caller is interrupted, nothing more is sent, and requests that are under
-        way are abandoned. What is being done is shown as the progress of the requests.
-        """
+        """The responses, in order; the first failure, or an interrupt, abandons the others."""
         with progress.step(doing, total=len(requests)) as step:
             return _in_background(self._post_all(requests, step))
 
@@ -151,10 +143,7 @@ class Client:
 
 
 def check_key(api_key: Any) -> str | None:
-    """The key without surrounding white space (a file ends in a newline); None for no key.
-
-    A key that no header can carry is refused here: an HTTP library would show it in its own error.
-    """
+    """The key without white space around it; one that an HTTP library would show is refused."""
     key = "" if api_key is None else str(api_key).strip()
     if invalid := re.search(r"[^!-~]", key):
         raise ValueError(
@@ -210,13 +199,18 @@ def _close(client: AsyncOpenAI, process: int) -> None:
 
 
 @contextmanager
-def ending(event: Event) -> Iterator[None]:
-    """Within this block and thread nobody waits for a server any more once the event is set."""
-    before = _ending.set(event)
+def _within(variable: ContextVar[Result | None], value: Result) -> Iterator[Result]:
+    """Give a variable of this thread a value while the block runs."""
+    before = variable.set(value)
     try:
-        yield
+        yield value
     finally:
-        _ending.reset(before)
+        variable.reset(before)
+
+
+def ending(event: Event) -> AbstractContextManager[Event]:
+    """Within this block and thread nobody waits for a server any more once the event is set."""
+    return _within(_ending, event)
 
 
 def draw_by_requests(
@@ -229,8 +223,8 @@ def draw_by_requests(
 ) -> tuple[list[Any], int | None]:
     """One draw per context; equal contexts share requests for at most `most` answers.
 
-    A server that returns one answer where several were asked for is asked again for each of the
-    others, now and later: the number of answers to ask for from now on is returned as well.
+    A server that returns one answer where several were asked for is asked for the others one by
+    one; how many to ask for from now on is returned as well.
     """
     missing: dict[Context, list[int]] = {}
     for place, context in enumerate(contexts):
@@ -260,15 +254,9 @@ def draw_by_requests(
 _counting: ContextVar[Counter[str] | None] = ContextVar("usage", default=None)
 
 
-@contextmanager
-def counting_usage() -> Iterator[Counter[str]]:
+def counting_usage() -> AbstractContextManager[Counter[str]]:
     """Count the draws in this block and thread, and the tokens that servers state for them."""
-    usage = Counter(dict.fromkeys(("draws", *TOKEN_COUNTS), 0))
-    before = _counting.set(usage)
-    try:
-        yield usage
-    finally:
-        _counting.reset(before)
+    return _within(_counting, Counter(dict.fromkeys(("draws", *TOKEN_COUNTS), 0)))
 
 
 def _count(draws: int, stated: Any) -> None:

@@ -24,6 +24,9 @@ Prompt: TypeAlias = tuple[int, ...]  # without padding
 PADDING = -1
 """Follows the end of a completion, and marks unused positions of a prompt."""
 
+SAME_SETTINGS = ("end_token_ids", "max_new_tokens", "add_special_tokens")
+"""What two policies must share for a completion of one to be an action of the other."""
+
 
 class Tokenizer(Protocol):
     """The part of a tokenizer of `transformers` that is used."""
@@ -137,11 +140,7 @@ class CompletionPolicy(ABC):
         return np.asarray(~np.isin(self.checked(actions), self.end_token_ids).any(axis=1))
 
     def checked(self, actions: Actions) -> Tokens:
-        """Return completions that this policy can produce as an array, or raise.
-
-        Any other row (tokens after the end, a short row without an end) is not an outcome of the
-        policy: its score would be the probability of a different event.
-        """
+        """Return completions as an array; a row that this policy cannot produce is an error."""
         array, width, ends = np.asarray(actions), self.max_new_tokens, self.end_token_ids
         if array.dtype.kind not in "iu":
             raise TypeError(f"actions must hold token ids, got an array of dtype {array.dtype}")
@@ -229,17 +228,20 @@ def encode_text(
 
 def decode_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
     """The text of token ids, including special tokens and without clean-up of spaces."""
-    options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
-    return str(tokenizer.decode(list(tokens), **options))
+    exact = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    return str(tokenizer.decode(list(tokens), **exact))
 
 
-def as_end_token_ids(eos_token_id: int | Sequence[int] | None) -> Tokens:
+def as_end_token_ids(
+    eos_token_id: int | Sequence[int] | None, vocabulary_size: int | None = None
+) -> Tokens:
     """One or several end-of-sequence token ids as an array; there must be at least one."""
     if eos_token_id is None or np.size(eos_token_id) == 0:
         raise ValueError("neither the model nor the tokenizer defines one: pass eos_token_id")
     ends = np.array(_as_token_ids("eos_token_id", np.atleast_1d(eos_token_id)), dtype=np.int64)
-    if not ends.size or ends.min() < 0:
-        raise ValueError(f"eos_token_id must be one or several token ids, got {eos_token_id!r}")
+    if not ends.size or ends.min() < 0 or ends.max() >= (vocabulary_size or np.inf):
+        most = "" if vocabulary_size is None else f" below {vocabulary_size}"
+        raise ValueError(f"eos_token_id must be token ids{most}, got {eos_token_id!r}")
     return ends
 
 
@@ -252,7 +254,7 @@ def _as_token_ids(name: str, row: Any) -> Prompt:
 
 def difference(one: CompletionPolicy, other: CompletionPolicy) -> str:
     """Why completions of one policy are not actions of another, in words; empty if they are."""
-    for name in ("end_token_ids", "max_new_tokens", "add_special_tokens"):
+    for name in SAME_SETTINGS:
         values = getattr(one, name), getattr(other, name)
         if not np.array_equal(*values):
             return f"{name} is {values[0]} for one and {values[1]} for the other"

@@ -1,30 +1,129 @@
-"""Several local policies that read the same tokens: their tables of the next token, in batches.
+"""Local models in batches: which are supported, one pass through them, walks and draws.
 
-Adapters of one model share passes and the batch; two models take one pass each. Everything that
-draws or scores with local models is here, for one policy or two: a walk along given completions,
-and the drawing of new ones. A batch is as wide as its widest row, so rows of similar length share
-one, and a prompt that several rows have is read once.
+Everything that draws or scores with local models is here, for one policy or several that read the
+same tokens: adapters of one model share passes and the batch, two models take one pass each. A
+batch is as wide as its widest row, so rows of similar length share one, and a prompt that several
+rows have is read once. Prompts are padded on the left and completions on the right, so that all
+completions start in the same column.
+
+A model is supported if it scores a row in a batch as it scores it alone; the scores of others would
+be silently wrong. Some are refused when a policy is made, the rest when it is first used, on a few
+tokens of the first prompt.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
+from dataclasses import dataclass, replace
+from threading import Lock, RLock
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import torch
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from tether._core.arrays import Integers
-from tether.llm.adapters import base_model
-from tether.llm.completions import PADDING, Prompt, Tokens
-from tether.llm.local_model import LocalModel
+from tether._core.arrays import Floats, Integers
+from tether.llm.adapters import Weights, base_model, check_unchanged, check_usable, switched_to
+from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
 
 Tables: TypeAlias = list[Any]
 """The log-probabilities of the next token (rows × vocabulary) under each policy."""
-LogTable: TypeAlias = Callable[[Tables], Any]
-"""What turns the tables of several policies into that of one."""
+PROBE_TOKENS = 8
+"""Tokens of the first prompt on which a model is checked."""
+NO_ADAPTER = "__base__"
+"""PEFT's name for the model without an adapter in a batch of several."""
+CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
+"""The configuration fields that may state the context length, in order of preference."""
+LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
+"""Rotary embeddings that change for all tokens of a batch once a sequence exceeds a length."""
+
+_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_locks_guard = Lock()
+_checked_models: WeakSet[Any] = WeakSet()
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model, and the one or more policies, by their adapters, that it runs in the same batch."""
+
+    model: Any
+    temperature: float
+    batch_tokens: int
+    weights: tuple[Weights, ...]
+
+    @property
+    def device(self) -> Any:
+        """The device of the weights."""
+        return self.model.device
+
+    def log_softmax(self, logits: Any) -> Any:
+        """Log-probabilities of the next token, in single precision whatever the weights are."""
+        return torch.log_softmax(logits.float() / self.temperature, dim=-1)
+
+    def forward(
+        self, tokens: Any, mask: Any, columns: int, cache: Any = None, *, keep_cache: bool = False
+    ) -> Any:
+        """One pass, with the logits of the last columns; each policy has its block of rows."""
+        accepted = inspect.signature(base_model(self.model).forward).parameters
+        options: dict[str, Any] = {"use_cache": keep_cache or cache is not None}
+        if "position_ids" in accepted:
+            positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+            options["position_ids"] = positions[:, -tokens.shape[1] :]
+        if "logits_to_keep" in accepted:
+            options["logits_to_keep"] = columns
+        if cache is not None:
+            options["past_key_values"] = cache
+        if len(self.weights) > 1:
+            rows = range(len(tokens) // len(self.weights))
+            names = [each.adapter or NO_ADAPTER for each in self.weights for _ in rows]
+            options["adapter_names"] = names
+        output = self.model(input_ids=tokens, attention_mask=mask, **options)
+        if "logits_to_keep" not in accepted:
+            output.logits = output.logits[:, -columns:]
+        return output
+
+    @contextmanager
+    def running(self, prompt: Prompt, *, verify: bool = True) -> Iterator[None]:
+        """Run the model without gradients and dropout, one caller at a time; then restore it.
+
+        Refuses a model whose weights changed and one that cannot run a prompt in a batch.
+        """
+        adapters = [each.adapter for each in self.weights]
+        with _locks_guard:
+            lock = _locks.setdefault(base_model(self.model), RLock())
+        with lock:
+            model = check_usable(self.model, adapters)
+            if verify:
+                check_unchanged(model, self.weights)
+            no_autocast = torch.autocast(self.device.type, enabled=False)
+            with switched_to(model, adapters), torch.inference_mode(), no_autocast:
+                self._check_batches(prompt)
+                yield
+
+    def _check_batches(self, prompt: Prompt) -> None:
+        """Refuse, once per model, one that cannot continue batches from a key-value cache."""
+        model = base_model(self.model)
+        if model in _checked_models:
+            return
+        name = f"{type(model).__name__} ({model.config.model_type})"
+        tokens, mask = pad_prompts([prompt[:PROBE_TOKENS]], self.device)
+        alone = replace(self, weights=self.weights[:1])
+        output = alone.forward(tokens, mask, tokens.shape[1], keep_cache=True)
+        cache = getattr(output, "past_key_values", None)
+        kinds = {type(layer) for layer in getattr(cache, "layers", None) or ()}
+        known = {DynamicLayer, DynamicSlidingWindowLayer}
+        if type(cache) is not DynamicCache or not kinds <= known:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            returned = f"a {type(cache).__name__} of {names}" if kinds else "no cache"
+            raise TypeError(
+                f"{name} returns {returned}: only models whose every layer caches keys and values, "
+                f"in full or in a sliding window, are supported; recurrent models are not"
+            )
+        _checked_models.add(model)
 
 
 class Lanes:
@@ -75,18 +174,13 @@ class Lanes:
     def walk(
         self, prompts: Sequence[Prompt], actions: Tokens, lengths: Integers
     ) -> Iterator[tuple[Any, Tables, Any]]:
-        """Rows, the tables at their next token, and that token: every token of every completion.
-
-        Each distinct prompt is read once, and its completions continue from its key-value cache.
-        Positions of a row come in order, and the models are running meanwhile.
-        """
+        """Rows, the tables at their next token, and that token: every token of every completion."""
         distinct, index = _distinct(prompts)
         sizes = np.array([len(prompt) for prompt in distinct], dtype=np.int64)
-        model = self.models[0]
         with self.running(distinct[0]):
             for packed in pack_rows(np.zeros_like(sizes), sizes, self.batch_tokens):
                 read = np.sort(packed)
-                prompt, mask = model.pad_prompts([distinct[k] for k in read])
+                prompt, mask = pad_prompts([distinct[k] for k in read], self.device)
                 first, caches = self.forward(prompt, mask, 1, None, keep=True)
                 group = np.flatnonzero(np.isin(index, read))
                 prefix = np.full(len(group), mask.shape[1])  # all prompts are padded to this
@@ -94,7 +188,7 @@ class Lanes:
                     rows = group[members]
                     place = torch.as_tensor(np.searchsorted(read, index[rows]), device=self.device)
                     width = int(lengths[rows].max())
-                    tokens, present = model.pad_completions(actions[rows], width)
+                    tokens, present = _pad_completions(actions[rows, :width], self.device)
                     where = torch.as_tensor(rows, device=self.device)
                     yield where, first(0, place), tokens[:, 0]
                     if width == 1:
@@ -106,67 +200,43 @@ class Lanes:
                         here = torch.nonzero(present[:, column])[:, 0]
                         yield where[here], later(column - 1, here), tokens[here, column]
 
+    def draw(
+        self,
+        prompts: Sequence[Prompt],
+        width: int,
+        ends: Tokens,
+        log_table: Callable[[Tables], Any],
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[Integers, Tokens, Floats]]:
+        """Draw completions token by token: unfinished rows, their next tokens, log-probabilities.
 
-class Drawing:
-    """Completions that are being drawn; `step` draws the next token of each unfinished one.
-
-    Every call must be made while the models are running. A prompt that occurs several times is
-    read once.
-    """
-
-    def __init__(
-        self, lanes: Lanes, prompts: Sequence[Prompt], width: int, ends: Tokens, log_table: LogTable
-    ) -> None:
-        self._lanes, self._log_table = lanes, log_table
+        `log_table` turns the tables of several policies into that of one. The models must be
+        running whenever the next token is asked for.
+        """
         distinct, index = _distinct(prompts)
-        place = torch.as_tensor(index, device=lanes.device)
-        tokens, mask = lanes.models[0].pad_prompts(distinct)
-        tables, caches = lanes.forward(tokens, mask, 1, None, keep=True)
-        self._tables = tables(0, place)
-        self._caches, self._mask = lanes.select(caches, place, len(distinct)), mask[place]
-        self._ends = torch.as_tensor(ends, device=lanes.device)
-        self._active = torch.arange(len(prompts), device=lanes.device)
-        shape = (len(prompts), width)
-        self._tokens = torch.full(shape, PADDING, dtype=torch.long, device=lanes.device)
-        self._scores = torch.zeros(len(prompts), dtype=torch.float64, device=lanes.device)
-        self.position = 0
-
-    @property
-    def tokens(self) -> Tokens:
-        """The completions so far."""
-        return np.asarray(self._tokens.cpu().numpy())
-
-    @property
-    def scores(self) -> Any:
-        """Their log-probabilities so far."""
-        return self._scores.cpu().numpy()
-
-    def step(self, rng: np.random.Generator) -> bool:
-        """Draw one token of every unfinished completion; False where that finished the last."""
-        table = self._log_table(self._tables).double()
-        drawn = draw_tokens(table, rng)
-        self._tokens[self._active, self.position] = drawn
-        self._scores[self._active] += table.gather(1, drawn[:, None])[:, 0]
-        self.position += 1
-        unfinished = ~torch.isin(drawn, self._ends)
-        if self.position == self._tokens.shape[1] or not unfinished.any():
-            return False
-        if not unfinished.all():  # finished rows leave the batch
-            keep = torch.nonzero(unfinished)[:, 0]
-            self._caches = self._lanes.select(self._caches, keep, len(drawn))
-            drawn, self._active, self._mask = drawn[keep], self._active[keep], self._mask[keep]
-        self._mask = torch.cat([self._mask, torch.ones_like(drawn[:, None])], dim=1)
-        tables, _ = self._lanes.forward(drawn[:, None], self._mask, 1, self._caches)
-        self._tables = tables(0, torch.arange(len(drawn), device=self._lanes.device))
-        return True
+        place = torch.as_tensor(index, device=self.device)
+        tokens, mask = pad_prompts(distinct, self.device)
+        tables, caches = self.forward(tokens, mask, 1, None, keep=True)
+        caches, mask = self.select(caches, place, len(distinct)), mask[place]
+        rows, at_end = np.arange(len(prompts)), torch.as_tensor(ends, device=self.device)
+        for later in range(width - 1, -1, -1):
+            table = log_table(tables(0, place)).double()
+            drawn = draw_tokens(table, rng)
+            scores = table.gather(1, drawn[:, None])[:, 0]
+            yield rows, drawn.cpu().numpy(), scores.cpu().numpy()
+            keep = torch.nonzero(~torch.isin(drawn, at_end))[:, 0]
+            if not later or not len(keep):
+                return
+            if len(keep) < len(drawn):  # finished rows leave the batch
+                caches = self.select(caches, keep, len(drawn))
+                drawn, mask, rows = drawn[keep], mask[keep], rows[keep.cpu().numpy()]
+            mask = torch.cat([mask, torch.ones_like(drawn[:, None])], dim=1)
+            tables, _ = self.forward(drawn[:, None], mask, 1, caches)
+            place = torch.arange(len(drawn), device=self.device)
 
 
 def draw_tokens(log_table: Any, rng: np.random.Generator) -> Any:
-    """One token per row, by inverting the cumulative probabilities.
-
-    The uniform numbers come from numpy, so no global state is touched, and both they and the
-    cumulative sums are in double precision: a token of probability zero is never drawn.
-    """
+    """One token per row, by inverting the cumulative probabilities; none of probability zero."""
     cumulative = log_table.exp().cumsum(dim=1)
     if not torch.isfinite(cumulative[:, -1]).all():
         raise ValueError("cannot sample: the model's logits contain NaN or inf")
@@ -176,10 +246,7 @@ def draw_tokens(log_table: Any, rng: np.random.Generator) -> Any:
 
 
 def pack_rows(prefix_lengths: Integers, lengths: Integers, max_tokens: int) -> Iterator[Integers]:
-    """Indices of rows, batch by batch: row i adds `lengths[i]` tokens to `prefix_lengths[i]`.
-
-    A batch has at most `max_tokens` tokens including padding, unless a single row has more.
-    """
+    """Indices of rows, in batches of at most `max_tokens` tokens with padding, or of one row."""
     order = np.lexsort((lengths, prefix_lengths))
     start, widest = 0, (0, 0)
     for position, row in enumerate(order):
@@ -198,3 +265,45 @@ def _distinct(prompts: Sequence[Prompt]) -> tuple[list[Prompt], Integers]:
     known: dict[Prompt, int] = {}
     index = [known.setdefault(prompt, len(known)) for prompt in prompts]
     return list(known), np.array(index, dtype=np.int64)
+
+
+def pad_prompts(prompts: Sequence[Prompt], device: Any) -> tuple[Any, Any]:
+    """Prompts padded on the left, and the attention mask."""
+    reversed_rows = pad_rows([prompt[::-1] for prompt in prompts], max(map(len, prompts)))
+    tokens = torch.as_tensor(reversed_rows[:, ::-1].copy(), device=device)
+    mask = (tokens != PADDING).long()
+    return tokens.masked_fill(mask == 0, 0), mask
+
+
+def _pad_completions(actions: Tokens, device: Any) -> tuple[Any, Any]:
+    """Completions padded on the right, and where they have tokens."""
+    tokens = torch.as_tensor(actions, device=device)
+    present = tokens != PADDING
+    return tokens.masked_fill(~present, 0), present
+
+
+def check_causal_model(model: Any) -> int:
+    """The vocabulary size of a causal language model; anything else is refused."""
+    inner = base_model(model) if isinstance(model, torch.nn.Module) else None
+    config: Any = getattr(inner, "config", None)
+    head: Any = getattr(inner, "get_output_embeddings", lambda: None)()
+    if config is None or head is None or getattr(config, "is_encoder_decoder", False):
+        raise TypeError(
+            f"model must be a loaded causal language model of transformers, a decoder with a head, "
+            f"got {model!r:.80}"
+        )
+    return int(head.weight.shape[0])
+
+
+def find_context_length(model: Any) -> int | None:
+    """The context length that a configuration states; where embeddings change, if that is less."""
+    config = base_model(model).config.get_text_config(decoder=True)
+    limits: list[Any] = [getattr(config, name, None) for name in CONTEXT_LENGTH_FIELDS]
+    ropes: list[Any] = [getattr(config, name, None) for name in ("rope_parameters", "rope_scaling")]
+    ropes = [each for each in ropes if isinstance(each, dict)]
+    ropes += [each for outer in ropes for each in outer.values() if isinstance(each, dict)]
+    for rope in ropes:  # stated once, or for each type of layer
+        if rope.get("rope_type", rope.get("type")) in LENGTH_DEPENDENT_ROPE:
+            field = "original_max_position_embeddings"
+            limits.append(rope.get(field) or getattr(config, field, None))
+    return min((each for each in limits if type(each) is int and each > 0), default=None)

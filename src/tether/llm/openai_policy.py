@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats
@@ -58,16 +58,25 @@ class LikelyTokens(NamedTuple):
     log_probs: Floats
 
 
+def _as_log_prob(value: float) -> float:
+    if value > ROUNDING_TOLERANCE:
+        raise ValueError("a log-probability above 0 (vLLM's logprobs-mode raw_logits?)")
+    return -np.inf if value <= ZERO_PROBABILITY else min(value, 0.0)
+
+
+_LogProb: TypeAlias = Annotated[float, AfterValidator(_as_log_prob)]
+
+
 class _Strict(BaseModel, strict=True, allow_inf_nan=False):
     """What is read of a response."""
 
 
 class _Entry(_Strict):
-    logprob: float
+    logprob: _LogProb
 
 
 class _Stated(_Strict):
-    token_logprobs: list[float | None] | None = None
+    token_logprobs: list[_LogProb | None] | None = None
 
 
 class _Choice(_Strict):
@@ -176,9 +185,8 @@ class OpenAIPolicy(CompletionPolicy):
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
         """Draw one completion per prompt, with the log-probabilities that the server states.
 
-        `rng` is the source of the seeds, one per request. A ServerError says that the server is
-        unavailable or refuses the sender, a ValueError that a prompt is refused or a response is
-        not about the tokens that were sent.
+        A ServerError says that the server is unavailable or refuses the sender, a ValueError that a
+        prompt is refused or a response is not about the tokens that were sent.
         """
         validate.generator("rng", rng)
         prompts = self.prompts(contexts)
@@ -200,10 +208,7 @@ class OpenAIPolicy(CompletionPolicy):
         return pad_rows(rows, self.max_new_tokens), scores
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score each completion: the sum of the log-probabilities of its tokens.
-
-        Errors are those of `sample_scored`.
-        """
+        """Score each completion: the sum of the log-probabilities of its tokens."""
         pairs = self._pairs(contexts, actions)
         self._check_if_due()
         scores = self._score(list(set(pairs)))
@@ -218,7 +223,7 @@ class OpenAIPolicy(CompletionPolicy):
         for pair, answer in zip(pairs, answers, strict=True):
             entries = _completion_entries(_read_choices(answer, 1)[0], *pair)
             for token, entry in zip(pair[1], entries, strict=True):
-                listed = [(int(each), _log_prob(entry[each])) for each in entry]
+                listed = [(int(each), entry[each].logprob) for each in entry]
                 # A server adds the token of the row where it is not among the likeliest: it is left
                 # out here, so that a table does not depend on the token.
                 listed.sort(key=lambda each: (-each[1], each[0] == token))
@@ -229,10 +234,8 @@ class OpenAIPolicy(CompletionPolicy):
         return found
 
     def __repr__(self) -> str:
-        return (
-            f"OpenAIPolicy({self.client.base_url!r}, {self.model!r}, "
-            f"max_new_tokens={self.max_new_tokens})"
-        )
+        own = f"{self.client.base_url!r}, {self.model!r}, max_new_tokens={self.max_new_tokens}"
+        return f"OpenAIPolicy({own})"
 
     def _check_if_due(self) -> None:
         age = time.monotonic() - self._probed_at
@@ -263,7 +266,7 @@ class OpenAIPolicy(CompletionPolicy):
         for batch, answer in zip(batches, answers, strict=True):
             for pair, choice in zip(batch, _read_choices(answer, len(batch)), strict=True):
                 entries = zip(_completion_entries(choice, *pair), pair[1], strict=True)
-                scores[pair] = sum(_log_prob(entry[str(token)]) for entry, token in entries)
+                scores[pair] = sum(entry[str(token)].logprob for entry, token in entries)
         return scores
 
     def _read_tokens(self, choice: _Choice, prompt: Prompt) -> list[int]:
@@ -275,8 +278,7 @@ class OpenAIPolicy(CompletionPolicy):
         if len(tokens) > most or (len(tokens) < most and tokens[-1] not in self.end_token_ids):
             raise ValueError(
                 f"the server stopped after {len(tokens)} of {most} tokens at token {tokens[-1]}, "
-                f"which is not in eos_token_id {self.end_token_ids.tolist()}: it has a limit, stop "
-                f"tokens or stop texts of its own, or its context is full"
+                f"which is not in eos_token_id: it has a limit or stops of its own"
             )
         self.checked(pad_rows([tokens], most))
         return tokens
@@ -293,7 +295,7 @@ def _read_choices(response: dict[str, Any], count: int) -> list[_Choice]:
     return sorted(choices, key=lambda choice: choice.index)
 
 
-def _completion_entries(choice: _Choice, prompt: Prompt, row: Prompt) -> list[dict[str, Any]]:
+def _completion_entries(choice: _Choice, prompt: Prompt, row: Prompt) -> list[dict[str, _Entry]]:
     """What a server states of each token of a completion, with an entry for that very token."""
     sent = (*prompt, *row)
     _check_prompt(choice, sent)
@@ -327,14 +329,4 @@ def _stated_log_prob(choice: _Choice) -> float:
     scores = choice.logprobs.token_logprobs if choice.logprobs is not None else None
     if not scores or len(scores) != len(choice.token_ids or ()) or None in scores:
         return float("nan")
-    return sum(_log_prob(score) for score in scores)
-
-
-def _log_prob(entry: Any) -> float:
-    value = float(entry.logprob if isinstance(entry, _Entry) else entry)
-    if value > ROUNDING_TOLERANCE:
-        raise ValueError(
-            f"the server returned {value:g} as a log-probability (a logit, as in vLLM's "
-            f"logprobs-mode raw_logits?)"
-        )
-    return -np.inf if value <= ZERO_PROBABILITY else min(value, 0.0)
+    return sum(score for score in scores if score is not None)

@@ -202,10 +202,7 @@ def spread(count: int, most: int) -> Integers:
 
 
 def same_actions(safe: CompletionPolicy, optimized: CompletionPolicy, prompts: Any) -> Check:
-    """Whether both policies have the same tokens, ends and lengths, and read prompts alike.
-
-    A log of token ids of one tokenizer means nothing to a model with another.
-    """
+    """Whether both policies have the same tokens, ends and lengths, and read prompts alike."""
     problem = difference(safe, optimized)
     if not problem:
         pairs = zip(safe.prompts(prompts), optimized.prompts(prompts), strict=True)

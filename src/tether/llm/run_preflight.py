@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -135,11 +135,12 @@ def preflight(
     with progress.step("preflight", total=5) as stages:
         drawn = []
         for name, policy in pair.items():
-            drawn.append(_Draws.of(name, policy, contexts, draws, rng))
+            drawn.append(_draw(name, policy, contexts, draws, rng))
             stages.advance()
         found = []
-        for each, other in zip(drawn, (optimized, safe), strict=True):
-            found += each.checks(other, rng)
+        for name, each, other in zip(pair, drawn, (optimized, safe), strict=True):
+            own = _checks_of_one(each, draws, other, rng)
+            found += [replace(check, name=f"{name}: {check.name}") for check in own]
             stages.advance()
         same = checks.same_actions(safe, optimized, contexts)
         found += [same, *checks.chat_format(safe, optimized, contexts)]
@@ -155,53 +156,47 @@ def preflight(
     return Preflight(tuple(found), length(contexts), int(draws))
 
 
-@dataclass(frozen=True)
-class _Draws:
+class _Draws(NamedTuple):
     """The draws of one policy, with the log-probabilities stated by its sampler and its scorer."""
 
-    name: str
     policy: CompletionPolicy
-    rows: Any
-    """The prompt of every completion."""
+    rows: Any  # the prompt of every completion
     actions: Tokens
     stated: Floats
     scored: Floats
-    draws: int
-    """How many of each prompt."""
 
-    @classmethod
-    def of(
-        cls, name: str, policy: CompletionPolicy, prompts: Any, draws: int, rng: np.random.Generator
-    ) -> _Draws:
-        """Two calls, which reveal a seed set per call."""
-        pieces, stated, count = [], [], length(prompts)
-        for size in (draws // 2, draws - draws // 2):
-            asked = take(prompts, np.repeat(np.arange(count), size))
-            completions, log_probs = policy.sample_scored(asked, rng)
-            pieces.append(completions.reshape(count, size, -1))
-            stated.append(log_probs.reshape(count, size))
-        actions = np.concatenate(pieces, axis=1).reshape(count * draws, -1)
-        rows = take(prompts, np.repeat(np.arange(count), draws))
-        scored = policy_calls.score(name, policy, rows, actions)
-        said = np.concatenate(stated, axis=1).ravel()
-        return cls(name, policy, rows, actions, said, scored, draws)
 
-    def checks(self, other: CompletionPolicy, rng: np.random.Generator) -> list[Check]:
-        """The checks of this policy beside the other one."""
-        policy, rows, actions = self.policy, self.rows, self.actions
-        few = checks.spread(len(actions), MAX_SCORED_ALONE)
-        alone = np.concatenate(
-            [policy.log_prob(take(rows, row), actions[row]) for row in few[:, None]]
-        )
-        found = [
-            checks.sampler_against_scorer(self.stated, self.scored),
-            checks.noise_floor(self.scored[few], alone),
-            checks.distinct_draws(actions, self.scored, self.draws),
-            checks.ends(policy, actions),
-            checks.round_trip(policy, actions),
-        ]
-        if isinstance(policy, OpenAIPolicy):  # what a server draws is not in our hands
-            found.append(checks.sampling_settings(policy, rows, actions))
-            if isinstance(other, OpenAIPolicy):
-                found.append(checks.under_traffic(self, other, rng))
-        return [replace(check, name=f"{self.name}: {check.name}") for check in found]
+def _draw(
+    name: str, policy: CompletionPolicy, prompts: Any, draws: int, rng: np.random.Generator
+) -> _Draws:
+    """Draw completions of each prompt in two calls, which reveal a seed set per call."""
+    pieces, stated, count = [], [], length(prompts)
+    for size in (draws // 2, draws - draws // 2):
+        asked = take(prompts, np.repeat(np.arange(count), size))
+        completions, log_probs = policy.sample_scored(asked, rng)
+        pieces.append(completions.reshape(count, size, -1))
+        stated.append(log_probs.reshape(count, size))
+    actions = np.concatenate(pieces, axis=1).reshape(count * draws, -1)
+    rows = take(prompts, np.repeat(np.arange(count), draws))
+    scored = policy_calls.score(name, policy, rows, actions)
+    return _Draws(policy, rows, actions, np.concatenate(stated, axis=1).ravel(), scored)
+
+
+def _checks_of_one(
+    drawn: _Draws, draws: int, other: CompletionPolicy, rng: np.random.Generator
+) -> list[Check]:
+    policy, rows, actions, stated, scored = drawn
+    few = checks.spread(len(actions), MAX_SCORED_ALONE)
+    alone = [policy.log_prob(take(rows, row), actions[row]) for row in few[:, None]]
+    found = [
+        checks.sampler_against_scorer(stated, scored),
+        checks.noise_floor(scored[few], np.concatenate(alone)),
+        checks.distinct_draws(actions, scored, draws),
+        checks.ends(policy, actions),
+        checks.round_trip(policy, actions),
+    ]
+    if isinstance(policy, OpenAIPolicy):  # what a server draws is not in our hands
+        found.append(checks.sampling_settings(policy, rows, actions))
+        if isinstance(other, OpenAIPolicy):
+            found.append(checks.under_traffic(drawn, other, rng))
+    return found

@@ -64,12 +64,10 @@ class ChatScorer:
         check_every: float = 0.0,
     ) -> None:
         if not callable(score):
-            raise TypeError(
-                f"score must be a function of what is asked and its answers, got {score!r:.80}"
-            )
+            raise TypeError(f"score must be a function of questions and answers, got {score!r:.60}")
         self._score, self._batched, self.name = score, bool(batched), name
         self.check_every = validate.number(
-            "check_every", check_every, above=0.0, below=float("inf"), including=(0.0,)
+            "check_every", check_every, above=0.0, below=np.inf, including=(0.0,)
         )
 
     @property
@@ -88,10 +86,8 @@ class ChatScorer:
             scores = [_as_scores(each) for each in made]
             for each, (_, given) in zip(scores, rows, strict=True):
                 if each.shape != (len(given),) or not (each < np.inf).all():  # NaN fails this too
-                    raise ValueError(
-                        f"{each.tolist()!r:.80} for {len(given)} answers, not one number below inf "
-                        f"per answer"
-                    )
+                    made_of = f"{each.tolist()!r:.80} for {len(given)} answers"
+                    raise ValueError(f"{made_of}, not one number below inf per answer")
         except ERRORS_ABOUT_INPUT as error:
             raise ScorerError(f"these answers cannot be scored: {error!r:.200}") from error
         return np.array(scores)

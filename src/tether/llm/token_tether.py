@@ -26,7 +26,7 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.llm.adapters import base_model
 from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
-from tether.llm.completions import difference
+from tether.llm.completions import SAME_SETTINGS, difference
 from tether.llm.lanes import Tables
 from tether.policies.policy import Policy
 from tether.policies.probes import check_probes, take_probes, warn_not_useful
@@ -94,10 +94,8 @@ class TokenTethered(LocalPolicy):
     def __init__(self, pair: TokenTether, log_beta: float) -> None:
         self.pair, self.log_beta, self._lanes = pair, float(log_beta), pair._lanes
         self.safe, self.optimized = pair.safe, pair.optimized
-        self.tokenizer, self.end_token_ids = pair.safe.tokenizer, pair.safe.end_token_ids
-        self.max_new_tokens = pair.safe.max_new_tokens
-        self.add_special_tokens = pair.safe.add_special_tokens
-        self.vocabulary_size = pair.safe.vocabulary_size
+        for name in ("tokenizer", *SAME_SETTINGS, "vocabulary_size"):
+            setattr(self, name, getattr(pair.safe, name))
         lengths = (pair.safe.context_length, pair.optimized.context_length)
         self.context_length = min(filter(None, lengths), default=None)
 
