@@ -39,7 +39,7 @@ BUDGETS = {
     "src/tether/cli": 1_920,
     "src/tether": 41_900,
     "tests": 20_100,
-    "benchmarks": 3_435,
+    "benchmarks": 3_160,
     "experiments": 4_200,
     "examples": 1_500,
 }
