@@ -27,12 +27,15 @@ class Case:
     wrong: bool = False
     runs: int = 400
 
-    def simulate(self, runs: int, seed: int = 0) -> Line:
-        """So many repeats; the same seed gives the same ones."""
+    def repeats(self, runs: int, seed: int = 0) -> np.ndarray:
+        """So many repeats (runs × steps); the same seed gives the same ones."""
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
-        values = [np.atleast_1d(self.repeat(rng)).astype(float) for _ in range(runs)]
-        table = np.array(values)
-        return Line(self, table[:, ~np.isnan(table).all(axis=0)])
+        return np.array([np.atleast_1d(self.repeat(rng)).astype(float) for _ in range(runs)])
+
+    def simulate(self, runs: int, seed: int = 0) -> Line:
+        """The same, beside what the mean may be."""
+        table = self.repeats(runs, seed)
+        return Line(self, table[:, ~np.isnan(table).all(axis=0)], self.limit)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Line:
 
     case: Case
     values: np.ndarray
+    limit: float
+    note: str = ""
 
     @property
     def means(self) -> np.ndarray:
@@ -52,29 +57,26 @@ class Line:
         counts = np.sqrt((~np.isnan(self.values)).sum(axis=0))
         spread = np.nanstd(self.values, axis=0)
         if np.isin(self.values[~np.isnan(self.values)], (0.0, 1.0)).all():
-            spread = np.maximum(spread, np.sqrt(self.case.limit * (1 - self.case.limit)))
+            spread = np.maximum(spread, np.sqrt(self.limit * (1 - self.limit)))
         return np.asarray(spread / counts)
 
     @property
     def worst(self) -> int:
         """The step whose mean exceeds the limit by the most standard errors."""
-        return int(np.argmax((self.means - self.case.limit) / np.maximum(self.errors, 1e-9)))
+        return int(np.argmax((self.means - self.limit) / np.maximum(self.errors, 1e-9)))
 
     @property
     def held(self) -> bool:
-        slack = self.case.limit * (1 + 1e-9) + ERRORS * self.errors
+        slack = self.limit * (1 + 1e-9) + ERRORS * self.errors
         return bool((self.means <= slack).all())
 
     def __str__(self) -> str:
         at = f" in step {self.worst + 1}" if len(self.means) > 1 else ""
+        if self.case.wrong:
+            verdict = "DOES NOT BREAK" if self.held else "breaks, as it must"
+        else:
+            verdict = "holds" if self.held else "BROKEN"
         return (
             f"{self.case.name:66s} {self.means[self.worst]:.4f} ± {self.errors[self.worst]:.4f}"
-            f"{at}, at most {self.case.limit:g}  {verdict(self.held, self.case.wrong)}"
+            f"{at}, at most {self.limit:.4g}  {verdict}{self.note}"
         )
-
-
-def verdict(held: bool, wrong: bool) -> str:
-    """In words; capitals for what should not be."""
-    if wrong:
-        return "DOES NOT BREAK" if held else "breaks, as it must"
-    return "holds" if held else "BROKEN"

@@ -1,7 +1,7 @@
 """What one answer costs under each family, by its length and by how far the policies are apart.
 
     python -m benchmarks.llm_costs
-    python -m benchmarks.llm_costs --only token --draws 8    # some families, less exact divergences
+    python -m benchmarks.llm_costs --only token    # some families
 
 A small Llama with random weights and a LoRA whose size is set so that the Kullback–Leibler
 divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 16, 64 or 256
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,44 +44,23 @@ SCALE_STEPS = 8
 Serve = Callable[[Any, np.random.Generator], Any]
 
 
-def small_llama(
-    adapter: str,
-    targets: Sequence[str],
-    *,
-    vocabulary_size: int,
-    hidden_size: int,
-    intermediate_size: int,
-    layers: int,
-    initializer_range: float = 0.02,
-) -> Any:
-    """The model, always with the same weights; its adapter changes nothing yet."""
+def adapted() -> Any:
+    """A small Llama, always with the same weights; its adapter changes nothing yet."""
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=vocabulary_size,
-        hidden_size=hidden_size,
-        intermediate_size=intermediate_size,
-        num_hidden_layers=layers,
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=512,
-        initializer_range=initializer_range,
+        initializer_range=0.1,
         eos_token_id=0,
         pad_token_id=None,
     )
-    lora = LoraConfig(r=8, target_modules=list(targets))
-    return get_peft_model(LlamaForCausalLM(config), lora, adapter_name=adapter).eval()
-
-
-def adapted() -> Any:
-    return small_llama(
-        "tuned",
-        ["q_proj", "v_proj", "down_proj"],
-        vocabulary_size=VOCABULARY_SIZE,
-        hidden_size=128,
-        intermediate_size=256,
-        layers=2,
-        initializer_range=0.1,
-    )
+    lora = LoraConfig(r=8, target_modules=["q_proj", "v_proj", "down_proj"])
+    return get_peft_model(LlamaForCausalLM(config), lora, adapter_name="tuned").eval()
 
 
 def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, CausalPolicy]:
@@ -98,27 +77,27 @@ def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, Causa
 
 
 def log_scores(
-    safe: CausalPolicy, optimized: CausalPolicy, prompts: Any, draws: int, rng: np.random.Generator
+    safe: CausalPolicy, optimized: CausalPolicy, prompts: Any, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of draws of the safe and then of the optimized policy, one row per prompt."""
-    repeated = np.repeat(prompts, draws, axis=0)
+    repeated = np.repeat(prompts, DRAWS, axis=0)
     found = []
     for policy in (safe, optimized):
         drawn = policy.sample(repeated, rng)
         scores = [each.log_prob(repeated, drawn) for each in (safe, optimized)]
-        found.append([each.reshape(len(prompts), draws) for each in scores])
+        found.append([each.reshape(len(prompts), DRAWS) for each in scores])
     return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
 
 
 def at_divergence(
-    model: Any, length: int, nats: float, prompts: Any, draws: int, rng: np.random.Generator
+    model: Any, length: int, nats: float, prompts: Any, rng: np.random.Generator
 ) -> tuple[CausalPolicy, CausalPolicy, np.ndarray, np.ndarray]:
     """Policies that are this far apart, to 5 %, and scores of fresh draws of both."""
     scale = 0.1
     for _ in range(SCALE_STEPS):
         safe, optimized = policies(model, scale, length)
-        log_safe, log_optimized = log_scores(safe, optimized, prompts, draws, rng)
-        measured = (log_safe - log_optimized)[:, :draws].mean()
+        log_safe, log_optimized = log_scores(safe, optimized, prompts, rng)
+        measured = (log_safe - log_optimized)[:, :DRAWS].mean()
         if abs(measured / nats - 1) < 0.05:
             break
         scale *= np.sqrt(nats / max(measured, nats / 100))
@@ -176,26 +155,12 @@ def seconds(tasks: dict[str, Serve], prompts: Any, rng: np.random.Generator) -> 
     return spent
 
 
-def batch_seconds(safe: CausalPolicy, draws: int, prompts: Any, rng: np.random.Generator) -> float:
-    """Processor seconds of so many plain draws of one prompt in one batch."""
-    begun = time.process_time()
-    safe.sample(np.repeat(prompts[:1], draws, axis=0), rng)
-    return time.process_time() - begun
-
-
 def measure(
-    model: Any,
-    length: int,
-    nats: float,
-    rng: np.random.Generator,
-    draws_each: int = DRAWS,
-    only: str = "",
+    model: Any, length: int, nats: float, rng: np.random.Generator, only: str = ""
 ) -> dict[str, Any]:
     """One line of the table, of the families whose name contains `only`."""
     prompts = rng.integers(1, VOCABULARY_SIZE, size=(PROMPTS, PROMPT_TOKENS))
-    safe, optimized, log_safe, log_optimized = at_divergence(
-        model, length, nats, prompts, draws_each, rng
-    )
+    safe, optimized, log_safe, log_optimized = at_divergence(model, length, nats, prompts, rng)
     ratio = log_safe - log_optimized
     draws, tasks = expected_draws(log_safe, log_optimized), families(safe, optimized)
     draws, tasks = ({k: v for k, v in each.items() if only in k} for each in (draws, tasks))
@@ -205,12 +170,14 @@ def measure(
     spent = seconds({"plain": safe.sample, **tasks}, prompts, rng)
     shown = {name: f"{spent[name] / spent['plain']:.1f}" for name in tasks}
     if not is_run:
-        least = batch_seconds(safe, MAX_RUN_DRAWS, prompts, rng) / spent["plain"]
+        begun = time.process_time()
+        safe.sample(np.repeat(prompts[:1], MAX_RUN_DRAWS, axis=0), rng)
+        least = (time.process_time() - begun) / spent["plain"]
         shown["clip"] = f"> {least * draws['clip'] / MAX_RUN_DRAWS:,.0f}"
     return {
         "length": length,
-        "nats": ratio[:, :draws_each].mean(),
-        "nats back": -ratio[:, draws_each:].mean(),
+        "nats": ratio[:, :DRAWS].mean(),
+        "nats back": -ratio[:, DRAWS:].mean(),
         "draws": draws,
         "latency": shown,
     }
@@ -220,7 +187,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--divergences", type=float, nargs="+", default=DIVERGENCES)
-    parser.add_argument("--draws", type=int, default=DRAWS, help="of each policy at each prompt")
     parser.add_argument("--only", default="", help="families whose name contains this")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -228,7 +194,7 @@ def main() -> None:
     for length in arguments.lengths:
         for nats in arguments.divergences:
             rng = np.random.default_rng([length, round(10 * nats)])
-            line = measure(model, length, nats, rng, arguments.draws, arguments.only)
+            line = measure(model, length, nats, rng, arguments.only)
             if names is None:
                 names = list(line["draws"])
                 print("| tokens | nats | " + " | ".join(names) + " |")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tether.control.checks import check_rows
 
 Columns = dict[str, np.ndarray]
 World = Callable[[np.random.Generator, int], Columns]
+SCORES = ("log_safe", "log_optimized")
 LIMIT, PEAKED_LIMIT = 0.02, 0.1
 """The most false alarms, as a share of logs: few rows of peaked policies do lack what they do."""
 
@@ -93,6 +95,17 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def taken(columns: Columns) -> np.ndarray:
+    """The action of each row: the one whose score in the table is its own."""
+    return np.abs(columns["log_safe_all"] - columns["log_safe"][:, None]).argmin(axis=1)
+
+
+def rescored(columns: Columns, table: np.ndarray) -> Columns:
+    """The same rows with other scores of the optimized policy."""
+    own = table[np.arange(len(table)), taken(columns)]
+    return {**columns, "log_optimized_all": table, "log_optimized": own}
+
+
 def chosen(columns: Columns, which: np.ndarray) -> Columns:
     return {name: column[which] for name, column in columns.items()}
 
@@ -123,20 +136,15 @@ def shuffled_actions(rng: np.random.Generator, c: Columns) -> Columns:
     """Actions of other rows, scored under the right policies."""
     if "log_safe_all" not in c:
         raise NotImplementedError
-    rows = np.arange(len(c["log_safe"]))
-    action = rng.permutation(np.abs(c["log_safe_all"] - c["log_safe"][:, None]).argmin(axis=1))
-    moved = {name: c[f"{name}_all"][rows, action] for name in ("log_safe", "log_optimized")}
-    return {**c, **moved}
+    rows, action = np.arange(len(c["log_safe"])), rng.permutation(taken(c))
+    return {**c, **{name: c[f"{name}_all"][rows, action] for name in SCORES}}
 
 
 def as_logits(rng: np.random.Generator, c: Columns) -> Columns:
     """Probabilities of the optimized policy taken for logits."""
     if "log_safe_all" not in c:
         raise NotImplementedError
-    rows = np.arange(len(c["log_safe"]))
-    action = np.abs(c["log_safe_all"] - c["log_safe"][:, None]).argmin(axis=1)
-    table = np.log(softmax(np.exp(c["log_optimized_all"])))
-    return {**c, "log_optimized_all": table, "log_optimized": table[rows, action]}
+    return rescored(c, np.log(softmax(np.exp(c["log_optimized_all"]))))
 
 
 def repeated(rng: np.random.Generator, c: Columns) -> Columns:
@@ -162,15 +170,11 @@ def trained(rng: np.random.Generator, c: Columns) -> Columns:
     """The optimized policy avoids the actions that were harmful in this very log."""
     if "log_safe_all" not in c:
         raise NotImplementedError
-    rows = np.arange(len(c["log_safe"]))
-    action = np.abs(c["log_safe_all"] - c["log_safe"][:, None]).argmin(axis=1)
     table = c["log_optimized_all"].copy()
-    table[rows, action] -= 5 * c["loss/loss"]
-    table -= np.log(np.exp(table).sum(axis=1, keepdims=True))
-    return {**c, "log_optimized_all": table, "log_optimized": table[rows, action]}
+    table[np.arange(len(table)), taken(c)] -= 5 * c["loss/loss"]
+    return rescored(c, table - np.log(np.exp(table).sum(axis=1, keepdims=True)))
 
 
-SCORES = ("log_safe", "log_optimized")
 WORLDS: dict[str, World] = {
     each.__name__: each for each in (gaussian, far, classes, features, two, peaked, twice)
 }
@@ -208,17 +212,20 @@ def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 
 
 
 def cases() -> Iterator[Case]:
-    """False alarms about right logs, by world and number of rows."""
+    """Alarms about right logs, by world and number of rows, and about one with a mistake."""
+
+    def noticed(world: World, mistake: str, rows: int, rng: np.random.Generator) -> float:
+        return share_noticed(world, mistake, rows, 1, seed=int(rng.integers(1 << 32)))
+
     for name, world in WORLDS.items():
+        limit = PEAKED_LIMIT if world is peaked else LIMIT
         for rows, runs in ((200, 300), (3000, 40)):
-
-            def repeat(rng: np.random.Generator, world: World = world, rows: int = rows) -> float:
-                return share_noticed(world, "none", rows, 1, seed=int(rng.integers(1 << 32)))
-
-            limit = PEAKED_LIMIT if world is peaked else LIMIT
+            right = partial(noticed, world, "none", rows)
             yield Case(
-                f"checks of right logs, {name}, {rows} rows: alarms", repeat, limit, False, runs
+                f"checks of right logs, {name}, {rows} rows: alarms", right, limit, runs=runs
             )
+        wrong = partial(noticed, world, "swapped", 3000)
+        yield Case(f"checks, {name}, columns swapped, 3000 rows: alarms", wrong, limit, True, 40)
 
 
 def main() -> None:

@@ -21,10 +21,10 @@ from functools import partial
 import numpy as np
 
 import tether
-from benchmarks import cases as cases_of_means
-from benchmarks.cases import verdict
+from benchmarks.cases import Case, Line
 from benchmarks.worlds import (
     World,
+    draw,
     gaussian,
     many_prompts,
     rare_harm,
@@ -47,82 +47,43 @@ ROOMS = (
 """Modules of this folder with further cases."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One log: the risk that is served, what was stated of it, and the share of the gain kept."""
-
-    risk: float
-    stated: float
-    kept: float
-
-
+Outcome = tuple[float, float, float]
+"""One log: the risk that is served, what was stated of it, and the share of the gain kept."""
 Procedure = Callable[[World, int, float, np.random.Generator], Outcome]
 
 
 @dataclass(frozen=True)
-class Case:
-    """A procedure in a world, and whether it is wrong on purpose."""
+class Calibrated(Case):
+    """A procedure on logs of a world: the mean risk, or with a confidence how often it is above."""
 
-    world: World
-    rows: int
-    asked: float
-    rule: str
-    procedure: Procedure
-    wrong: bool = False
-    error: float | None = None  # with a confidence: how often the risk may exceed what was asked
-    runs: int = 400
-
-    @property
-    def name(self) -> str:
-        return f"{self.world.name}, {self.rows} rows, {self.rule}"
+    asked: float = 0.0
+    is_share: bool = False
 
     def simulate(self, runs: int, seed: int = 0) -> Line:
-        """So many logs."""
-        rng = np.random.default_rng([seed, self.rows, len(self.rule)])
-        found = [self.procedure(self.world, self.rows, self.asked, rng) for _ in range(runs)]
-        return Line(self, *(np.array(each) for each in zip(*map(_numbers, found), strict=True)))
+        risk, stated, kept = self.repeats(runs, seed).T
+        above = risk > self.asked * (1 + 1e-9)
+        note = f", above {above.mean():.0%} of the time, gain {kept.mean():.0%}"
+        if self.is_share:
+            return Line(self, above[:, None] * 1.0, self.limit, f", served {risk.mean():.4f}{note}")
+        return Line(self, risk[:, None], max(self.asked, float(stated.mean())), note)
 
 
-def _numbers(outcome: Outcome) -> tuple[float, float, float]:
-    return outcome.risk, outcome.stated, outcome.kept
-
-
-@dataclass(frozen=True)
-class Line:
-    """What the repeats of a case gave."""
-
-    case: Case
-    risk: Array
-    stated: Array
-    kept: Array
-
-    @property
-    def excess(self) -> float:
-        """By how many standard errors what was served exceeds what was promised."""
-        if self.case.error is not None:
-            above = self.risk > self.case.asked * (1 + 1e-9)
-            return _errors_above(above.mean(), self.case.error, above.std(), len(above))
-        promised = max(self.case.asked, float(self.stated.mean()))
-        return _errors_above(self.risk.mean(), promised, self.risk.std(), len(self.risk))
-
-    @property
-    def held(self) -> bool:
-        return self.excess <= 3
-
-    def __str__(self) -> str:
-        error = self.risk.std() / np.sqrt(len(self.risk))
-        above = np.mean(self.risk > self.case.asked * (1 + 1e-9))
-        return (
-            f"{self.case.world.name:28s} n {self.case.rows:6d}  {self.case.rule:34s} asked "
-            f"{self.case.asked:.3f}  stated {self.stated.mean():.4f}  served "
-            f"{self.risk.mean():.4f} "
-            f"± {error:.4f}  above {above:4.0%}  gain {self.kept.mean():4.0%}  "
-            f"{verdict(self.held, self.case.wrong)}"
-        )
-
-
-def _errors_above(mean: float, limit: float, deviation: float, runs: int) -> float:
-    return (mean - limit) / max(deviation / np.sqrt(runs), 1e-9)
+def case(
+    world: World,
+    rows: int,
+    asked: float,
+    rule: str,
+    procedure: Procedure,
+    *,
+    wrong: bool = False,
+    error: float | None = None,
+    runs: int = 400,
+) -> Calibrated:
+    """A case; `error` is how often the risk may exceed what was asked, with a confidence."""
+    name = f"{world.name}, {rows} rows, {rule}, asked {asked:g}"
+    limit = asked if error is None else error
+    repeat = partial(procedure, world, rows, asked)
+    return Calibrated(name, repeat, limit, wrong, runs, asked, error is not None)
 
 
 # ---- procedures -------------------------------------------------------------------------------
@@ -149,7 +110,7 @@ def _outcome(world: World, family: str, log_beta: float, asked: float, stated: f
     name = "clip" if family.startswith("budgeted") else family
     best = world.best_gain(name, asked)
     kept = world.gain(family, log_beta) / best if best > 0 else np.nan
-    return Outcome(world.risk(family, log_beta), stated, kept)
+    return world.risk(family, log_beta), stated, kept
 
 
 def _weights(world: World, context: Array, action: Array) -> Array:
@@ -193,7 +154,7 @@ def estimated_normalizer(draws: int) -> Procedure:
     def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
         context, action, loss = world.rows(rows, rng)
         ratio = world.optimized / world.safe
-        drawn = ratio[np.repeat(context, draws), _draw(world, np.repeat(context, draws), rng)]
+        drawn = ratio[np.repeat(context, draws), draw(world.safe[np.repeat(context, draws)], rng)]
         beta = np.exp(GRID[::8])[:, None]
         psi = np.array([np.minimum(drawn, each).reshape(rows, draws).mean(axis=1) for each in beta])
         weights = np.minimum(ratio[context, action], beta) / psi
@@ -205,35 +166,21 @@ def estimated_normalizer(draws: int) -> Procedure:
     return run
 
 
-def _draw(world: World, context: Array, rng: np.random.Generator) -> Array:
-    from benchmarks.worlds import draw
-
-    return draw(world.safe[context], rng)
-
-
 def boldest_look(looks: int = 10) -> Procedure:
     """Wrong: the promise is asked for at several numbers of rows, and the boldest answer served."""
 
     def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
-        from dataclasses import replace
-
         context, action, loss = world.rows(rows, rng)
-        log_tables = [np.log(each[context]) for each in (world.safe, world.optimized)]
-        found = -np.inf
+        safe, optimized = (np.log(each[context]) for each in (world.safe, world.optimized))
+        found, row = -np.inf, np.arange(rows)
         for count in np.linspace(rows / looks, rows, looks).astype(int):
-            part = slice(0, count)
-            scores = [each[np.arange(rows), action][part] for each in log_tables]
-            tables = dict(
-                zip(
-                    ("log_safe_all", "log_optimized_all"),
-                    (t[part] for t in log_tables),
-                    strict=True,
-                )
-            )
-            log = tether.Log(loss[part], *scores, context=context[part], **tables)
+            columns = (loss, safe[row, action], optimized[row, action], safe, optimized, context)
+            first = [each[:count] for each in columns]
+            names = ("log_safe_all", "log_optimized_all", "context")
+            log = tether.Log(*first[:3], **dict(zip(names, first[3:], strict=True)))
             seen = tether.calibrate(log, promise=asked, seed=int(rng.integers(1 << 32)))
             found = max(found, seen.log_beta)
-        return _outcome(replace(world), "clip", found, asked, asked)
+        return _outcome(world, "clip", found, asked, asked)
 
     return run
 
@@ -241,34 +188,34 @@ def boldest_look(looks: int = 10) -> Procedure:
 # ---- cases ------------------------------------------------------------------------------------
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[Calibrated]:
     """Every case, the wrong ones beside the right ones."""
     yield from _alpha_cases()
     yield from _promise_cases()
     yield from _confidence_cases()
 
 
-def _alpha_cases() -> Iterator[Case]:
+def _alpha_cases() -> Iterator[Calibrated]:
     for rows in (50, 200, 1000):
         for weight in ("empirical", "analytic"):
-            yield Case(gaussian(), rows, 0.1, f"alpha, {weight}", calibrated(test_weight=weight))
-        yield Case(gaussian(), rows, 0.1, "alpha, mix", calibrated("mix"))
-    yield Case(gaussian(), 20, 0.1, "no test point", looks_safe, wrong=True)
+            yield case(gaussian(), rows, 0.1, f"alpha, {weight}", calibrated(test_weight=weight))
+        yield case(gaussian(), rows, 0.1, "alpha, mix", calibrated("mix"))
+    yield case(gaussian(), 20, 0.1, "no test point", looks_safe, wrong=True)
     for rows in (200, 1000):
-        yield Case(rise_and_fall(), rows, 0.12, "alpha", calibrated())
-    yield Case(rise_and_fall(), 200, 0.075, "last root", last_root, wrong=True)
+        yield case(rise_and_fall(), rows, 0.12, "alpha", calibrated())
+    yield case(rise_and_fall(), 200, 0.075, "last root", last_root, wrong=True)
     for rows in (1000, 5000):
-        yield Case(rare_harm(), rows, 0.1, "alpha", calibrated(), runs=300)
+        yield case(rare_harm(), rows, 0.1, "alpha", calibrated(), runs=300)
     for rows in (100, 300, 1000):
-        yield Case(unequal_contexts(), rows, 0.12, "alpha", calibrated())
-        yield Case(unequal_contexts(), rows, 0.12, "alpha, mix", calibrated("mix"))
+        yield case(unequal_contexts(), rows, 0.12, "alpha", calibrated())
+        yield case(unequal_contexts(), rows, 0.12, "alpha, mix", calibrated("mix"))
         family = "budgeted_clip(4)"
-        yield Case(unequal_contexts("draws", 4), rows, 0.12, f"alpha, {family}", calibrated(family))
-    yield Case(
+        yield case(unequal_contexts("draws", 4), rows, 0.12, f"alpha, {family}", calibrated(family))
+    yield case(
         unequal_contexts(), 300, 0.12, "one normalizer for all", global_normalizer, wrong=True
     )
-    yield Case(many_prompts(), 4000, 0.075, "alpha", calibrated("budgeted_clip(4)"), runs=60)
-    yield Case(
+    yield case(many_prompts(), 4000, 0.075, "alpha", calibrated("budgeted_clip(4)"), runs=60)
+    yield case(
         many_prompts(),
         4000,
         0.075,
@@ -279,35 +226,35 @@ def _alpha_cases() -> Iterator[Case]:
     )
 
 
-def _promise_cases() -> Iterator[Case]:
+def _promise_cases() -> Iterator[Calibrated]:
     promise = {"rule": "promise"}
     for rows in (100, 300, 1000, 3000):
-        yield Case(gaussian(1.645), rows, 0.1, "promise", calibrated(**promise))
-        yield Case(unequal_contexts(), rows, 0.12, "promise", calibrated(**promise))
-        yield Case(unequal_contexts(), rows, 0.12, "promise, mix", calibrated("mix", **promise))
+        yield case(gaussian(1.645), rows, 0.1, "promise", calibrated(**promise))
+        yield case(unequal_contexts(), rows, 0.12, "promise", calibrated(**promise))
+        yield case(unequal_contexts(), rows, 0.12, "promise, mix", calibrated("mix", **promise))
     for rows in (1000, 5000, 20000):
-        yield Case(rare_harm(), rows, 0.1, "promise", calibrated(**promise), runs=200)
-    yield Case(
+        yield case(rare_harm(), rows, 0.1, "promise", calibrated(**promise), runs=200)
+    yield case(
         many_prompts(), 1000, 0.09, "promise", calibrated("budgeted_clip(4)", **promise), runs=60
     )
     tables = unequal_contexts()
-    yield Case(tables, 1000, 0.12, "boldest of ten looks", boldest_look(), wrong=True, runs=300)
+    yield case(tables, 1000, 0.12, "boldest of ten looks", boldest_look(), wrong=True, runs=300)
 
 
-def _confidence_cases() -> Iterator[Case]:
+def _confidence_cases() -> Iterator[Calibrated]:
     for confidence in (0.9, 0.5):
         for rows in (300, 1000):
             for world, asked in ((gaussian(), 0.1), (unequal_contexts(), 0.12)):
                 rule = f"alpha, confidence {confidence}"
                 sure = calibrated(confidence=confidence)
-                yield Case(world, rows, asked, rule, sure, error=1 - confidence)
+                yield case(world, rows, asked, rule, sure, error=1 - confidence)
     held = calibrated()
-    yield Case(
+    yield case(
         unequal_contexts(), 300, 0.12, "alpha read as confidence 0.9", held, wrong=True, error=0.1
     )
 
 
-def climbs() -> Iterator[cases_of_means.Case]:
+def climbs() -> Iterator[Case]:
     """Hill climbing over small worlds: expected losses over the promise, summed over all logs.
 
     With the level at the promise itself, which is wrong, it has to find one above 1.
@@ -322,7 +269,7 @@ def climbs() -> Iterator[cases_of_means.Case]:
 
     for right in (True, False):
         name = "hill climbing against the soft chain" + ("" if right else ", level at the promise")
-        yield cases_of_means.Case(name, partial(repeat, right), 1.0, not right, runs=1)
+        yield Case(name, partial(repeat, right), 1.0, not right, runs=1)
 
 
 def all_cases() -> Iterator[tuple[str, object]]:

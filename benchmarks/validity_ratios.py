@@ -70,7 +70,7 @@ class Words:
         if not self.pairs:
             return self.safe(count, rng, np.r_[np.ones(6), 2.0, 2.0] / 10)
         words = self.safe(count, rng)
-        return np.where(rng.random(count) < 0.5, ["".join(sorted(word)) for word in words], words)
+        return np.where(rng.random(count) < 0.9, ["".join(sorted(word)) for word in words], words)
 
     def loss(self, count: int, words: Array) -> Array:
         return np.array(["gh" in word for word in words], dtype=float)

@@ -61,10 +61,6 @@ class World:
     def gain(self, family: str, log_beta: float) -> float:
         return self.mean(self.policy(family, log_beta) - self.safe, self.reward)
 
-    def served_risk(self, found: tether.Calibration) -> float:
-        """The expected loss of what a calibration serves."""
-        return self.risk(found.family, found.log_beta)
-
     def best_gain(self, family: str, tolerated: float) -> float:
         """The gain of the largest beta up to which every risk is tolerated."""
         log_betas = np.linspace(-12, 12, 961)
@@ -83,35 +79,35 @@ class World:
         return context, action, chance if self.graded else (rng.random(count) < chance) * 1.0
 
     def log(
-        self, count: int, rng: np.random.Generator
+        self, count: int, rng: np.random.Generator, *, rewards: bool = False
     ) -> tuple[tether.Log, tether.Proposals | None]:
         """A log of so many rows, and the proposals that go with it."""
         context, action, loss = self.rows(count, rng)
         with np.errstate(divide="ignore"):
             log_safe, log_optimized = np.log(self.safe), np.log(self.optimized)
-        scores = log_safe[context, action], log_optimized[context, action]
+        columns = {"log_safe": log_safe[context, action]}
+        columns["log_optimized"] = log_optimized[context, action]
+        if rewards:
+            columns["reward"] = self.reward[context, action] + rng.normal(size=count)
         if self.view == "tables":
             tables = {
                 "log_safe_all": log_safe[context],
                 "log_optimized_all": log_optimized[context],
             }
-            return tether.Log(loss, *scores, context=context, **tables), None
-        row = np.arange(count)
-        where = (
-            np.zeros(self.draws, int) if self.view == "marginal" else np.repeat(context, self.draws)
-        )
-        label = (
-            {} if self.view == "marginal" else {"context": np.tile(np.repeat(row, self.draws), 2)}
-        )
+            return tether.Log(loss, **columns, context=context, **tables), None
+        where, label = np.zeros(self.draws, int), {}
+        if self.view == "draws":
+            where, row = np.repeat(context, self.draws), np.arange(count)
+            columns["context"] = row
+            label = {"context": np.tile(np.repeat(row, self.draws), 2)}
+        log = tether.Log(loss, **columns)
+        if not self.draws:
+            return log, None
         drawn = [draw(table[where], rng) for table in (self.safe, self.optimized)]
         places = np.concatenate([where, where]), np.concatenate(drawn)
         source = np.repeat(["safe", "optimized"], len(where))
-        proposals = tether.Proposals(
-            log_safe[places], log_optimized[places], source=source, **label
-        )
-        if self.view == "marginal":
-            return tether.Log(loss, *scores), proposals
-        return tether.Log(loss, *scores, context=row), proposals
+        scores = log_safe[places], log_optimized[places]
+        return log, tether.Proposals(*scores, source=source, **label)
 
 
 def draw(probabilities: Array, rng: np.random.Generator) -> Array:

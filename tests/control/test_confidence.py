@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.worlds import rise_and_fall
 from scipy.stats import binom
 
 from tests.control.test_proved import TableWorld, gauss, gauss_risks
@@ -46,6 +47,19 @@ def test_the_walk_finds_what_all_bettors_at_all_betas_find(family, rows):
     for seed in range(4):
         problem = posed(TableWorld(seed, distance=2.0).log(rows, rng), family=family, alpha=0.09)
         assert certify(problem, 0.8)[0]["loss"] == by_all_bettors(problem, 0.8)
+
+
+def test_betas_past_the_first_that_is_not_certified_do_not_count():
+    world = replace(rise_and_fall(), view="tables")
+    log, _ = world.log(6000, np.random.default_rng(0))
+    problem = posed(log, alpha=0.12)
+    weights, each = unbiased_weights(problem, "confidence"), problem.constraints[0]
+    bettors = Bettors(each, len(problem.rows), 0.2)
+    passed = bettors.certified(weights.log_capitals([bettors.bet])[0])
+    assert passed[0]
+    assert passed[-1]
+    assert not passed.all()
+    assert certify(problem, 0.8)[0]["loss"] == weights.t[passed.argmin() - 1]
 
 
 def test_capitals_are_products_of_factors_and_certify_zero_losses_as_few_rows_as_they_can():

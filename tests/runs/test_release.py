@@ -47,6 +47,24 @@ def test_a_good_system_reaches_everybody(store_url, tmp_path):
         assert run.history().units == history.units
 
 
+def test_the_guardrail_with_the_smallest_share_decides():
+    guardrails = {"error": 0.1, "harm": 0.1}
+    with Release("sqlite://", guardrails, old={"error": 0.02, "harm": 0.09}) as release:
+        assert release.share == pytest.approx(0.01 / 0.91)
+    with Release("sqlite://", guardrails, old={"error": 0.2, "harm": 0.09}) as release:
+        assert release.share == 0
+
+
+def test_a_step_that_begins_during_a_halt_has_no_share_and_the_first_after_it_starts_anew():
+    with open_release() as release:
+        first = release.share
+        serve(release, [f"u{k}" for k in range(300)])
+        release.halt("a look", actor="me")
+        assert release.advance().level == 0
+        release.resume("fine", actor="me")
+        assert release.share == release.history().units[-1].level == first
+
+
 def test_a_key_stays_with_the_new_system_while_the_share_grows():
     with open_release() as release:
         keys, new = [f"u{k}" for k in range(500)], set()
