@@ -67,10 +67,9 @@ def test_a_decision_is_one_pass_of_either_model():
     decided = policy.decide(contexts, RNG(2))
     assert calls == [50, 50]
     assert np.array_equal(decided.actions, policy.sample(contexts, RNG(2)))
-    lines = tether.Tethered(SAFE, OPTIMIZED, 2.0).decide(30, RNG(0))
-    assert np.array_equal(
-        lines.log_prob, tether.Tethered(SAFE, OPTIMIZED, 2.0).log_prob(30, lines.actions)
-    )
+    line = tether.Tethered(SAFE, OPTIMIZED, 2.0)
+    drawn = line.decide(30, RNG(0))
+    assert np.array_equal(drawn.log_prob, line.log_prob(30, drawn.actions))
 
 
 def spread_calibration(safe, optimized, contexts, rng, family="clip"):

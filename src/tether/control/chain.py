@@ -20,8 +20,9 @@ expected loss is at most R_0 + Σ f(M_k)·(M_k − M_{k−1}) ≤ R_0 + ∫ f(r)
 that is at most a + 1/(t·(n + 1)) = p.  ∎
 
 Any smaller S that does not increase in k keeps the promise: the smallest S of several losses, or
-what rounding leaves. Weights with r ≤ E[w] ≤ 1 keep it with stake t/r, since then
-E[Z_k] ≥ r·(R_k − a). Thresholds of a loss are the case w = 1.
+what rounding leaves. So does the mean of capitals on sets of n_j rows, fixed by who acted in them,
+with stakes t_j = 1/((p − a)·(n_j + 1)). Weights with r ≤ E[w] ≤ 1 keep it with stake t/r, since
+then E[Z_k] ≥ r·(R_k − a). Thresholds of a loss are the case w = 1.
 """
 
 from __future__ import annotations

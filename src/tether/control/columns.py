@@ -48,11 +48,14 @@ class Acting:
         For each row, the log of a number that safe over acting density cannot exceed at any action
         in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
         default. It must not depend on the action that was taken.
+    by_safe : ndarray of bool, optional
+        In which rows the safe policy acted; a promise and a confidence then bet on these alone too.
     """
 
     log_logged: Floats
     log_logged_all: Floats | None = None
     log_base_limit: Floats | None = None
+    by_safe: Booleans | None = None
 
 
 class PolicyPath:
@@ -136,7 +139,7 @@ def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
                 validate.reject(name, values, np.isnan(values), "the log ratio of a draw")
         elif name in ("log_base_limit", "drawn_at"):
             columns[name] = validate.floats(name, values)
-        elif name == "from_safe":
+        elif name in ("from_safe", "by_safe"):
             columns[name] = values
         else:
             table = name.endswith(("_all", "_path"))

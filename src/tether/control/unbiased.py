@@ -84,8 +84,12 @@ class Weights:
     def log_capitals(self, bets: Sequence[Bet]) -> list[Floats]:
         """Logs of what the bettors of each bet have after all rows (betas × bettors): one pass.
 
-        A column `count` says how many rows a row stands for.
+        A column `count` says how many rows a row stands for. With a column `by_safe`, half of each
+        capital is bet on these rows alone, with a stake that is larger as they are fewer: what a
+        later policy hardly ever does says nothing of betas near the safe policy.
         """
+        if "by_safe" in self.problem.rows.names:
+            return self._by_halves(bets)
         size = max(64, ENTRIES // len(self.t) // 64 * 64)
         names = list(dict.fromkeys(each.loss for each in bets))
         shared = [names] if not self.cells else [[name] for name in names]
@@ -104,6 +108,18 @@ class Weights:
             rows = self.cells.get(several[0], self.problem.rows)
             found |= rows.reduce(kernel, dict.fromkeys(own, "sum"), size)
         return [found[str(k)] for k in range(len(bets))]
+
+    def _by_halves(self, bets: Sequence[Bet]) -> list[Floats]:
+        columns = dict(self.problem.rows.columns)
+        by_safe = columns.pop("by_safe")
+        halves, chosen = [], [np.ones_like(by_safe), by_safe][: 1 + by_safe.any()]
+        for which in chosen:
+            rows = Rows({name: column[which] for name, column in columns.items()})
+            half, more = replace(self, problem=replace(self.problem, rows=rows)), len(by_safe) + 1
+            own = [replace(each, stakes=each.stakes * more / (len(rows) + 1)) for each in bets]
+            halves.append(half.log_capitals(own))
+        parts = zip(*halves, strict=True)
+        return [np.logaddexp.reduce(each, axis=0) - np.log(len(halves)) for each in parts]
 
     def weigh(self, block: Block) -> tuple[Floats, Floats]:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
@@ -193,10 +209,9 @@ def _log_base_limit(block: Block) -> Floats | float:
 
 
 def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weights:
-    """The weights of a problem at the candidates of a fixed sequence.
+    """The weights of a problem at the candidates of a fixed sequence, for what is `asked`.
 
-    An unknown normalizing constant gets a band from proposals, outside of which it lies with
-    probability `error` at most; 0 makes none. Errors name what was `asked` for.
+    An unknown normalizing constant gets a band from proposals, wrong with probability `error`.
     """
     _check(problem, asked)
     kernel = problem.kernel
@@ -241,8 +256,7 @@ def _check(problem: Problem, asked: str) -> None:
 def candidates(kernel: Kernel, low: float, high: float) -> Floats:
     """The fixed sequence, but for betas with the same weights and limits as the first or last.
 
-    These lie below all ratios and 1, or above all ratios and limits. For mix and a user's own
-    family it is another fixed sequence, whose first beta mixes in 0.03 % of the optimized policy.
+    Another one for mix and a user's own family, whose first beta mixes in 0.03 % of the optimized.
     """
     if isinstance(kernel, (MixKernel, OwnKernel)):
         low, high = -MIXED_UP_TO, MIXED_UP_TO
@@ -257,10 +271,9 @@ def candidates(kernel: Kernel, low: float, high: float) -> Floats:
 def _cells(problem: Problem, nodes: Floats) -> dict[str, Rows]:
     """Rows as weighted points on a grid of ratios and losses, for each loss: one pass.
 
-    Where weights are linear in the ratio ρ between two nodes, a factor is linear in ρ and in the
-    loss. So if a row is split among the four corners of its cell, with ρ and the loss as means, the
-    mean of the factors is the row's own; by Jensen's inequality the capital can only become
-    smaller, by a second-order amount.
+    A factor is linear in the ratio between two nodes, and in the loss. So a row that is split among
+    the corners of its cell keeps its mean factor, and by Jensen's inequality the capital can only
+    become smaller, by a second-order amount.
     """
     nodes = np.append(-np.inf, np.unique(nodes))  # −inf: the optimized policy never does this
     losses, count = np.linspace(0.0, 1.0, LOSS_NODES), len(nodes)

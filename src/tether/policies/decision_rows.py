@@ -215,6 +215,11 @@ def pooled_log(
         safe_share=sum(n for n, m in zip(rows, months, strict=True) if m.policy is None)
         / sum(rows),
         reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
-        acting=Acting(picked(log_logged_all, taken), log_logged_all, np.maximum(ratio, 0.0)),
+        acting=Acting(
+            picked(log_logged_all, taken),
+            log_logged_all,
+            np.maximum(ratio, 0.0),
+            by_safe=np.repeat([month.policy is None for month in months], rows),
+        ),
         probes=probes,
     )
