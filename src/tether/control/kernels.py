@@ -27,7 +27,6 @@ from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.bins import (
     FINEST,
-    NOTHING_TO_WEIGHT,
     Amounts,
     Binned,
     clip_sums,
@@ -291,7 +290,7 @@ def front(draws: Rows) -> Floats:
 
     points = heaviest(*draws.reduce(kernel, {"points": "concat"}, BLOCK)["points"])
     if points[1].max() == -np.inf:
-        raise ValueError(NOTHING_TO_WEIGHT)
+        raise ValueError("proposals: no draw is possible under both policies")
     return points
 
 
@@ -513,7 +512,10 @@ class OwnKernel(Kernel):
             if abs(log_beta) == LAST:
                 return limit_density(safe, optimized, log_beta)
             found = self.family.log_density(safe, optimized, float(log_beta), log_psi)
-        return np.where(safe > -np.inf, found, -np.inf)
+        found = np.where(safe > -np.inf, found, -np.inf)
+        if np.isnan(found).any():
+            raise ValueError(f"family {self.family.name!r} has a density of NaN at {log_beta=}")
+        return found
 
     def log_psi(self, block: Block, log_beta: float) -> Floats | float:
         """The log of the sum of the kernel over all actions of each row, where it is needed."""
