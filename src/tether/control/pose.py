@@ -115,7 +115,8 @@ def pose(
     first = None
     if label == "empirical" and draws is not None and isinstance(kernel, (ClipKernel, MixKernel)):
         first = front(draws)
-        if log.safe_share is not None and first[0].max() > SHARE_TOLERANCE - np.log(log.safe_share):
+        most = first.columns["log_safe"].max()
+        if log.safe_share is not None and most > SHARE_TOLERANCE - np.log(log.safe_share):
             raise ValueError(
                 f"proposals: a draw has log_mix below log_safe + log(safe_share), with safe_share "
                 f"= {log.safe_share:g}: a mixture is at least that large"
@@ -131,7 +132,6 @@ def pose(
         drawn,
         safe_share=log.safe_share or 1.0,
         max_ratio=np.inf if log.max_ratio is None else log.max_ratio,
-        has_mixture=log.has_mixture,
         foreseeing=foreseeing if label == "empirical" else None,
         shares_draws=shared,
         blend=blend,
@@ -363,7 +363,7 @@ def _pose_path(
                 f"family is {family.name!r} but the policy_path of the {name} is {part.family!r}"
             )
     log_betas = log.policy_path.log_beta
-    rest: dict[str, Any] = {"has_mixture": log.has_mixture, "safe_share": log.safe_share or 1.0}
+    rest: dict[str, Any] = {"safe_share": log.safe_share or 1.0}
     if drawn is None or proposals is None or not isinstance(test_weight, str):
         return Problem(log.rows, family, PathKernel(log_betas), constraints, test_weight, **rest)
     if not np.array_equal(drawn.log_beta, log_betas):
