@@ -11,7 +11,7 @@ from tests.control.worlds import KINDS, World, make_world
 from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import COARSE, PARTS, fine_points, search
-from tether.control.families import find_family
+from tether.control.families import Family, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
@@ -141,6 +141,30 @@ def test_tables_with_probabilities_that_floats_cannot_hold():
     found = calibrate(log, alpha=0.3)
     assert np.isfinite(found.log_beta)
     assert found.losses["loss"].risk <= 0.3
+
+
+class Path(Family):
+    """The geometric path between two policies, which keeps the zeros of the optimized one."""
+
+    name = "geometric"
+
+    def log_kernel(self, log_safe, log_optimized, log_beta):
+        share = 1 / (1 + np.exp(-np.clip(log_beta, -500, 500)))
+        return (1 - share) * log_safe + share * log_optimized
+
+
+@pytest.mark.parametrize("family", ["clip", Path()])
+@pytest.mark.parametrize("asked", [{"alpha": 0.3}, {"promise": 0.3}])
+def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(family, asked):
+    zero, one = np.array([0.0, -np.inf]), np.array([-np.inf, 0.0])
+    half = np.log([0.5, 0.5])
+    tables = np.array([[half] * 30 + [zero] * 30, [half] * 30 + [one] * 30])
+    log = Log(
+        np.arange(60) < 6, *tables[:, :, 0], log_safe_all=tables[0], log_optimized_all=tables[1]
+    )
+    with pytest.raises(ValueError, match="blend"):
+        calibrate(log, family=family, blend=0.0, **asked)
+    assert calibrate(log, family=family, **asked).measured.log_total < np.inf
 
 
 def test_every_point_of_the_grid_is_a_multiple_of_a_128th():

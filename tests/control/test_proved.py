@@ -385,25 +385,32 @@ def test_without_contexts_the_promise_is_kept():
     assert np.mean(risks) > 0.06  # and something is served
 
 
-def test_wrong_weights_within_the_ratio_error_keep_the_promise_and_cost_something():
-    rng, world, error = np.random.default_rng(14), TableWorld(14, distance=2.5), 1.05
+def test_wrong_weights_keep_the_promise_with_their_ratio_error_and_break_it_without():
+    rng, world, error = np.random.default_rng(14), TableWorld(14, distance=1.5), 1.3
+    ratio = world.optimized - world.safe
+    world.harm = np.minimum(0.1 * np.exp(2 * ratio - 2), 1.0)
     safe, optimized = world.risks([-600.0, 600.0])
 
     def mixed(log_betas):
         share = 1 / (1 + np.exp(-np.asarray(log_betas)))
         return (1 - share) * safe + share * optimized
 
-    def risk(log, **more):
-        return served_risk(calibrate(log, promise=0.07, family="mix", **more), mixed)
-
-    exact, robust = [], []
-    for _ in range(30):
-        log = world.log(300, rng, tables=False)
-        shift = np.log(error) * np.where(log.loss["loss"] > 0, -1, rng.uniform(-1, 1, 300))
-        wrong = Log(log.loss["loss"], log.log_safe, log.log_optimized + shift, context=log.context)
-        robust.append(risk(wrong, ratio_error=error))
-        exact.append(risk(log))
-    assert safe < np.mean(robust) <= np.mean(exact) <= 0.07
+    exact, robust, ignored = [], [], []
+    for _ in range(12):
+        log = world.log(1000, rng, tables=False)
+        shift = np.where(log.loss["loss"] > 0, -np.log(error), 0.0)
+        for found, wrong, factor in (
+            (exact, 0.0, 1.0),
+            (robust, shift, error),
+            (ignored, shift, 1.0),
+        ):
+            scores = log.log_safe, log.log_optimized + wrong
+            stated = {"context": log.context, "max_ratio": np.exp(ratio.max())}
+            same = Log(log.loss["loss"], *scores, **stated)
+            served = calibrate(same, promise=PROMISE, family="mix", ratio_error=factor)
+            found.append(served_risk(served, mixed))
+    assert 1.5 * safe < np.mean(robust) < np.mean(exact) <= PROMISE
+    assert np.mean(ignored) > PROMISE + 3 * np.std(ignored) / np.sqrt(len(ignored))
 
 
 # ---- rounds, statements and errors -------------------------------------------------------------

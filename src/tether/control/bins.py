@@ -23,7 +23,6 @@ FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
 CHUNK = 1024  # how many bins are summed at once: over so many, ρ grows by a factor of e^8
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
-NOTHING_TO_WEIGHT = "no draw is possible under both policies: there is nothing to weight"
 
 
 def scores(block: Block, suffix: str = "") -> tuple[Floats, Floats]:
@@ -72,8 +71,6 @@ class Binned:
         if span is None:
             found = rows.reduce(ends_of, {"low": "max", "high": "max"}, BLOCK)
             span = -found["low"], found["high"]
-        if span[1] == -np.inf:
-            raise ValueError(NOTHING_TO_WEIGHT)
         first = math.floor(max(span[0], -LAST) * FINEST)
         count = math.floor(span[1] * FINEST) - first + 2  # one more, for rounding
 

@@ -170,32 +170,15 @@ class Calibration(records.Saved):
         """Draw what is gained against what it costs, and the calibrated risk along beta.
 
         The first panel has the expected reward and loss of the safe, tethered and optimized policy
-        with their intervals, and what was asked for as a line. Pyplot is not used. Needs the extra
-        `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw the risk along beta alone; a new figure with both panels by default.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
+        with their intervals, and what was asked for as a line; given `ax`, only the risk along beta
+        is drawn there. Needs the extra `plot`.
         """
         from tether.view.figures import plot_calibration
 
         return plot_calibration(self, ax)
 
     def to_frame(self) -> Columns:
-        """Return the risk curves of all losses as columns.
-
-        Returns
-        -------
-        Columns
-            A dictionary of arrays, which data-frame libraries accept: `loss`, `log_beta`, `beta`
-            and `risk`.
-        """
+        """Return the risk curves of all losses: columns `loss`, `log_beta`, `beta` and `risk`."""
         every = list(self.losses.values())
         log_betas = np.concatenate([each.log_betas for each in every])
         with np.errstate(over="ignore"):
@@ -207,13 +190,7 @@ class Calibration(records.Saved):
             )
 
     def details(self) -> str:
-        """Describe everything that is known, in words.
-
-        Returns
-        -------
-        str
-            Several lines for a terminal.
-        """
+        """Describe everything that is known, in words."""
         return describe(self, every=True).text()
 
     def __str__(self) -> str:

@@ -79,11 +79,6 @@ class PolicyPath:
         For proposals, the log beta of the policy that drew each row: −inf for the safe one, inf for
         the optimized one.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or values.
-
     Examples
     --------
     >>> PolicyPath("token_mix", [-1.0, 0.0], [[-3.0, -2.5], [-1.0, -1.5]])

@@ -141,14 +141,18 @@ class Problem:
     constraints: tuple[Constraint, ...]
     test_weight: str | float = "empirical"
     draws: Rows | None = None
-    front: Floats | None = None
+    front: Rows | None = None
     drawn: Floats | None = None
     safe_share: float = 1.0
     max_ratio: float = np.inf
-    has_mixture: bool = False
     foreseeing: tuple[float, float] | None = None
     shares_draws: bool = False
     blend: float = 0.0
+
+    @property
+    def has_mixture(self) -> bool:
+        """Whether several policies produced the rows."""
+        return "log_mix" in self.rows.names
 
     @property
     def carried(self) -> bool:

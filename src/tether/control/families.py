@@ -279,16 +279,6 @@ def find_family(family: str | Family) -> Family:
         "clip", "mix", "budgeted_clip", "budgeted_clip(N)", the family of a path ("token_clip",
         "token_mix"), or an object derived from `Family`.
 
-    Returns
-    -------
-    Family
-        The family.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no family of that name, or the object is not a family with a name.
-
     Examples
     --------
     >>> find_family("clip"), find_family("budgeted_clip(4)")

@@ -134,14 +134,7 @@ class Gain(Described):
     notes: tuple[str, ...] = ()
 
     def to_frame(self) -> Columns:
-        """Return all estimates as columns.
-
-        Returns
-        -------
-        Columns
-            A dictionary of arrays, which data-frame libraries accept: `quantity`, `policy`, `mean`,
-            `lower`, `upper` and `effective_sample_size`; NaN where the log does not tell.
-        """
+        """Return all estimates as columns, NaN where the log does not tell."""
         rows = list(self._estimates())
         columns = Columns(quantity=np.array([q for q, _, _ in rows]))
         columns["policy"] = np.array([policy for _, policy, _ in rows])
@@ -153,17 +146,7 @@ class Gain(Described):
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw the expected rewards of the three policies against their expected losses.
 
-        Needs the extra `plot`; pyplot is not used.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw the first loss; by default a new figure with one panel for each loss.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
+        One panel for each loss; given `ax`, only the first is drawn there. Needs the extra `plot`.
         """
         from tether.view.figures import plot_gain
 

@@ -27,7 +27,6 @@ from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.bins import (
     FINEST,
-    NOTHING_TO_WEIGHT,
     Amounts,
     Binned,
     clip_sums,
@@ -40,7 +39,6 @@ from tether.control.bins import (
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.families import Family, exact_averages, limit_density
 
-NO_TOP = np.full(1, -np.inf)
 WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the other, in logs
 
 Weighed = tuple[Floats, Floats, Floats, Any]
@@ -87,13 +85,13 @@ class Kernel:
         if problem.test_weight == "none":
             return np.full(len(t), -np.inf)
         if problem.test_weight == "empirical":
-            assert problem.draws is not None
+            draws = problem.draws if problem.front is None else problem.front
+            assert draws is not None
 
             def kernel(block: Block) -> dict[str, Any]:
                 return {"top": self.weigh(block, t, problem)[1]}
 
-            found: Floats = problem.draws.reduce(kernel, {"top": "max"}, self.size)["top"]
-            return found
+            return np.asarray(draws.reduce(kernel, {"top": "max"}, self.size)["top"])
         return np.asarray(self.log_limit(problem, t) - np.log(problem.safe_share))
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
@@ -160,7 +158,7 @@ class ClipKernel(Kernel):
         """min(0, log ρ − log β) plus the base."""
         ratio, base = scores(block)
         log_w = base + np.minimum(ratio - t[:, None], 0.0)
-        return log_w, NO_TOP, np.zeros((1, 1)), slice(None)
+        return log_w, log_w.max(axis=1), np.zeros((1, 1)), slice(None)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
@@ -184,14 +182,6 @@ class ClipKernel(Kernel):
         binned = self._binned(problem.rows, amounts, key, "rows")
         sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
         return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
-
-    def log_test(self, problem: Problem, t: Floats) -> Floats:
-        """The largest min(1, ρ/β)·base among the few draws that can be the heaviest."""
-        if problem.test_weight == "empirical":
-            assert problem.front is not None
-            base, rise = problem.front
-            return np.asarray(np.minimum(base, rise - t[:, None]).max(axis=1))
-        return super().log_test(problem, t)
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """An infinite ratio has the weight 1 in the unit of these weights."""
@@ -234,7 +224,7 @@ class MixKernel(Kernel):
         """The weighted average of both policies over the mixture."""
         ratio, base = scores(block)
         log_w = base + along(0.0, ratio, t[:, None])
-        return log_w, NO_TOP, np.zeros((1, len(base))), slice(None)
+        return log_w, log_w.max(axis=1), np.zeros((1, 1)), slice(None)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """Linear in β: any number of betas costs one pass."""
@@ -248,14 +238,6 @@ class MixKernel(Kernel):
         most = along(found["most"][0], found["most"][1], t)
         return {"sums": along(level, slope, t[:, None]), "most": most}
 
-    def log_test(self, problem: Problem, t: Floats) -> Floats:
-        """The heaviest of the few draws that can be."""
-        if problem.test_weight == "empirical":
-            assert problem.front is not None
-            base, rise = problem.front
-            return np.asarray(along(base, rise, t[:, None]).max(axis=1))
-        return super().log_test(problem, t)
-
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight at the largest ratio that the log states."""
         return np.asarray(along(0.0, np.log(problem.max_ratio), t))
@@ -266,12 +248,11 @@ def along(level: Any, slope: Any, t: Any) -> Any:
     return np.logaddexp(level, slope + t) - np.logaddexp(0.0, t)
 
 
-def front(draws: Rows) -> Floats:
+def front(draws: Rows) -> Rows:
     """The few draws that can be the heaviest at some beta: one pass over the draws.
 
-    Logs of safe and of optimized over mixture (2 × few). Draws are binned by ratio in steps of
-    1/128, of which all points of the grid are multiples: so the largest weight of clip is exact,
-    and that of mix at most 0.8 % too large.
+    Draws are binned by ratio in steps of 1/128, of which all points of the grid are multiples: so
+    the largest weight of clip is exact, and that of mix at most 0.8 % too large.
     """
 
     def heaviest(base: Floats, rise: Floats) -> Floats:
@@ -289,10 +270,10 @@ def front(draws: Rows) -> Floats:
         ratio, base = scores(block)
         return {"points": heaviest(base, base + ratio)}
 
-    points = heaviest(*draws.reduce(kernel, {"points": "concat"}, BLOCK)["points"])
-    if points[1].max() == -np.inf:
-        raise ValueError(NOTHING_TO_WEIGHT)
-    return points
+    base, rise = heaviest(*draws.reduce(kernel, {"points": "concat"}, BLOCK)["points"])
+    if rise.max() == -np.inf:
+        raise ValueError("proposals: no draw is possible under both policies")
+    return Rows({"log_safe": base, "log_optimized": rise, "log_mix": np.zeros(len(base))})
 
 
 # ---- tables of all actions ---------------------------------------------------------------------
@@ -489,7 +470,7 @@ class PathKernel(Kernel):
             )
         drawn, level = block.get("drawn_at", np.full(1, np.inf)), np.maximum(t, self.coarse[0])
         top = np.where(drawn <= level[:, None], log_w, -np.inf).max(axis=1)
-        return log_w, top, np.zeros((1, log_w.shape[1])), slice(None)
+        return log_w, top, np.zeros((1, 1)), slice(None)
 
 
 class OwnKernel(Kernel):
@@ -513,7 +494,10 @@ class OwnKernel(Kernel):
             if abs(log_beta) == LAST:
                 return limit_density(safe, optimized, log_beta)
             found = self.family.log_density(safe, optimized, float(log_beta), log_psi)
-        return np.where(safe > -np.inf, found, -np.inf)
+        found = np.where(safe > -np.inf, found, -np.inf)
+        if np.isnan(found).any():
+            raise ValueError(f"family {self.family.name!r} has a density of NaN at {log_beta=}")
+        return found
 
     def log_psi(self, block: Block, log_beta: float) -> Floats | float:
         """The log of the sum of the kernel over all actions of each row, where it is needed."""

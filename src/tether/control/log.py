@@ -108,11 +108,6 @@ class Log(Described):
     warnings : sequence of str, default ()
         What looks wrong about the log, in words; every calibration on it says so too.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, length or values, or the arguments contradict each other.
-
     Examples
     --------
     >>> log = Log(loss=[0, 1, 0], log_safe=[-1.0, -2.0, -1.5], log_optimized=[-1.1, -0.3, -2.0])
@@ -226,16 +221,6 @@ class Log(Described):
             `log_safe_all`, `log_optimized_all` and `log_mix_all`, one per action, by default all
             whose names start with that and an underscore.
 
-        Returns
-        -------
-        Log
-            The log.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If contexts are not stated, or the columns do not make a log.
-
         Examples
         --------
         >>> columns = {"cost": [0, 1], "log_safe": [-1.0, -2.0], "log_optimized": [-2.0, -1.0]}
@@ -287,16 +272,6 @@ class Log(Described):
             columns of lists with the draws of each policy in the context of the row: their
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
-
-        Returns
-        -------
-        Log
-            The log; it has no arrays.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the source is none of these, or the columns do not make a log.
         """
         rows, contextual = scan_log(source, where, context, safe_share, max_ratio, columns, loss)
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
@@ -367,11 +342,7 @@ class Log(Described):
     def to_frame(self) -> Columns:
         """Return the rows of the log as columns, which `Log.from_frame` accepts.
 
-        Returns
-        -------
-        Columns
-            A dictionary of arrays: the losses by name (one called like another column as
-            `loss[name]`), and what else the log has, tables as one column per action.
+        A loss called like another column is `loss[name]`; tables are one column per action.
         """
         taken = {*LOG_COLUMNS, "max_ratio", "context"}
         columns = Columns(
@@ -391,17 +362,7 @@ class Log(Described):
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw how the ratios of the two policies are distributed, and the mean loss along them.
 
-        Pyplot is not used. Needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw the mean loss; by default a new figure that shows the ratios too.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
+        Given `ax`, only the mean loss is drawn there. Needs the extra `plot`.
         """
         from tether.view.figures import plot_log
 

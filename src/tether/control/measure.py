@@ -87,7 +87,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     test: float | None = None if problem.carried else float(kernel.log_test(problem, t)[0])
     highest = np.inf
     if problem.front is not None and problem.drawn is not None:
-        highest = float((problem.front[1] - problem.front[0]).max()) + SAME_SCORE
+        highest = float(scores(problem.front.columns)[0].max()) + SAME_SCORE
 
     def one_pass(block: Block) -> dict[str, Any]:
         (ratio, base), (matrix, top, draws, _) = scores(block), kernel.weigh(block, t, problem)

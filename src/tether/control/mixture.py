@@ -16,6 +16,8 @@ MAX_POINTS = 16  # the most points for which the sum over orders is computed; ea
 def mixture_log_density(log_columns: ArrayLike | Sequence[ArrayLike], counts: ArrayLike) -> Floats:
     """Log-density of the mixture of several policies, each weighted by the rows it produced.
 
+    It is what `Log` and `Proposals` take as `log_mix`.
+
     Parameters
     ----------
     log_columns : array_like or sequence of array_like
@@ -24,16 +26,6 @@ def mixture_log_density(log_columns: ArrayLike | Sequence[ArrayLike], counts: Ar
         per policy.
     counts : array_like
         How many rows each policy produced.
-
-    Returns
-    -------
-    ndarray of float
-        The log-density at each row: what `Log` and `Proposals` take as `log_mix`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the columns differ in length, or a count is negative, infinite or missing, or all are 0.
 
     Examples
     --------
@@ -68,16 +60,6 @@ def permutation_weights(log_densities: ArrayLike) -> Floats:
     log_densities : array_like
         A square table: entry (k, j) is the log-density at point j of the policy that acted k-th.
         The last row is the policy to be deployed.
-
-    Returns
-    -------
-    ndarray of float
-        One weight per point; they sum to one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the table is not square, has more than 16 points, or gives every order probability zero.
 
     References
     ----------

@@ -110,13 +110,7 @@ class Plan(records.Saved, Described):
         return math.isfinite(self.rows_likely)
 
     def to_frame(self) -> Columns:
-        """Return what to expect of each size as a dictionary of arrays.
-
-        Returns
-        -------
-        Columns
-            `rows`, `pass_probability`, `beta` and `changed`, the share of actions that change.
-        """
+        """Return what to expect of each size as columns."""
         names = ("rows", "pass_probability", "beta", "changed")
         return Columns(
             {name: np.array([getattr(e, name) for e in self.expected]) for name in names}
@@ -211,16 +205,6 @@ def plan(
     family : str, default "clip"
         The family to plan for. Without a log, losses are 0 or `bound`, log ratios normal, and
         weights known: by tables of all actions, or many proposals.
-
-    Returns
-    -------
-    Plan
-        The rows needed, the rows that are likely to pass, and what to expect.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not in its range, or both or neither of `alpha` and `promise` are given.
 
     Examples
     --------
@@ -454,7 +438,6 @@ class _Points:
             posed = replace(
                 problem,
                 rows=Rows({**block, "log_mix": log_mix}),
-                has_mixture=True,
                 max_ratio=min(problem.max_ratio, self._largest_ratio(rows)),
             )
             return min(search(posed).largest().values())

@@ -21,6 +21,7 @@ from tether.control.columns import SHARE_TOLERANCE
 from tether.control.draws import Changed, check_normalizer, match, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import (
+    DEFAULT_BLEND,
     BudgetedClip,
     Clip,
     Family,
@@ -94,12 +95,18 @@ def pose(
         foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
     named = {"rows": rows} | ({} if draws is None else {"draws": draws})
     looked = {name: _look(each) for name, each in named.items()} if _keeps_zeros(family) else {}
-    if blend and any(zeros for zeros, _, _ in looked.values()):
+    if not blend and family.max_draws is None and any(apart for apart, *_ in looked.values()):
+        raise ValueError(
+            f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
+            f"the optimized policy takes no action of the safe one: there is no tethered policy "
+            f"between the two. A blend above 0, such as {DEFAULT_BLEND:g}, makes one"
+        )
+    if blend and any(zeros for _, zeros, *_ in looked.values()):
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
     else:
         blend = 0.0
-    spans = {name: _blended_span(blend, *each) for name, each in looked.items()}
+    spans = {name: _blended_span(blend, *each[1:]) for name, each in looked.items()}
     kernel = _kernel(log, family, blend, spans)
     if isinstance(kernel, MixKernel) and log.has_tables:
         draws = Changed(rows, _flat)
@@ -108,7 +115,8 @@ def pose(
     first = None
     if label == "empirical" and draws is not None and isinstance(kernel, (ClipKernel, MixKernel)):
         first = front(draws)
-        if log.safe_share is not None and first[0].max() > SHARE_TOLERANCE - np.log(log.safe_share):
+        most = first.columns["log_safe"].max()
+        if log.safe_share is not None and most > SHARE_TOLERANCE - np.log(log.safe_share):
             raise ValueError(
                 f"proposals: a draw has log_mix below log_safe + log(safe_share), with safe_share "
                 f"= {log.safe_share:g}: a mixture is at least that large"
@@ -124,7 +132,6 @@ def pose(
         drawn,
         safe_share=log.safe_share or 1.0,
         max_ratio=np.inf if log.max_ratio is None else log.max_ratio,
-        has_mixture=log.has_mixture,
         foreseeing=foreseeing if label == "empirical" else None,
         shares_draws=shared,
         blend=blend,
@@ -221,23 +228,30 @@ def _keeps_zeros(family: Family) -> bool:
     return bool(family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] == -np.inf)
 
 
-def _look(rows: Rows) -> tuple[bool, float, float]:
-    """Whether the optimized policy has zeros, and the smallest and largest finite log ratio."""
+def _look(rows: Rows) -> tuple[bool, bool, float, float]:
+    """What is known of the ratios of all rows.
+
+    Whether the policies share no action, in all rows or in one with tables; whether the optimized
+    policy has zeros; and the smallest and the largest finite log ratio.
+    """
 
     def kernel(block: Block) -> dict[str, Any]:
-        found = False
+        zeros = apart = False
         for end in ("", "_all"):
-            if (optimized := block.get("log_optimized" + end)) is None:
-                continue
-            if optimized.min() == -np.inf:
-                found |= bool(((optimized == -np.inf) & (block["log_safe" + end] > -np.inf)).any())
+            optimized = block.get("log_optimized" + end)
+            if optimized is not None and optimized.min() == -np.inf:
+                possible = block["log_safe" + end] > -np.inf
+                lacking = possible & (optimized == -np.inf)
+                zeros |= bool(lacking.any())
+                apart |= bool(end) and bool((lacking == possible).all(axis=1).any())
         for name in ("draws_safe", "draws_optimized"):
-            found |= name in block and bool(block[name].min() == -np.inf)
+            zeros |= name in block and bool(block[name].min() == -np.inf)
         low, high = ends(scores(block)[0])
-        return {"zeros": found, "low": low, "high": high}
+        return {"apart": apart, "zeros": zeros, "low": low, "high": high}
 
-    found = rows.reduce(kernel, dict.fromkeys(("zeros", "low", "high"), "max"))
-    return bool(found["zeros"]), -float(found["low"]), float(found["high"])
+    found = rows.reduce(kernel, dict.fromkeys(("apart", "zeros", "low", "high"), "max"))
+    apart = bool(found["apart"]) or ("log_safe_all" not in rows.names and found["high"] == -np.inf)
+    return apart, bool(found["zeros"]), -float(found["low"]), float(found["high"])
 
 
 def _blended(blend: float, block: Block) -> Block:
@@ -349,7 +363,7 @@ def _pose_path(
                 f"family is {family.name!r} but the policy_path of the {name} is {part.family!r}"
             )
     log_betas = log.policy_path.log_beta
-    rest: dict[str, Any] = {"has_mixture": log.has_mixture, "safe_share": log.safe_share or 1.0}
+    rest: dict[str, Any] = {"safe_share": log.safe_share or 1.0}
     if drawn is None or proposals is None or not isinstance(test_weight, str):
         return Problem(log.rows, family, PathKernel(log_betas), constraints, test_weight, **rest)
     if not np.array_equal(drawn.log_beta, log_betas):

@@ -47,12 +47,6 @@ class Proposals:
         The log-density of each draw along a path of policies, and which of them drew it
         (`drawn_at`); `source` then says nothing.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, length or values, or a policy made a draw whose
-        log-probability under it is −inf.
-
     Examples
     --------
     >>> Proposals([-1.0, -2.0, -0.5], [-0.4, -1.0, -2.0], source=["optimized", "optimized", "safe"])
@@ -122,16 +116,6 @@ class Proposals:
             optimized policy by default.
         **columns : str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
-
-        Returns
-        -------
-        Proposals
-            The proposals.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If contexts are not stated, or the columns do not make proposals.
         """
         known = frames.names(frame)
         chosen = choose(known, columns, DRAW_COLUMNS)
@@ -169,16 +153,6 @@ class Proposals:
             The column of policies that made the draws, or one of them, as `source` there.
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read.
-
-        Returns
-        -------
-        Proposals
-            The proposals; they have no arrays.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the source is none of these, or it has no such column.
         """
         return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
 
