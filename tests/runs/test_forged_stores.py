@@ -111,10 +111,10 @@ EDITS = {
     "a larger share": lambda e: change(e, "round", lambda h, c: h.update(level=0.9)),
     "a smaller share": lambda e: change(e, "round", lambda h, c: h.update(level=0.001)),
     "a share of one guardrail": lambda e: change(
-        e, "round", lambda h, c: h["decision"]["shares"].update(error=1.0)
+        e, "round", lambda h, c: h["decision"]["shares"].update(error=0.987)
     ),
     "a finished ramp": lambda e: change(
-        e, "round", lambda h, c: h["decision"].update(finished=True)
+        e, "round", lambda h, c: h["decision"].update(finished=not h["decision"]["finished"])
     ),
     "another reason of a share": lambda e: change(
         e, "round", lambda h, c: h["decision"].update(reason="because")
