@@ -17,6 +17,7 @@ import pytest
 
 import tether
 from tests.runs.worlds import WORLDS, play
+from tests.scale import scaled
 from tether.runs import Controller, Run, import_run, open_log
 from tether.runs.body import pack, unpack
 from tether.runs.errors import StoreError, TamperedError
@@ -104,8 +105,9 @@ CHILD = textwrap.dedent("""
 """)
 
 
-@pytest.mark.parametrize("kills", [6])
-def test_nothing_that_was_confirmed_is_lost_in_kills(store_url, tmp_path, kills):
+@pytest.mark.slow
+def test_nothing_that_was_confirmed_is_lost_in_kills(store_url):
+    kills = scaled(6, 30)
     confirmed: dict[str, list[list[str]]] = {"acted": [], "observed": [], "begun": []}
     rng = np.random.default_rng(2)
     environment = dict(os.environ, PYTHONPATH=str(Path(tether.__file__).parents[1]))
