@@ -28,7 +28,10 @@ def check_journal(store, journal, tmp_path, name):
     return found
 
 
-@pytest.mark.parametrize(("database", "kills"), [("sqlite", scaled(20)), ("postgres", scaled(10))])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("database", "kills"), [("sqlite", scaled(20, 300)), ("postgres", scaled(10, 100))]
+)
 def test_nothing_confirmed_is_lost_when_processes_are_killed(database, kills, request, tmp_path):
     store, journal = request.getfixturevalue(f"{database}_url"), tmp_path / "journal"
     rng = np.random.default_rng(7)
@@ -39,7 +42,7 @@ def test_nothing_confirmed_is_lost_when_processes_are_killed(database, kills, re
         time.sleep(float(rng.uniform(0, 0.01)))
         child.kill()
         child.join(jobs.PATIENCE)
-        if life % 5 == 4:
+        if life % max(kills // 4, 5) == 4:
             check_journal(store, journal, tmp_path, f"export{life}")
     jobs.finish(jobs.start(jobs.use, store, str(journal), "last", 3))
     check_journal(store, journal, tmp_path, "export")
@@ -54,16 +57,22 @@ def test_two_processes_share_a_store(store_url, tmp_path):
     assert len(found.steps) > 1
 
 
+@pytest.mark.slow
 def test_threads_and_a_fresh_process_agree(sqlite_url, tmp_path):
-    journal = tmp_path / "journal"
+    """Eight threads; in `make endurance` each makes 10,000 calls, of every kind."""
+    journal, rounds = tmp_path / "journal", scaled(25, 4000)
     with jobs.open_release(sqlite_url) as release:
 
         def work(name):
-            for call in range(scaled(25)):
+            for call in range(rounds):
                 keys = [f"{name}-{call}-{k}" for k in range(3)]
                 systems = release.assign(keys)
                 jobs.note(str(journal), ["assigned", keys, systems])
                 release.observe(keys, {"error": [0.0, 0.0, 0.0]}, system=systems)
+                if call % 2:
+                    assert 0 <= release.share <= 1
+                if call % 500 == 20:
+                    assert release.history().units
                 if call == 10 and name == "t0":
                     release.halt("a look", actor="ann")
                     release.resume("all is well", actor="ann")
@@ -78,7 +87,7 @@ def test_threads_and_a_fresh_process_agree(sqlite_url, tmp_path):
     with Release(sqlite_url) as fresh:
         assert fresh.share == share
         history = fresh.history()
-        assert sum(sum(unit.rows.values()) for unit in history.units) == rows == 8 * 3 * scaled(25)
+        assert sum(sum(unit.rows.values()) for unit in history.units) == rows == 8 * 3 * rounds
         assert [act.act for act in history.acts] == ["halt", "resume"]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core import records
-from tether.control.calibration import Calibration, LossResult
+from tether.control.calibration import Calibration
 from tether.control.log import Log
 from tether.policies.logs import approximation_of
 from tether.policies.probes import fingerprint
@@ -24,13 +24,14 @@ from tether.runs.decide_beta import (
     Snapshot,
     check_support,
     decide_beta,
+    describe,
     make_log,
     past_rounds,
     rows_in_use,
 )
 from tether.runs.decide_ramp import decide_ramp
 from tether.runs.errors import RoundTakenError, TamperedError
-from tether.runs.event_log import Event, Transaction, blob_digest, blobs, events
+from tether.runs.event_log import Event, Transaction, blob_digest, blobs, read_events
 from tether.runs.export_log import accepted, seen_by
 from tether.runs.log_rows import cut, decode_rows, encode_rows
 from tether.runs.policies import Deployed, Probe, saved
@@ -39,8 +40,6 @@ from tether.runs.row_store import RowStore
 from tether.runs.run import PATIENCE
 from tether.runs.score import Scorer, find_normalizer
 from tether.runs.state import State, Unit
-
-CURVE_POINTS = 100
 
 
 class Beginning(RowStore):
@@ -51,9 +50,8 @@ class Beginning(RowStore):
         state = State()
 
         def walk(connection: sql.Connection) -> None:
-            query = sql.select(events).where(events.c.seq <= seen).order_by(events.c.seq)
-            for row in connection.execution_options(yield_per=1000).execute(query):
-                state.fold(Event.from_row(row))
+            for event in read_events(connection, until=seen):
+                state.fold(event)
 
         self._log.read(walk)
         return Snapshot.of(state, seen)
@@ -127,11 +125,12 @@ class Beginning(RowStore):
         deployed: Deployed | None = None,
         more: Mapping[str, Any] | None = None,
     ) -> Round:
-        described = describe(decision, deployed) | dict(more or {})
-        texts = {}
+        described, texts = describe(decision) | dict(more or {}), {}
         if decision.calibration is not None:
             text = json.dumps(records.encode(decision.calibration))
             texts["calibration"] = np.array([text], dtype=object)
+            held = None if deployed is None else deployed.normalizer
+            described["log_psi"] = held and [float(held.log_psi[0]), float(held.standard_error[0])]
 
         def body(t: Transaction) -> bytes:
             header = {
@@ -175,8 +174,7 @@ class Beginning(RowStore):
                 probe = None if deployed is None else deployed.probe
                 _append_policy(t, name, fingerprint(optimized), probe, content, problem)
             t.append("round", body(t))
-            unit: Unit = t.state.units[-1]
-            return unit
+            return t.state.units[-1]
 
         unit = self._submit(job, PATIENCE)
         if deployed is not None:
@@ -195,8 +193,7 @@ class Beginning(RowStore):
     def _policy_of(self, number: int) -> Any:
         if number == SAFE:
             return self.safe
-        unit: Unit = self._submit(lambda t: t.state.units[number - 1])
-        return self._deployed(unit).policy
+        return self._deployed(self._submit(lambda t: t.state.units[number - 1])).policy
 
     def _key_of(self, unit: Unit) -> int | str:
         """What a round's policy is kept under: the steps of a ramp share theirs."""
@@ -228,12 +225,10 @@ class Beginning(RowStore):
 
     def _read_event(self, seq: int) -> Event:
         """One event, which was folded before; it must not have been changed since."""
-        query = sql.select(events).where(events.c.seq.in_([seq - 1, seq])).order_by(events.c.seq)
-        found = self._log.read(lambda connection: connection.execute(query).fetchall())
-        event = Event.from_row(found[-1]) if found else None
-        if event is None or not event.follows(seq - 1, bytes(found[0][5])):
+        found = self._log.read(lambda connection: list(read_events(connection, seq - 2, seq)))
+        if len(found) < 2 or not found[1].follows(seq - 1, found[0].head):
             raise TamperedError(f"event {seq} is not as it was written")
-        return event
+        return found[1]
 
     def _read_blob(self, digest: str) -> bytes:
         query = sql.select(blobs.c.content).where(blobs.c.digest == digest)
@@ -252,46 +247,6 @@ class Beginning(RowStore):
         return found
 
 
-def describe(decision: Decision, deployed: Deployed | None) -> dict[str, Any]:
-    """A decision as plain values, for the event of its round."""
-    described: dict[str, Any] = {"reason": decision.note, "rows": decision.rows}
-    found = decision.calibration
-    if found is None:
-        return described
-    normalizer = None if deployed is None else deployed.normalizer
-    measured = found.measured
-    return described | {
-        "looks": decision.looks,
-        "beta": found.beta,
-        "exists": found.exists,
-        "useful": found.useful,
-        "family": found.family,
-        "blend": found.blend,
-        "confidence": found.confidence,
-        "log_psi": None
-        if normalizer is None
-        else [float(normalizer.log_psi[0]), float(normalizer.standard_error[0])],
-        "promises": {name: each.promise for name, each in found.losses.items()},
-        "risks": {name: each.risk for name, each in found.losses.items()},
-        "effective_sample_size": measured.effective_sample_size,
-        "acceptance": measured.acceptance,
-        "changed": measured.changed,
-        "max_weight": measured.max_weight,
-        "warnings": list(found.warnings),
-        "curve": _curve(found.binding),
-    }
-
-
-def _curve(loss: LossResult) -> dict[str, Any]:
-    """The risk along beta of the loss that limits it, where it changes; for histories."""
-    steps = np.flatnonzero(np.abs(np.diff(loss.risks)) > 1e-3 * np.ptp(loss.risks))
-    ends = (steps[0], steps[-1] + 2) if len(steps) else (0, len(loss.risks))
-    shown = np.arange(*ends)[:: (ends[1] - ends[0]) // CURVE_POINTS + 1]
-    shown = shown[np.isfinite(loss.log_betas[shown])]
-    points = {"log_betas": loss.log_betas[shown].tolist(), "risks": loss.risks[shown].tolist()}
-    return {"loss": loss.name, "alpha": loss.alpha, **points}
-
-
 def _append_policy(
     t: Transaction,
     name: str,
@@ -306,12 +261,12 @@ def _append_policy(
             f"name {name!r} belongs to another policy, or it is not known to be the same: choose "
             f"another name"
         )
-    header = {"name": name, "fingerprint": own, "problem": problem, "formats": None}
+    header: dict[str, Any] = {"name": name, "fingerprint": own, "problem": problem}
+    header["formats"] = formats = None if probe is None else t.state.formats
     header["blob"] = None if content is None else t.blob(content)
     columns = {}
-    if probe is not None:
-        header["formats"] = t.state.formats
-        columns = encode_rows(probe.contexts, probe.actions, t.state.formats)
+    if probe is not None and formats is not None:
+        columns = encode_rows(probe.contexts, probe.actions, formats)
         columns["score"] = probe.scores
     if held is None or (held["formats"] is None and probe is not None):
         t.append("policy", pack(header, **columns))

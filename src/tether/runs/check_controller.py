@@ -6,6 +6,7 @@ decided them; shares of a ramp likewise.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
+from tether._core.records import encode
+from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
-from tether.runs.decide_beta import Decision, Snapshot, decide_beta
+from tether.runs.decide_beta import Decision, Snapshot, decide_beta, describe, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import LossesMissingError
 from tether.runs.event_log import Event, events
@@ -23,6 +26,10 @@ from tether.runs.state import State
 
 TOLERANCE = 1e-6
 """How far, relatively, numbers of a calibration may be from those computed again elsewhere."""
+ROUNDED = {"warnings", "curve", "probes"}
+"""What is not compared: words and pictures in which a rounded number may tip over."""
+MOST_ERRORS = 6.0
+"""A normalizing constant further, in standard errors, from that of the stored draws is forged."""
 
 
 class ControllerCheck:
@@ -87,32 +94,49 @@ class ControllerCheck:
         except (ValueError, KeyError, LossesMissingError) as error:
             yield f"{where}: the beta of round {number} cannot be computed again: {error}"
             return
-        yield from _compare(where, header, expected)
+        stored = unpack(event.body)[1].get("calibration")
+        yield from _compare(where, header, stored, expected)
+        psi, drawn = decision.get("log_psi"), drawn_normalizer(expected, contents)
+        if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
+            yield f"{where}: the normalizing constant of round {number} is not that of its draws"
 
 
-def _compare(where: str, header: dict[str, Any], expected: Decision) -> Iterator[str]:
-    """Compare the stored decision of a round with what its rows give."""
-    number, decision = header["number"], header["decision"]
-    if not _same(header["level"], expected.level):
+def _compare(where: str, header: dict[str, Any], stored: Any, expected: Decision) -> Iterator[str]:
+    """Compare the stored decision of a round, and its calibration, with what its rows give."""
+    number = header["number"]
+    if not _alike(header["level"], expected.level):
         yield (
             f"{where}: the log beta of round {number} is {header['level']:.6g}, but its rows give "
             f"{expected.level:.6g}"
         )
         return
-    found = expected.calibration
-    stored = [decision["rows"], decision["looks"], header["reference"]]
-    same = stored == [expected.rows, expected.looks, expected.reference]
-    if found is not None:
-        for name, each in found.losses.items():
-            same &= _same(decision["promises"].get(name, math.nan), each.promise)
-            same &= _same(decision["risks"].get(name, math.nan), each.risk)
-        same &= decision["family"] == found.family and _same(decision["blend"], found.blend)
-    if not same or decision["reason"] != expected.note:
+    said = {**header["decision"], "reference": header["reference"]}
+    told = {**describe(expected), "reference": expected.reference}
+    same = all(_alike(said.get(name), told[name]) for name in told.keys() - ROUNDED)
+    if expected.calibration is not None and stored is not None:
+        held, again = json.loads(str(stored[0])), encode(expected.calibration)
+        same &= all(_alike(held.get(name), again[name]) for name in again.keys() - ROUNDED)
+    if not same or (expected.calibration is None) != (stored is None):
         yield f"{where}: round {number} does not say what its rows say"
 
 
-def _same(first: float, second: float) -> bool:
-    return first == second or abs(first - second) <= TOLERANCE * max(abs(second), 1e-3)
+def _alike(first: Any, second: Any) -> bool:
+    """Whether two plain values are the same, numbers up to rounding."""
+    if isinstance(second, dict) and isinstance(first, dict):
+        return first.keys() == second.keys() and all(_alike(first[k], second[k]) for k in second)
+    if isinstance(second, (list, tuple)) and isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if isinstance(second, float) and isinstance(first, (int, float)):
+        near = abs(first - second) <= TOLERANCE * max(abs(second), 1e-3)
+        return near or first == second or (math.isnan(first) and math.isnan(second))
+    return bool(first == second)
+
+
+def _agrees(stored: list[float], drawn: Normalizer) -> bool:
+    """Whether a stored log ψ, of other and at least as many draws, may be that of these draws."""
+    error = float(drawn.standard_error[0])
+    own = min(stored[1], 2 * error)  # nobody widens it by a larger error
+    return not abs(stored[0] - drawn.log_psi[0]) > MOST_ERRORS * math.hypot(error, own)
 
 
 def _check_step(where: str, state: State, header: dict[str, Any]) -> Iterator[str]:

@@ -292,13 +292,12 @@ class Controller(Beginning):
         if t.state.last is None or t.state.last.policy is None:
             raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
         t.append("round", pack(decide_ramp(t.state, t.state.last.policy, begins=False)))
-        unit: Unit = t.state.units[-1]
-        return unit
+        return t.state.units[-1]
 
     @property
     def round(self) -> Round | None:
         """The present round, also after a restart; None before the first."""
-        unit: Unit | None = self._submit(lambda t: t.state.last)
+        unit = self._submit(lambda t: t.state.last)
         return None if unit is None else self._round_of(unit)
 
     # ---- rows ---------------------------------------------------------------------------------
@@ -477,8 +476,6 @@ class Controller(Beginning):
             looked = {"looked": subject, "rows": len(log)}
             self._submit(lambda t: t.append("act", pack({**header, "subject": digest, **looked})))
             return Path(folder)
-
-    # ---- what rounds ask of it ----------------------------------------------------------------
 
 
 def _find_family(family: str | Family) -> tuple[Family | None, int | None]:

@@ -20,12 +20,17 @@ import numpy as np
 
 from tether._core.arrays import Booleans, Floats, Integers
 from tether.control.calibrate import calibrate
-from tether.control.calibration import Calibration, why_not_useful
+from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import Acting, PolicyPath
 from tether.control.families import Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.policies.normalizer import Normalizer, density_with_error, exact_normalizer
+from tether.policies.normalizer import (
+    Normalizer,
+    clipped_normalizer,
+    density_with_error,
+    exact_normalizer,
+)
 from tether.policies.tables import picked
 from tether.runs.errors import LossesMissingError
 from tether.runs.log_rows import Contents
@@ -46,6 +51,10 @@ LARGEST_DENSITY_FACTOR = 1.25
 """A larger error of past policies' densities is refused."""
 SAME_ROWS = 0.99
 """A calibration whose rows had this share of the rows in use was one on the same rows."""
+CALIBRATED = ("beta", "exists", "useful", "family", "blend", "confidence")
+MEASURED = ("effective_sample_size", "acceptance", "changed", "max_weight")
+"""What the event of a round says of its calibration."""
+CURVE_POINTS = 100
 CHOOSE_ON_TRAINING = (
     "a candidate that is kept because of its beta breaks the promise: choose among candidates on "
     "training rows (tether.choose)"
@@ -237,6 +246,33 @@ def told(known: Snapshot, in_use: InUse, found: Calibration, looks: int) -> Deci
     return Decision(found.log_beta, "; ".join(notes), known.reference, found, rows, looks)
 
 
+def describe(decision: Decision) -> dict[str, Any]:
+    """A decision as plain values, for the event of its round."""
+    described: dict[str, Any] = {"reason": decision.note, "rows": decision.rows}
+    found = decision.calibration
+    if found is None:
+        return described
+    described |= {name: getattr(found, name) for name in CALIBRATED}
+    described |= {name: getattr(found.measured, name) for name in MEASURED}
+    return described | {
+        "looks": decision.looks,
+        "promises": {name: each.promise for name, each in found.losses.items()},
+        "risks": {name: each.risk for name, each in found.losses.items()},
+        "warnings": list(found.warnings),
+        "curve": _curve(found.binding),
+    }
+
+
+def _curve(loss: LossResult) -> dict[str, Any]:
+    """The risk along beta of the loss that limits it, where it changes; for histories."""
+    steps = np.flatnonzero(np.abs(np.diff(loss.risks)) > 1e-3 * np.ptp(loss.risks))
+    ends = (steps[0], steps[-1] + 2) if len(steps) else (0, len(loss.risks))
+    shown = np.arange(*ends)[:: (ends[1] - ends[0]) // CURVE_POINTS + 1]
+    shown = shown[np.isfinite(loss.log_betas[shown])]
+    points = {"log_betas": loss.log_betas[shown].tolist(), "risks": loss.risks[shown].tolist()}
+    return {"loss": loss.name, "alpha": loss.alpha, **points}
+
+
 def _why_none(settings: Settings) -> str:
     if settings.confidence is not None:
         return "no beta is certified: the safe policy serves"
@@ -363,6 +399,19 @@ def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> 
         normalizer = Normalizer(np.array(held[:1]), np.array(held[1:]))
     density, error = density_with_error(family, *both, log_beta, normalizer)
     return Density(density, np.hypot(error, reference.error))
+
+
+def drawn_normalizer(decision: Decision, contents: Contents) -> Normalizer | None:
+    """The normalizing constant that the draws of a round give; None where it has none."""
+    found, drawn = decision.calibration, contents.draws
+    if found is None or drawn is None or found.contextual or np.isinf(decision.level):
+        return None
+    if find_family(found.family).normalized:
+        return None
+    order = np.argsort(~drawn["from_safe"], kind="stable")
+    log_safe, scores = drawn["log_safe"][order], drawn["log_optimized"][order]
+    blended = blend_scores(scores, log_safe, found.blend)
+    return clipped_normalizer(log_safe[None], blended[None], decision.level)
 
 
 def needs_normalizer(unit: Unit) -> bool:

@@ -24,19 +24,24 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tether._core import signing
 from tether.runs.databases import Database, is_retried
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
+
+if TYPE_CHECKING:
+    from tether._core.signing import PrivateKey, PublicKey
+    from tether.runs.state import State
 
 logger = logging.getLogger("tether.runs")
 
@@ -87,6 +92,9 @@ EVENTS_PER_CACHE = 10_000
 """How many events, or hundredths of all, are folded again at most when a store is opened."""
 CACHED = "cached"
 """The kind of the events that vouch for the cache: the digest of the state before them."""
+PURPOSE = "tether run"
+"""What a signature of an event is for."""
+EVENTS_AT_ONCE = 1000
 PROBE_SECONDS = 1.0
 """How often an idle writer tries a store that did not answer."""
 NAMES_PER_QUERY = 1000
@@ -128,37 +136,36 @@ def link(head: bytes, seq: int, kind: str, at: int, mark: bytes, body: bytes) ->
     return state.digest()
 
 
-class Folded(Protocol):
-    """What follows from the events so far."""
+class Signer:
+    """Signs hashes of events with a private key, or checks them with a public one."""
 
-    @property
-    def is_signed(self) -> bool:
-        """Whether only processes with the key of the run may write."""
-
-    def fold(self, event: Event) -> None:
-        """Take in one event."""
-
-    def time_at(self, clock: int) -> int:
-        """The time of the run when the clock of a process says this."""
-
-    def pending_alarm(self) -> bytes | None:
-        """The body of an alarm that the events have raised and that is not appended yet."""
-
-    def dump(self) -> bytes:
-        """Everything as bytes."""
-
-    def load(self, content: bytes) -> None:
-        """Undo `dump`."""
-
-
-class Signer(Protocol):
-    """A key that signs the last event of every transaction."""
+    def __init__(self, key: PrivateKey | None = None, public: PublicKey | None = None) -> None:
+        if key is not None:
+            self._private = signing.read_private_key(key)
+        self._public = signing.read_public_key(public) if public else self._private.public_key()
+        self.name = signing.key_id(self._public)
 
     def sign(self, head: bytes) -> str:
         """The signature of a hash."""
+        return signing.sign(head, self._private, purpose=PURPOSE)
 
     def check(self, head: bytes, signature: str | None) -> bool:
         """Whether the signature is this key's."""
+        return signature is not None and signing.verify(
+            head, signature, self._public, purpose=PURPOSE
+        )
+
+
+def read_events(
+    connection: sql.Connection, after: int = 0, until: int | None = None
+) -> Iterator[Event]:
+    """Events in their order; a few at a time from the database."""
+    query = sql.select(events).where(events.c.seq > after).order_by(events.c.seq)
+    stream = connection.execution_options(stream_results=True, yield_per=EVENTS_AT_ONCE)
+    return map(
+        Event.from_row,
+        stream.execute(query if until is None else query.where(events.c.seq <= until)),
+    )
 
 
 class Transaction:
@@ -176,7 +183,7 @@ class Transaction:
         self.mark, self.clock = mark, time.time_ns() // 1000
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """The state after everything that was appended, also by this transaction."""
         return self.log.state
 
@@ -261,7 +268,7 @@ class EventLog:
     def __init__(
         self,
         url: Any,
-        new_state: Callable[[], Folded],
+        new_state: Callable[[], State],
         *,
         deadline: float = 5.0,
         create: bool = True,
@@ -347,7 +354,7 @@ class EventLog:
             self._cached_at = event.seq
 
     def _forget(self) -> None:
-        self.state: Any = self._new_state()
+        self.state = self._new_state()
         self.seq, self.head, self._cached_at = 0, NO_HEAD, 0
         self._is_ahead: bool = False  # whether the state has events that are not committed
 

@@ -21,6 +21,7 @@ from tether.runs.body import pack, unpack
 from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import (
+    EVENTS_AT_ONCE,
     NO_HEAD,
     Event,
     EventLog,
@@ -29,11 +30,10 @@ from tether.runs.event_log import (
     claims,
     events,
     mark_claim,
+    read_events,
     tables,
 )
 from tether.runs.state import State
-
-EVENTS_AT_ONCE = 1000
 
 
 def export_log(log: EventLog, folder: str | Path) -> None:
@@ -88,13 +88,6 @@ def import_run(folder: str | Path, store: str | Path) -> None:
     except OSError as error:
         raise StoreError(f"{source} is not an exported run: {error}") from error
     _write_copy(store, _parse(content, str(source)), named)
-
-
-def read_events(connection: sql.Connection) -> Iterator[Event]:
-    """All events in their order."""
-    stream = connection.execution_options(stream_results=True, yield_per=EVENTS_AT_ONCE)
-    for row in stream.execute(sql.select(events).order_by(events.c.seq)):
-        yield Event.from_row(row)
 
 
 def _record(event: Event) -> bytes:

@@ -20,7 +20,7 @@ from tether._core.contexts import labels
 from tether.policies.picker import ShortlistRows
 from tether.runs.body import read_header, unpack
 from tether.runs.errors import TamperedError
-from tether.runs.event_log import NO_HEAD, Event, events
+from tether.runs.event_log import NO_HEAD, Event, read_events
 
 Format = dict[str, Any]
 """How contexts, candidates or actions are stored: a kind, and what else it takes to read them."""
@@ -244,10 +244,7 @@ class Contents:
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
-        query = sql.select(events).where(events.c.seq > self.seq, events.c.seq <= until)
-        stream = connection.execution_options(stream_results=True, yield_per=1000)
-        for row in stream.execute(query.order_by(events.c.seq)):
-            event = Event.from_row(row)
+        for event in read_events(connection, self.seq, until):
             if not event.follows(self.seq, self.head):
                 raise TamperedError(f"event {event.seq} is not as it was written")
             self.take(event)

@@ -282,7 +282,7 @@ class Release(Run):
 
         def job(t: Transaction) -> float:
             self.begin_if_due(t)
-            return float(t.state.share)
+            return t.state.share
 
         return 0.0 if self._log.tampered is not None else self._submit(job)
 
@@ -292,8 +292,7 @@ class Release(Run):
 
         def job(t: Transaction) -> Unit:
             self.begin_if_due(t)
-            present: Unit = t.state.units[-1]
-            return present
+            return t.state.units[-1]
 
         return self._submit(job)
 
@@ -304,8 +303,7 @@ class Release(Run):
         if t.state.given.units_per_step is not None or t.state.given.step_seconds is not None:
             raise ValueError("the steps of this release end by themselves: step was given")
         self._begin(t)
-        begun: Unit = t.state.units[-1]
-        return begun
+        return t.state.units[-1]
 
     def _begin(self, t: Transaction) -> None:
         t.append("round", pack(decide_share(t.state, t.now)))
@@ -320,7 +318,7 @@ class Release(Run):
     ) -> tuple[dict[bytes, int], set[bytes]]:
         """The system of each key, and the keys whose row is new; a call is answered in one step."""
         self.begin_if_due(t)
-        state: State = t.state
+        state = t.state
         places = positions_in(state, keys)
         arms = is_below(places, 0.0 if outage else state.share).astype(np.int32)
         names = [b"k" + key for key in keys]
@@ -485,7 +483,7 @@ def _rows_of(
     t: Transaction, keys: list[bytes], arms: Integers, step: int | None, skip_unknown: bool
 ) -> Integers:
     """The row of each key: the last of the system that answered, or that of a step."""
-    state: State = t.state
+    state = t.state
     names = [b"k" + key for key in keys]
     last = _last_rows(t.find(names), names)
     by_system = np.stack([_standing(state, last[:, OLD]), _standing(state, last[:, NEW])], axis=1)

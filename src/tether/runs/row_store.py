@@ -88,10 +88,10 @@ class RowStore(Run):
         given = formats_of(drawn.contexts, drawn.actions)
 
         def job(t: Transaction) -> Integers | tuple[Unit, bool]:
-            state, present = t.state, t.state.last
+            state, present = t.state, t.state.units[-1]
             if state.given.decides_shares and unit.policy is not None and is_ramp_over(state):
                 t.append("round", pack(decide_ramp(state, unit.policy, begins=False)))
-                return state.last, state.is_stopped
+                return state.units[-1], state.is_stopped
             if present.number != unit.number:
                 if present.policy is not None and present.policy == unit.policy:
                     return present, state.is_stopped
@@ -138,7 +138,7 @@ class RowStore(Run):
         """Append the rows of one call; the first of them."""
         formats = same_formats(t.state.formats, given)
         columns = columns | encode_rows(drawn.contexts, drawn.actions, formats)
-        first: int = t.state.rows.size
+        first = t.state.rows.size
         if drawn.failure:
             header = header | {"failure": drawn.failure[:500]}
         for start in range(0, len(drawn.actions), ROWS_PER_EVENT):

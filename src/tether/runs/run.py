@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tether._core import signing, validate
+from tether._core import validate
 from tether._core.arrays import Floats, Integers
 from tether._core.words import DurabilityWarning, warn_user
 from tether.runs.body import pack, unpack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
-from tether.runs.event_log import Event, EventLog, Transaction
+from tether.runs.event_log import Event, EventLog, Signer, Transaction
 from tether.runs.history import History, read_history
 from tether.runs.outbox import Outbox, Waiting
 from tether.runs.settings import Settings
@@ -29,8 +29,6 @@ Result = TypeVar("Result")
 
 ROWS_PER_EVENT = 50_000
 """A call with more rows is stored as several events."""
-PURPOSE = "tether run"
-"""What a signature of an event is for."""
 PATIENCE = 600.0
 """How many seconds opening, history and verification may take."""
 
@@ -48,7 +46,7 @@ class Run:
         outbox: Outbox | None = None,
         free: tuple[str, ...] = (),
     ) -> None:
-        signer = None if key is None else _Signer(key)
+        signer = None if key is None else Signer(key)
         if given is not None and signer is not None:
             given = replace(given, signer=signer.name)
         self._log = EventLog(
@@ -104,14 +102,13 @@ class Run:
         return Run(store, None, deadline=deadline, key=key)
 
     def _create(self, t: Transaction, given: Settings | None, free: tuple[str, ...]) -> Settings:
-        if t.state.settings is None:
+        if t.state.original is None:
             if given is None:
                 raise StoreError(f"{self._log.database.name} holds no run of tether")
             t.append("settings", pack(given.to_dict()))
         elif given is not None:
             t.state.original.check_same(given, self._log.database.name, free)
-        found: Settings = t.state.given
-        return found
+        return t.state.given
 
     @property
     def settings(self) -> Settings:
@@ -339,20 +336,3 @@ def _withdraw(t: Transaction, events: list[Event]) -> None:
         header, columns = unpack(event.body)
         rows = header["first"] + np.arange(len(columns["arm"]), dtype=np.int64)
         t.append("withdrawn", pack({"reason": "the call had been answered otherwise"}, row=rows))
-
-
-class _Signer:
-    """Signs hashes of events with a private key."""
-
-    def __init__(self, key: PrivateKey) -> None:
-        self._private = signing.read_private_key(key)
-        self._public = self._private.public_key()
-        self.name = signing.key_id(self._public)
-
-    def sign(self, head: bytes) -> str:
-        return signing.sign(head, self._private, purpose=PURPOSE)
-
-    def check(self, head: bytes, signature: str | None) -> bool:
-        return signature is not None and signing.verify(
-            head, signature, self._public, purpose=PURPOSE
-        )

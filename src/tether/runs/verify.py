@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from tether._core import signing
 from tether.runs.body import read_header
 from tether.runs.event_log import (
     CACHED,
     NO_HEAD,
     Event,
     EventLog,
+    Signer,
     cache,
     claims,
-    events,
     is_cached,
     mark_claim,
+    read_events,
     state_digest,
 )
-from tether.runs.run import PURPOSE
 from tether.runs.settings import RELEASE
 from tether.runs.state import State
 
@@ -34,16 +33,8 @@ MOST_FINDINGS = 1000
 
 def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
     """Everything that is wrong with a log: its chain, rules, decisions, index and cache."""
-    check = None if log.signer is None else log.signer.check
-    if key is not None:
-        public = signing.read_public_key(key)
-
-        def check(head: bytes, signature: str | None) -> bool:
-            return signature is not None and signing.verify(
-                head, signature, public, purpose=PURPOSE
-            )
-
-    return log.read(lambda connection: _Replay(connection).findings(check))
+    signer = log.signer if key is None else Signer(public=key)
+    return log.read(lambda connection: _Replay(connection).findings(signer))
 
 
 class _Replay:
@@ -55,23 +46,20 @@ class _Replay:
         self._cached: Event | None = None
         self._rules: Any = None
 
-    def findings(self, check: Callable[[bytes, str | None], bool] | None) -> list[str]:
+    def findings(self, signer: Signer | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
         last = self._walk()
         if last is None and not self._found:
             return ["there is no event"]
         if last is not None and not self._found:
-            self._check_signature(last, check)
+            self._check_signature(last, signer)
             self._compare_index()
             self._compare_cache()
         return self._found
 
     def _walk(self) -> Event | None:
         seq, head, event = 0, NO_HEAD, None
-        query = sql.select(events).order_by(events.c.seq)
-        rows = self._connection.execution_options(stream_results=True, yield_per=1000)
-        for row in rows.execute(query):
-            event = Event.from_row(row)
+        for event in read_events(self._connection):
             if not event.follows(seq, head):
                 self._found.append(f"event {event.seq} ({event.kind}) is not as it was written")
                 return event
@@ -104,13 +92,11 @@ class _Replay:
             yield from rules.check(state, event, self._index)
             self._index |= mark_claim(event.mark) | rules.claims_of(event, self._index)
 
-    def _check_signature(
-        self, last: Event, check: Callable[[bytes, str | None], bool] | None
-    ) -> None:
-        if check is None:
+    def _check_signature(self, last: Event, signer: Signer | None) -> None:
+        if signer is None:
             if self._state.is_signed and last.signature is None:
                 self._found.append("the run is signed, but its last event is not")
-        elif not check(last.head, last.signature):
+        elif not signer.check(last.head, last.signature):
             self._found.append(f"event {last.seq}, the last one, is not signed with this key")
 
     def _compare_index(self) -> None:
