@@ -351,8 +351,8 @@ MUTANTS = [
     Mutant(
         "unknown outcomes count against the new system",
         "runs/watch.py",
-        "harmless = is_new if kind == STOP else ~is_new",
-        "harmless = ~is_new if kind == STOP else is_new",
+        "filled = np.where(unknown, np.where(overdue, bet.silence, 0.0), losses)",
+        "filled = np.where(unknown, np.where(overdue, bet.silence, 1.0), losses)",
         RUNS,
     ),
     Mutant(
