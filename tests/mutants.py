@@ -167,8 +167,8 @@ a stop without failures
   - < FEWEST_FAILURES
   + < 0
 unknown outcomes count against the new system
-  - is_new if kind == STOP else ~is_new
-  + ~is_new if kind == STOP else is_new
+  - np.where(overdue, bet.silence, 0.0), losses)
+  + np.where(overdue, bet.silence, 1.0), losses)
 the limit of several guardrails is that of one
   - settings.stop)
   + settings.stop) - 3

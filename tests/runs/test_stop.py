@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -116,6 +117,47 @@ def test_a_bad_version_is_stopped_and_what_was_shown_is_said():
         assert set(release.assign([f"x{k}" for k in range(100)])) == {"old"}
         release.resume("another version", actor="ann")
         assert 0 < release.share < 0.1
+        assert release.verify() == []
+
+
+def wealth(steps, limit):
+    """By the definition: the mean over stakes and restarts, and cash."""
+    total = Fraction(1, len(steps) + 1)
+    for u in range(1, len(steps) + 1):
+        losses = [each for step in steps[u - 1 :] for each in step]
+        for stake in (Fraction(1, 2**k) for k in range(1, 9)):
+            factors = (1 + stake * (loss / limit - 1) for loss in losses)
+            total += math.prod(factors, start=Fraction(1, 8 * u * (u + 1)))
+    return float(total)
+
+
+@pytest.mark.parametrize("late", [0, 6])
+def test_the_capital_is_that_of_the_definition_after_every_call(late):
+    """Calls whose outcomes are all on their way do not count; before them, unknown is harmless."""
+    rng, calls, waiting = np.random.default_rng(8), [], []
+    with Release("sqlite://", {"error": 0.25}, old={"error": 0.02}, stop=1e-9) as release:
+        for number in range(60):
+            if number % 15 == 14:
+                release.advance()
+            keys = [f"{number}-{k}" for k in range(4)]
+            systems = release.assign(keys)
+            calls.append([release.step.number, False, [0] * systems.count("new")])
+            waiting.append((keys, systems, calls[-1]))
+            if len(waiting) > late:
+                keys, systems, call = waiting.pop(0 if number % 3 else -1)
+                call[1] = "new" in systems
+                losses = [int(each == "new" and rng.random() < 0.4) for each in systems]
+                call[2] = [x for x, each in zip(losses, systems, strict=True) if each == "new"]
+                release.observe(keys, {"error": np.array(losses, float)}, system=systems)
+            stop, last = release._log.state.stop, release.step.number
+            counts = [k for k, each in enumerate(calls, 1) if each[1] or each[0] < last]
+            steps = [
+                [x for each in calls[: max(counts, default=0)] if each[0] == u for x in each[2]]
+                for u in range(1, last + 1)
+            ]
+            expected = wealth(steps, Fraction(1, 4))
+            assert math.exp(stop._log_wealth(0, last)) == pytest.approx(expected, rel=1e-9)
+        assert expected > 10
         assert release.verify() == []
 
 

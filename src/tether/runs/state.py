@@ -231,7 +231,7 @@ class State:
         self.settings = self.original = Settings.from_dict(header)
         self.losses = {name: Columns(loss="f8") for name in self.settings.limits}
         self.quiet = {name: [0, self.now] for name in self.settings.limits}
-        self.stop.begin(self.settings)
+        self.stop.restart(self)
 
     def _fold_policy(self, event: Event, header: dict[str, Any], _: Any) -> None:
         self.policies[header["name"]] = header | {"event": event.seq}
@@ -265,7 +265,6 @@ class State:
         self.formats = header.get("formats")
         if "waited" in header:
             self.waited[header["waited"]] = new.start
-        self.stop.add_rows(self, new)
         if "context_score" in columns:
             self.shift.add(columns["context_score"])
         self._look(event)
@@ -283,8 +282,8 @@ class State:
             mine = rows[known]
             if not np.isnan(stored[mine]).all():
                 raise ValueError(f"a loss {name!r} is final, and there was one already")
-            self.stop.add_losses(self, name, mine, values[known])
             stored[mine] = values[known]
+            self.stop.add_losses(self, name, mine)
             if len(mine):
                 self.quiet[name] = [self.rows.size, self.now]
         self._look(event)
@@ -319,10 +318,7 @@ class State:
             self.standing, self.cleared, self.raises = None, len(self.alarms), None
             self._end_silence(event)
             self.shift.restart()
-            if self.given.decides_shares:
-                self.stop.restart()
-            else:
-                self.stop.restart_within(self)
+            self.stop.restart(self)
         elif act.act == "halt":
             self.raises = ("halt", act.reason)
         elif act.act == "export_log":
@@ -330,7 +326,7 @@ class State:
         elif act.act == "tighten":
             self.settings = self.given.tightened(**header["changes"])
             self.tightened = event.seq
-            self.stop.tighten(self)
+            self.stop.restart(self)
 
     def _look(self, event: Event) -> None:
         """Raise the alarm that the rows and losses show, unless one stands already."""
@@ -388,7 +384,6 @@ class State:
         if header["settings"] is not None:
             self.settings = Settings.from_dict(header["settings"])
             self.original = Settings.from_dict(header["original"])
-            self.stop.begin(self.settings)
         self.units = decode(list[Unit], header["units"])
         self.policies = header["policies"]
         self.alarms = decode(list[Alarm], header["alarms"])
@@ -409,5 +404,6 @@ class State:
         self.losses = {name: Columns(loss="f8") for name in parts["loss"]}
         for name, column in parts["loss"].items():
             self.losses[name].load({"loss": column})
-        self.stop.load(header["stop"], parts["stop"])
+        if self.settings is not None:
+            self.stop.load(self.settings, header["stop"], parts["stop"])
         self.shift.load(header["shift"], parts["shift"])

@@ -3,19 +3,20 @@
 The bound on the mixture lets a version that is known to be bad keep the share that the budget
 allows. The stop is a second test beside it, and the stricter one rules.
 
-**The stop.** Hypothesis: given the past, every key that the new system answers for the first time
-has an expected loss of at most `limit`, and so have, on average over a step, the keys that return
-to it. With B = 1 and a stake 0 < λ < 1/limit, the product of 1 + λ·(l − limit) over the rows of
-first keys, in the order of assignment, is a supermartingale. The factor of a step's returning keys
-has a mean of at most 1 given the past, since a geometric mean is at most the arithmetic one; it is
-judged when the step is over, because it may be known which of them fail and come early. So the
-product of all, from the start of step u on, is a supermartingale, and so is its mean over stakes
-and, with weights 1/(u(u + 1)) and the rest as cash, over u: a version may turn bad later. By
-Ville's inequality it ever reaches 1/error with probability at most `error`.
+**The stop.** Hypothesis: given the past, the keys of a call that the new system answers for the
+first time have, on average, an expected loss of at most `limit`, and so have, on average over a
+step, the keys that return to it. With B = 1 and a stake 0 < λ < 1/limit, the product of
+1 + λ·(l − limit) over first keys, in the order of assignment and call by call, is a
+supermartingale: the factor of a call has a mean of at most 1 given the past, since a geometric mean
+is at most the arithmetic one. So has that of a step's returning keys; it is judged when the step is
+over, because it may be known which of them fail and come early. So the product of all, from the
+start of step u on, is a supermartingale, and so is its mean over stakes and, with weights
+1/(u(u + 1)) and the rest as cash, over u: a version may turn bad later. By Ville's inequality it
+ever reaches 1/error, after any call, with probability at most `error`.
 
 It grows with every loss: an outcome that is not known may count as 0, however its delay depends on
-the loss, and every step's end may be tried again whenever an outcome arrives. In order of arrival
-it would not hold. Several guardrails: the mean of their wealths is compared with 1/error; it is a
+the loss, and every call may be tried again whenever an outcome arrives. In order of arrival it
+would not hold. Several guardrails: the mean of their wealths is compared with 1/error; it is a
 supermartingale while none is exceeded, whatever their dependence.
 
 **A relative guardrail.** Let c be the probability, given the past, that the new system answers a
@@ -62,7 +63,9 @@ def relative_log_factors(
     *,
     finish: bool = False,
 ) -> Floats:
-    """The same for a relative guardrail, of rows with these probabilities of the new system."""
+    """The same for a relative guardrail; rows say nothing of which it was known who answers."""
+    drawn = (coin > 0) & (coin < 1)
+    losses, is_new, coin = losses[drawn], is_new[drawn], coin[drawn]
     weight, centre = coin * (1 + ratio), coin * (1 - coin) * delta
     gains = np.where(is_new, (1 - coin) * losses, -weight * losses) - centre
     scaled = -gains / (1 - coin - centre) if finish else gains / (weight + centre)

@@ -1,9 +1,11 @@
 """The stop inside the fold: sums of bets for every step, kept up to date row by row.
 
-`tether.runs.stop` has the bets and why they hold. A row counts from the moment it is assigned, with
-its loss unknown; when the loss arrives, its factor is exchanged. After an outcome deadline silence
-counts as the worst loss; for a relative guardrail it counts as the worst loss of both systems in
-one bet, and as none of either in another.
+`tether.runs.stop` has the bets and why they hold. They run over the rows in the order of assignment
+up to the last call with a row of the new system whose outcome is known: bets hold for any number of
+first calls, so what is still on its way does not weigh against them. A row before that whose loss
+is not known counts as none; when its loss arrives, its factor is exchanged. After an outcome
+deadline silence counts as the worst loss; for a relative guardrail as the worst loss of both
+systems in one bet, and as none of either in another.
 
 In a release or ramp the rows of the new system bet against what is tolerated. In a round that
 serves a tethered policy all of that policy's rows do, against the alarm level: half as much again
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.arrays import Floats, Integers
 from tether.runs.keys import is_below
 from tether.runs.settings import RELEASE, Settings
 from tether.runs.shares import Guardrail
@@ -27,10 +29,9 @@ from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, r
 if TYPE_CHECKING:
     from tether.runs.state import State, Unit
 
-STOP, FINISH = 0, 1
-"""The two kinds of bets: that the new system is worse than tolerated, and that it is not."""
-FRESH, RETURNING = 0, 1
-"""Rows that are judged at once, and rows that are judged when their step is over."""
+FRESH, RETURNING, FINISH = 0, 1, 2
+"""Bets that the new system is worse than tolerated, on rows that are judged at once and on rows
+that are judged when their step is over; and bets that it is not worse."""
 NEVER = 2**31 - 1
 SEEN_BY_NEW = 2
 """The bit of the column `known` that says that the new system answered the key before."""
@@ -46,80 +47,60 @@ class Bet(NamedTuple):
 
 
 class Stop:
-    """Sums of log factors since the last restart: steps × bets × kinds × parts × stakes."""
+    """Sums of log factors since the last restart: steps × bets × kinds × stakes."""
 
     def __init__(self) -> None:
         self.first = 1  # the unit with which the bets began
-        self.from_row = 0  # the row with which they began
+        self.from_row = self.counted = 0  # they run over these rows
         self.failures: dict[str, int] = {}
         self.overdue_before = 0  # rows before this one have been looked at
         self._touched = NEVER  # the first step, counted from `first`, whose end must be tried
         self._bets: list[Bet] = []
-        self.sums = self._no_sums()
+        self.sums = self._no_sums(0)
 
-    def begin(self, settings: Settings) -> None:
-        """For the guardrails of a run."""
-        self._read(settings)
-        self.failures = dict.fromkeys(settings.limits, 0)
-        self.sums = self._no_sums()
+    def restart(self, state: State) -> None:
+        """Begin anew with the next row: when a run begins, goes on after an alarm, or is tightened.
 
-    def tighten(self, state: State) -> None:
-        """Bet against smaller limits from the next step on, which begins at once."""
-        self._read(state.given)
-        self.restart(len(state.units) + 1)
-
-    def restart(self, first: int = 0) -> None:
-        """Begin anew with the next unit."""
-        self.first = first or self.first + len(self.sums)
-        self.sums, self.failures = self._no_sums(), dict.fromkeys(self.failures, 0)
-        self._touched = NEVER
-
-    def restart_within(self, state: State) -> None:
-        """Begin anew in the present unit, whose policy goes on: rows so far do not count."""
-        self.restart(len(state.units))
-        self.sums = np.zeros((1, *self.sums.shape[1:]))
-        self.from_row = state.rows.size
+        Rows so far do not count any more.
+        """
+        self._bets = _bets(state.given)
+        self.failures = dict.fromkeys(state.given.limits, 0)
+        self.first, self._touched = max(len(state.units), 1), NEVER
+        self.sums = self._no_sums(min(len(state.units), 1))
+        self.from_row = self.counted = state.rows.size
 
     def begin_unit(self, state: State, unit: Unit) -> None:
         """One more step; the returning keys of the last one are judged now."""
-        if unit.number >= self.first:
-            if len(self.sums):
-                self._touched = min(self._touched, len(self.sums) - 1)
-            self.sums = np.concatenate((self.sums, np.zeros((1, *self.sums.shape[1:]))))
+        if len(self.sums):
+            self._count(state, unit.before)
+            self._touched = min(self._touched, len(self.sums) - 1)
+        self.sums = np.concatenate((self.sums, self._no_sums(1)))
 
-    def add_rows(self, state: State, new: slice) -> None:
-        """Rows that were just assigned; while the new system is stopped nothing counts."""
-        if not state.is_stopped and len(self.sums):
-            rows = np.arange(new.start, new.stop)
-            for place in range(len(self._bets)):
-                self._move(state, place, rows, None, +1)
-
-    def add_losses(self, state: State, name: str, rows: Integers, values: Floats) -> None:
-        """Losses that were not known before."""
-        counted = (state.rows["unit"][rows] >= self.first) & (rows >= self.from_row)
-        if not counted.all():
-            rows, values = rows[counted], values[counted]
+    def add_losses(self, state: State, name: str, rows: Integers) -> None:
+        """Losses that were not known before, and are stored by now."""
+        rows = rows[rows >= self.from_row]
         if not len(rows) or not len(self.sums):
             return
+        before = rows[rows < self.counted]
+        is_new, limit = state.rows["arm"][rows] > 0, state.given.limits[name]
         for place, bet in enumerate(self._bets):
-            if bet.name != name:
-                continue
-            scaled = values / bet.limit.bound
-            self._move(state, place, rows, None, -1)
-            self._move(state, place, rows, scaled, +1)
-            bad = (state.rows["arm"][rows] > 0) & (scaled > bet.level)
-            if bad.any() or bet.limit.is_relative:
-                earliest = int(state.rows["unit"][rows].min()) - self.first
-                self._touched = min(self._touched, earliest)
-        self.failures[name] += int(bad.sum())
+            if bet.name == name:
+                self._move(state, place, before, math.nan, -1)
+                self._move(state, place, before, self._losses(state, bet, before), +1)
+                failed = is_new & (self._losses(state, bet, rows) > bet.level)
+        if is_new.any():
+            at = state.rows["at"]
+            self._count(state, int(np.searchsorted(at, at[rows[is_new].max()], side="right")))
+        self.failures[name] += int(failed.sum())
+        if failed.any() or limit.is_relative:
+            earliest = int(state.rows["unit"][rows].min()) - self.first
+            self._touched = min(self._touched, earliest)
 
     def withdraw(self, state: State, rows: Integers) -> None:
         """Rows that do not count."""
+        rows = rows[(rows >= self.from_row) & (rows < self.counted)]
         for place, bet in enumerate(self._bets):
-            values = state.loss(bet.name)[rows] / bet.limit.bound
-            unknown = np.isnan(values)
-            self._move(state, place, rows[unknown], None, -1)
-            self._move(state, place, rows[~unknown], values[~unknown], -1)
+            self._move(state, place, rows, self._losses(state, bet, rows), -1)
 
     def shown(self, state: State, now: int) -> tuple[str, str] | None:
         """The alarm that the bets raise, if any; only ends of steps that changed are tried."""
@@ -132,87 +113,74 @@ class Stop:
             return None
         limit = math.log(len(self._bets) / settings.stop)
         for end in range(touched + 1, len(self.sums) + 1):
-            wealth = [self._log_wealth(place, end, STOP) for place in range(len(self._bets))]
+            wealth = [self._log_wealth(place, end) for place in range(len(self._bets))]
             if np.logaddexp.reduce(wealth) >= limit:
-                return "stop", self._in_words(state, self._bets[int(np.argmax(wealth))])
+                return "stop", self._in_words(state, int(np.argmax(wealth)))
         return None
 
     def is_finished(self, state: State) -> bool:
         """Whether it is shown that no relative guardrail is exceeded."""
         relative = [k for k, each in enumerate(self._bets) if each.limit.is_relative]
-        if not relative or not len(self.sums):
-            return False
-        limit, end = math.log(1 / (state.given.stop or 0.05)), len(self.sums)
-        return all(self._log_wealth(place, end, FINISH, over=True) >= limit for place in relative)
+        limit = math.log(1 / (state.given.stop or 0.05))
+        return bool(relative and len(self.sums)) and all(
+            log_wealth(self.sums[:, place, FINISH]) >= limit for place in relative
+        )
 
     # ---- factors ------------------------------------------------------------------------------
 
+    def _count(self, state: State, until: int) -> None:
+        """Let the bets run over all rows before this one."""
+        if until <= self.counted:
+            return
+        rows = np.arange(self.counted, until)
+        rows = rows[~state.rows["withdrawn"][rows]]
+        for place, bet in enumerate(self._bets):
+            self._move(state, place, rows, self._losses(state, bet, rows), +1)
+        self.counted = until
+
     def _move(
-        self, state: State, place: int, rows: Integers, scaled: Floats | None, sign: int
+        self, state: State, place: int, rows: Integers, given: float | Floats, sign: int
     ) -> None:
-        """Add or take off the factors of rows with these losses; None is unknown."""
-        counts = (state.rows["unit"][rows] >= self.first) & (rows >= self.from_row)
+        """Add or take off the factors of rows with these losses; NaN is not known."""
+        losses = np.broadcast_to(given, rows.shape)
         if state.given.kind == RELEASE:  # not those of an outage, or while an alarm stood
-            counts &= state.rows["calibration"][rows]
-        if not counts.all():
-            rows = rows[counts]
-            scaled = None if scaled is None else scaled[counts]
-        if not len(rows):
-            return
+            counts = state.rows["calibration"][rows]
+            rows, losses = rows[counts], losses[counts]
         units = state.rows["unit"][rows]
-        if units[0] == units[-1] and (units == units[0]).all():
-            self._move_in(state, int(units[0]), place, rows, scaled, sign)
-            return
         for number in np.unique(units).tolist():
             mine = units == number
-            part = None if scaled is None else scaled[mine]
-            self._move_in(state, number, place, rows[mine], part, sign)
+            factors = self._factors(state, self._bets[place], number, rows[mine], losses[mine])
+            self.sums[number - self.first, place] += sign * factors
 
-    def _move_in(
-        self,
-        state: State,
-        number: int,
-        place: int,
-        rows: Integers,
-        scaled: Floats | None,
-        sign: int,
-    ) -> None:
-        bet, step = self._bets[place], self.sums[number - self.first, place]
+    def _factors(
+        self, state: State, bet: Bet, number: int, rows: Integers, losses: Floats
+    ) -> Floats:
+        """The sums of log factors of rows of one step; an unknown loss is the most harmless."""
         is_new = state.rows["arm"][rows] > 0
+        unknown, overdue = np.isnan(losses), rows < self.overdue_before
+        found = np.zeros((FINISH + 1, len(STAKES)))
         if bet.limit.is_relative:
             coin = _coins(state, number, rows)
-            chosen = (coin > 0) & (coin < 1)
-            rows, is_new, coin = rows[chosen], is_new[chosen], coin[chosen]
-            scaled = None if scaled is None else scaled[chosen]
             rule = bet.limit.delta / bet.limit.bound, bet.limit.ratio
-            for kind in (STOP, FINISH):
-                loss = self._filled(bet, kind, rows, is_new, scaled)
-                logs = relative_log_factors(loss, is_new, coin, *rule, finish=kind == FINISH)
-                step[kind, FRESH] += sign * logs
-            return
-        rows, scaled = rows[is_new], None if scaled is None else scaled[is_new]
-        if not len(rows):
-            return
-        loss = self._filled(bet, STOP, rows, is_new[is_new], scaled)
+            for kind, waiting in ((FRESH, ~is_new), (FINISH, is_new)):
+                filled = np.where(unknown, np.where(overdue, bet.silence, waiting), losses)
+                found[kind] = relative_log_factors(
+                    filled, is_new, coin, *rule, finish=kind == FINISH
+                )
+            return found
+        filled = np.where(unknown, np.where(overdue, bet.silence, 0.0), losses)
         returns = (state.rows["known"][rows] & SEEN_BY_NEW) > 0
-        for part, mine in ((FRESH, ~returns), (RETURNING, returns)):
-            if mine.any():
-                step[STOP, part] += sign * log_factors(loss[mine], bet.level)
+        found[FRESH] = log_factors(filled[is_new & ~returns], bet.level)
+        found[RETURNING] = log_factors(filled[is_new & returns], bet.level)
+        return found
 
-    def _filled(
-        self, bet: Bet, kind: int, rows: Integers, is_new: Booleans, scaled: Floats | None
-    ) -> Floats:
-        """The losses; unknown ones are the most harmless for the bet until they are overdue."""
-        if scaled is not None:
-            return scaled
-        harmless = is_new if kind == STOP else ~is_new
-        waiting = np.where(harmless, 0.0, 1.0)
-        return np.where(rows < self.overdue_before, bet.silence, waiting)
+    def _losses(self, state: State, bet: Bet, rows: Integers) -> Floats:
+        return np.asarray(state.loss(bet.name)[rows] / bet.limit.bound)
 
-    def _log_wealth(self, place: int, end: int, kind: int, *, over: bool = False) -> float:
-        sums = self.sums[:end, place, kind].sum(axis=1)
-        if end == len(self.sums) and not over:  # the present step: returning keys are not judged
-            sums[-1] = self.sums[-1, place, kind, FRESH]
+    def _log_wealth(self, place: int, end: int) -> float:
+        sums = self.sums[:end, place, FRESH] + self.sums[:end, place, RETURNING]
+        if end == len(self.sums):  # the present step: returning keys are not judged
+            sums[-1] = self.sums[-1, place, FRESH]
         return log_wealth(sums)
 
     def _count_silence(self, state: State, now: int) -> None:
@@ -222,34 +190,30 @@ class Stop:
             return
         due = now - int(deadline * 1e6)
         until = int(np.searchsorted(state.rows["at"], due, side="right"))
-        before = self.overdue_before
-        if until <= before:
+        rows = np.arange(max(self.overdue_before, self.from_row), until)
+        if not len(rows):
             return
-        rows = np.arange(before, until)
+        self._count(state, until)
         rows = rows[~state.rows["withdrawn"][rows]]
         for place, bet in enumerate(self._bets):
             silent = rows[np.isnan(state.loss(bet.name)[rows])]
-            self._move(state, place, silent, None, -1)
-            self.overdue_before = until
-            self._move(state, place, silent, None, +1)
-            self.overdue_before = before
-            steps = state.rows["unit"][silent] - self.first
-            bad = (state.rows["arm"][silent] > 0) & (steps >= 0)
-            self._touched = min(self._touched, int(steps[bad].min(initial=NEVER)))
+            self._move(state, place, silent, math.nan, -1)
+            self._move(state, place, silent, bet.silence, +1)
+            silent = silent[state.rows["arm"][silent] > 0]
+            earliest = state.rows["unit"][silent].min(initial=NEVER) - self.first
+            self._touched = min(self._touched, int(earliest))
             if bet.silence:
-                self.failures[bet.name] += int(bad.sum())
+                self.failures[bet.name] += len(silent)
         self.overdue_before = until
 
-    def _in_words(self, state: State, bet: Bet) -> str:
-        steps = self.sums[:, self._bets.index(bet), STOP].sum(axis=1)
+    def _in_words(self, state: State, place: int) -> str:
+        bet, steps = self._bets[place], self.sums[:, place, : RETURNING + 1].sum(axis=1)
         from_step = np.logaddexp.reduce(np.cumsum(steps[::-1], axis=0)[::-1], axis=1)
         since = self.first + int(np.argmax(from_step))  # where the evidence began to grow
-        means = []
-        for arm in (False, True):
-            mine = (state.rows["unit"] >= since) & ((state.rows["arm"] > 0) == arm)
-            known = state.loss(bet.name)[mine & ~state.rows["withdrawn"]]
-            silent = np.isnan(known)
-            means.append((float(known[~silent].mean()) if not silent.all() else math.nan, known))
+        rows = slice(max(self.from_row, state.units[since - 1].before), state.rows.size)
+        is_new = state.rows["arm"][rows] > 0
+        kept, losses = ~state.rows["withdrawn"][rows], state.loss(bet.name)[rows]
+        known = kept & ~np.isnan(losses)
         limit = bet.limit
         tolerated = f"{bet.level * limit.bound:.4g}"
         if limit.is_relative:
@@ -257,40 +221,46 @@ class Stop:
             more += [f"{limit.ratio:.0%} of it"] if limit.ratio else []
             tolerated = "what the old system loses plus " + " and ".join(more)
         text = f"{bet.name}: the new system is shown to lose more than {tolerated}: "
-        text += f"{means[1][0]:.4g} on {int((~np.isnan(means[1][1])).sum())} rows"
+        mine = losses[known & is_new]
+        text += f"{mine.mean() if len(mine) else math.nan:.4g} on {len(mine)} rows"
         text += f" since step {since}" if since > self.first else ""
-        missing = int(np.isnan(means[1][1]).sum())
+        missing = int((kept & is_new).sum()) - len(mine)
         if missing and state.given.outcome_deadline is not None:
             text += f", and {missing} without an outcome"
-        return text + ("" if math.isnan(means[0][0]) else f"; the old one {means[0][0]:.4g}")
-
-    def _read(self, settings: Settings) -> None:
-        self._bets = []
-        for name, limit in settings.limits.items():
-            level = (limit.tolerated or limit.delta or 0.0) / limit.bound
-            if not settings.decides_shares:
-                level = min(1.5 * level, (level + 1) / 2)
-            both = limit.is_relative and settings.outcome_deadline is not None
-            for silence in (1.0, 0.0) if both else (1.0,):
-                self._bets.append(Bet(name, limit, level, silence))
+        others = losses[known & ~is_new]
+        return text + (f"; the old one {others.mean():.4g}" if len(others) else "")
 
     # ---- the cache ----------------------------------------------------------------------------
 
     def numbers(self) -> list[Any]:
         """The plain part of the state."""
-        return [self.first, self.from_row, self.failures, self.overdue_before, self._touched]
+        rows = self.from_row, self.counted, self.overdue_before
+        return [self.first, *rows, self.failures, self._touched]
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """The columns of the state."""
         return {"sums": self.sums}
 
-    def load(self, numbers: list[Any], columns: dict[str, NDArray[Any]]) -> None:
+    def load(self, given: Settings, numbers: list[Any], columns: dict[str, NDArray[Any]]) -> None:
         """Undo both."""
-        self.first, self.from_row, self.failures, self.overdue_before, self._touched = numbers
+        self._bets = _bets(given)
+        self.first, self.from_row, self.counted, self.overdue_before, *rest = numbers
+        self.failures, self._touched = rest
         self.sums = np.array(columns["sums"])
 
-    def _no_sums(self) -> Floats:
-        return np.zeros((0, len(self._bets), 2, 2, len(STAKES)))
+    def _no_sums(self, steps: int) -> Floats:
+        return np.zeros((steps, len(self._bets), FINISH + 1, len(STAKES)))
+
+
+def _bets(settings: Settings) -> list[Bet]:
+    found = []
+    for name, limit in settings.limits.items():
+        level = (limit.tolerated or limit.delta or 0.0) / limit.bound
+        if not settings.decides_shares:
+            level = min(1.5 * level, (level + 1) / 2)
+        both = limit.is_relative and settings.outcome_deadline is not None
+        found += [Bet(name, limit, level, silence) for silence in ((1.0, 0.0) if both else (1.0,))]
+    return found
 
 
 def _coins(state: State, number: int, rows: Integers) -> Floats:
