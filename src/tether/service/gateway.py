@@ -205,11 +205,7 @@ class GatewayApi:
         self, served: ServedRelease, settings: ReleaseGateway, metrics: ServiceMetrics
     ) -> None:
         self._served, self._settings, self._metrics = served, settings, metrics
-        self._guardrails = {
-            name: option
-            for option in ("failure", "latency")
-            if (name := getattr(settings, f"{option}_guardrail")) is not None
-        }
+        self._guardrails = settings.reported
         known = served.release.settings.limits
         for name, option in self._guardrails.items():
             if name not in known or known[name].bound < 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tether.runs import Alarm, Guardrail, Release, Run
+from tether.runs.decide_share import is_over, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.history import Estimate, estimate, moment
 from tether.runs.release import SYSTEMS
 from tether.runs.settings import Settings
-from tether.runs.state import OLD, State
+from tether.runs.state import MICROSECONDS, OLD, State
 from tether.service.api import ApiError
 from tether.service.batcher import Batcher
 
@@ -263,6 +264,31 @@ class Decided(NamedTuple):
 
     system: str
     is_first: bool
+
+
+class PatientRelease(Release):
+    """A release whose steps wait for `reported` losses, for at most `patience` seconds a row.
+
+    They are those that the gateway reports by itself: an answer under way, in any process, is no
+    failure. To begin a step later is always allowed: which rows it rests on stays the same.
+    """
+
+    def __init__(
+        self, store: str, *, reported: Iterable[str] = (), patience: float = 0.0, **options: Any
+    ) -> None:
+        self._reported, self._patience = reported, int(patience * MICROSECONDS)
+        super().__init__(store, **options)
+
+    def begin_if_due(self, t: Transaction) -> None:
+        """Begin the next step, if the present one is over and none of its answers is under way."""
+        last, state = t.state.last, t.state
+        if last is None or state.cleared > last.cleared or state.tightened > last.event:
+            super().begin_if_due(t)
+        elif is_over(state, t.now):
+            rows = state.kept(used_rows(state, last.number, t.now))
+            young = rows[state.rows["at"][rows] > t.now - self._patience]
+            if not any(np.isnan(state.loss(name)[young]).any() for name in self._reported):
+                super().begin_if_due(t)
 
 
 class ServedRelease(Served):
