@@ -2,7 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from urllib.parse import unquote
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tests.service.running import LONG, bearer, keys_of, running, settings, token, tries
+from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, tries
 from tether.runs import Run
 from tether.service import add_key
 
@@ -250,6 +250,50 @@ def test_reports_are_stored_before_a_step_can_close(tmp_path, upstreams):
     assert history.share > 0.9  # a step with eight "failures" of twenty would have lost its share
     assert [each.pending for each in history.units] == [0] * len(history.units)
     assert losses(tmp_path)["new"][1] == 0
+
+
+def test_a_step_waits_for_answers_under_way(tmp_path, upstreams):
+    """Of twenty keys those with the new system answer slowly, and all of them well."""
+    for each in upstreams:
+        each.respond = each.gated
+        each.gates[0].set()
+    release = {"guardrails": dict.fromkeys(("complaint", "failure"), 0.5), "step": 20}
+    release |= {"old": dict.fromkeys(("complaint", "failure"), 0.01), "stop": "none"}
+    body = {"model": "m", "messages": HELLO, "stream": True}
+    with gateway(tmp_path, upstreams, release, failure_guardrail="failure") as http:
+
+        def stream(number):
+            headers = {"X-Tether-Key": f"slow {number}"}
+            return http.stream("POST", "/v1/chat/completions", json=body, headers=headers)
+
+        def report(key, system):
+            asked = outcome(key, system, complaint=0.0)
+            assert http.post("/v1/outcomes", json=asked).status_code == 200
+
+        with ExitStack() as streams:
+            answers = [streams.enter_context(stream(number)) for number in range(20)]
+            systems = [each.headers["x-tether-system"] for each in answers]
+            assert systems.count("new") >= 4
+            for number, system in enumerate(systems):
+                report(f"slow {number}", system)
+            for each in upstreams:
+                each.respond = each.answer
+            for number in range(20):
+                report(f"fast {number}", chat(http, f"fast {number}").headers["x-tether-system"])
+            assert http.get("/v1/gate").json()["step"] == 1
+            for each in upstreams:
+                for gate in each.gates:
+                    gate.set()
+            for each in answers:
+                assert each.read().endswith(b"[DONE]\n\n")
+        for _ in tries():
+            if http.get("/v1/gate").json()["step"] == 2:
+                break
+    with Run.open(tmp_path / "release.db") as run:
+        assert run.verify() == []
+        first, second = run.history().units[:2]
+    assert first.pending == 0
+    assert second.level > first.level  # with the slow ones as failures it would have been less
 
 
 def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path, upstreams):

@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tether.runs import Release
 from tether.runs.errors import StoreError
 from tether.service.access import Access
 from tether.service.actions import RunApi, ServedRun, open_run
@@ -24,11 +23,10 @@ from tether.service.keys import KeyFile
 from tether.service.metrics import ServiceMetrics
 from tether.service.operate import Health, OperateApi
 from tether.service.page import HEADERS, Page, index_page
-from tether.service.served import Present, Served, ServedRelease
+from tether.service.served import PatientRelease, Present, Served, ServedRelease
 from tether.service.settings import (
     Flag,
     NamedRelease,
-    ReleaseGateway,
     ServiceSettings,
     TetheredGateway,
 )
@@ -163,16 +161,10 @@ class Service:
         where = f"releases.{name}" if name else "release"
         if store is None:
             raise ValueError(f"{where} must name a store or a store_variable")
-        own = table.gateway is not None and _own_guardrails(table.gateway)
-        if own and options.get("guardrails", {}).keys() <= set(own):
-            # every outcome is the gateway's own: a step is used when its answers have ended
-            from datetime import timedelta
-
-            assert table.gateway is not None
-            longest = max(table.gateway.old.finish_within, table.gateway.new.finish_within)
-            options.setdefault("outcome_deadline", timedelta(seconds=2 * longest))
+        if table.gateway is not None:
+            options |= {"reported": table.gateway.reported, "patience": table.gateway.patience}
         try:
-            release = Release(store, **options, deadline=limits.store_deadline)
+            release = PatientRelease(store, **options, deadline=limits.store_deadline)
         except StoreError as error:
             if "guardrails" in options:
                 raise
@@ -235,8 +227,3 @@ def read_keys(settings: ServiceSettings) -> KeyFile | None:
             f"access.keys must be a file that `tether serve-key` made, got {str(path)!r}: "
             f"{error.strerror}"
         ) from None
-
-
-def _own_guardrails(gateway: ReleaseGateway) -> list[str]:
-    named = (gateway.failure_guardrail, gateway.latency_guardrail)
-    return [name for name in named if name is not None]

@@ -56,6 +56,10 @@ CLIENT_TAKES_WITHIN = 60.0
 """Seconds in which a client must take a part of its answer."""
 CUT_OFF_WITHIN = 2.0
 """Seconds that answers take at most to end when the service cannot wait for them."""
+REPORT_SECONDS = 86_400.0
+"""How long a loss that the gateway reports may wait for the store."""
+REPORT_EVERY, MOST_REPORTS = 0.05, 5_000
+"""Seconds in which losses gather, so that decisions need not wait for their transactions."""
 _PRINTED = f"{string.ascii_letters}{string.digits}{string.punctuation} ".replace("%", "")
 _JSON = ((b"content-type", b"application/json"),)
 
@@ -205,11 +209,7 @@ class GatewayApi:
         self, served: ServedRelease, settings: ReleaseGateway, metrics: ServiceMetrics
     ) -> None:
         self._served, self._settings, self._metrics = served, settings, metrics
-        self._guardrails = {
-            name: option
-            for option in ("failure", "latency")
-            if (name := getattr(settings, f"{option}_guardrail")) is not None
-        }
+        self._guardrails = settings.reported
         known = served.release.settings.limits
         for name, option in self._guardrails.items():
             if name not in known or known[name].bound < 1:
@@ -220,7 +220,9 @@ class GatewayApi:
         self._relay = Relay(settings, self._note_failure)
         self._under_way, self._all_ended = 0, asyncio.Event()
         self._all_ended.set()
-        self._reports: set[asyncio.Task[None]] = set()
+        self._reports: list[tuple[Unit, dict[str, float]]] = []
+        self._reporting: asyncio.Task[None] | None = None
+        self._is_closing = False
         if settings.failure_guardrail is None:
             log.warning(
                 "gateway.failure_guardrail is not set: while the new upstream fails, what the old "
@@ -263,8 +265,9 @@ class GatewayApi:
         """Report the losses that are known, also those of answers cut off; close connections."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._all_ended.wait(), CUT_OFF_WITHIN)
-        if self._reports:
-            await asyncio.wait(self._reports, timeout=self._served.deadline)
+        self._is_closing = True
+        if self._reporting is not None:
+            await asyncio.wait((self._reporting,), timeout=self._served.deadline)
         await self._relay.close()
 
     def _response(self, request: Request, content: bytes, path: str) -> Response:
@@ -293,24 +296,30 @@ class GatewayApi:
         if not unit.is_first or not self._guardrails:
             return
         is_slow = unit.waited is None or unit.waited > self._settings.slow_after
-        values = {"failure": float(unit.failed), "latency": float(is_slow)}
-        losses = {name: [values[option]] for name, option in self._guardrails.items()}
-        report = Observe([unit.key], losses, [unit.system], keep_first=True, is_report=True)
-        task = asyncio.get_running_loop().create_task(self._report(report))
-        self._reports.add(task)
-        task.add_done_callback(self._reports.discard)
+        self._reports.append((unit, {"failure": float(unit.failed), "latency": float(is_slow)}))
+        if self._reporting is None or self._reporting.done():
+            self._reporting = asyncio.get_running_loop().create_task(self._report())
 
-    async def _report(self, report: Observe) -> None:
-        """Store losses, however long the store is away; those that it refuses are given up."""
+    async def _report(self) -> None:
+        """Store losses, many at once, however long the store is away."""
         title = self._served.title
-        self._metrics.reports_waiting(title, len(self._reports))
-        try:
-            found = await self._served.observe(report)
-            self._metrics.outcomes(title, found.new, found.without_row)
-        except Exception as error:
-            self._metrics.count("gateway_reports_dropped", title)
-            log.error("a loss is given up, and counts as the bound: %s", error)
-        self._metrics.reports_waiting(title, len(self._reports) - 1)
+        while self._reports:
+            await asyncio.sleep(0 if self._is_closing else REPORT_EVERY)
+            told, self._reports = self._reports[:MOST_REPORTS], self._reports[MOST_REPORTS:]
+            self._metrics.reports_waiting(title, len(told) + len(self._reports))
+            losses = {
+                name: [values[what] for _, values in told]
+                for name, what in self._guardrails.items()
+            }
+            keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
+            report = Observe(keys, losses, systems, keep_first=True)
+            try:
+                found = await self._served.observe(report, REPORT_SECONDS)
+                self._metrics.outcomes(title, found.new, found.without_row)
+            except Exception as error:
+                self._metrics.count("gateway_reports_dropped", title, by=len(told))
+                log.error("%d losses are given up, and count as the bound: %s", len(told), error)
+        self._metrics.reports_waiting(title, 0)
 
     def _note_failure(self, upstream: str, reason: str) -> None:
         self._metrics.count("upstream_failures", self._served.title, upstream, reason)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tether.runs import Alarm, Guardrail, Release, Run
+from tether.runs.decide_share import is_over, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.history import Estimate, estimate, moment
 from tether.runs.release import SYSTEMS
 from tether.runs.settings import Settings
-from tether.runs.state import OLD, State
+from tether.runs.state import MICROSECONDS, OLD, State
 from tether.service.api import ApiError
 from tether.service.batcher import Batcher
 
@@ -34,8 +35,6 @@ MEASURE_SHARE = 0.02
 """At most this part of the time goes into means and intervals."""
 CALLS_AT_ONCE, CALLS_WAITING = 4, 200
 """How many other calls use the store at once, and how many more may wait."""
-REPORT_SECONDS = 86_400.0
-"""How long a loss that the gateway reports may wait for the store."""
 
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
@@ -236,13 +235,12 @@ class Assign(NamedTuple):
 
 
 class Observe(NamedTuple):
-    """Losses of keys under the systems that answered; reports are the gateway's own."""
+    """Losses of keys under the systems that answered."""
 
     keys: list[bytes]
     losses: dict[str, list[float]]
     systems: list[str]
     keep_first: bool
-    is_report: bool = False
 
 
 class Do(NamedTuple):
@@ -263,6 +261,31 @@ class Decided(NamedTuple):
 
     system: str
     is_first: bool
+
+
+class PatientRelease(Release):
+    """A release whose steps wait for `reported` losses, for at most `patience` seconds a row.
+
+    They are those that the gateway reports by itself: an answer under way, in any process, is no
+    failure. To begin a step later is always allowed: which rows it rests on stays the same.
+    """
+
+    def __init__(
+        self, store: str, *, reported: Iterable[str] = (), patience: float = 0.0, **options: Any
+    ) -> None:
+        self._reported, self._patience = reported, int(patience * MICROSECONDS)
+        super().__init__(store, **options)
+
+    def begin_if_due(self, t: Transaction) -> None:
+        """Begin the next step, if the present one is over and none of its answers is under way."""
+        last, state = t.state.last, t.state
+        if last is None or state.cleared > last.cleared or state.tightened > last.event:
+            super().begin_if_due(t)
+        elif is_over(state, t.now):
+            rows = state.kept(used_rows(state, last.number, t.now))
+            young = rows[state.rows["at"][rows] > t.now - self._patience]
+            if not any(np.isnan(state.loss(name)[young]).any() for name in self._reported):
+                super().begin_if_due(t)
 
 
 class ServedRelease(Served):
@@ -294,20 +317,17 @@ class ServedRelease(Served):
         self.takes_rows = True
         return found
 
-    async def observe(self, observe: Observe) -> Observed:
-        """Store losses; reports of the gateway wait for as long as it takes."""
-        within = REPORT_SECONDS if observe.is_report else self.deadline
-        try:
-            found: Observed = await self.batcher.ask(observe, within)
-            return found
-        except StoreError as error:
-            raise unavailable(error) from error
+    async def observe(self, observe: Observe, within: float | None = None) -> Observed:
+        """Store losses."""
+        return await self._ask(observe, within)  # type: ignore[no-any-return]
 
     async def do(self, job: Callable[[Transaction], Result]) -> Result:
         """Do something else after the losses that wait are stored."""
+        return await self._ask(Do(job))  # type: ignore[no-any-return]
+
+    async def _ask(self, item: Observe | Do, within: float | None = None) -> Any:
         try:
-            found: Result = await self.batcher.ask(Do(job), self.deadline)
-            return found
+            return await self.batcher.ask(item, self.deadline if within is None else within)
         except StoreError as error:
             raise unavailable(error) from error
 
@@ -339,27 +359,19 @@ class ServedRelease(Served):
 
     def _job(self, t: Transaction, items: list[Assign | Observe | Do]) -> Sequence[Any]:
         results: list[Any] = [None] * len(items)
-        reports: dict[tuple[str, ...], list[int]] = {}
         for place, item in enumerate(items):
             if isinstance(item, Observe):
-                if item.is_report:
-                    reports.setdefault(tuple(item.losses), []).append(place)
-                else:
-                    results[place] = self._observe(t, item)
-        for names, places in reports.items():
-            for place, found in zip(places, self._report(t, items, places, names), strict=True):
-                results[place] = found
-        asked = [item.keys for item in items if isinstance(item, Assign)]
+                results[place] = self._observe(t, item)
         for place, item in enumerate(items):
             if isinstance(item, Do):
                 try:
                     results[place] = item.job(t)
                 except (ValueError, ApiError) as error:
                     results[place] = error
+        asked = {place: item.keys for place, item in enumerate(items) if isinstance(item, Assign)}
         if asked:
-            decided = self._assign(t, asked)
-            places = [place for place, item in enumerate(items) if isinstance(item, Assign)]
-            for place, mine in zip(places, decided, strict=True):
+            decided = self._assign(t, list(asked.values()))
+            for place, mine in zip(asked, decided, strict=True):
                 results[place] = mine
         return results
 
@@ -384,24 +396,6 @@ class ServedRelease(Served):
             return Observed(*self.release.observe_in(t, item.keys, arms, columns, **keep))
         except ValueError as error:
             return error
-
-    def _report(
-        self,
-        t: Transaction,
-        items: Sequence[Any],
-        places: list[int],
-        names: tuple[str, ...],
-    ) -> list[Observed | Exception]:
-        """Store reports of the gateway together; each alone if one of them is refused."""
-        listed = [items[place] for place in places]
-        keys = [key for each in listed for key in each.keys]
-        if len(set(keys)) == len(keys):
-            losses = {name: [v for each in listed for v in each.losses[name]] for name in names}
-            systems = [system for each in listed for system in each.systems]
-            found = self._observe(t, Observe(keys, losses, systems, keep_first=True))
-            if isinstance(found, Observed) and not found.without_row:
-                return [Observed(len(names), 0)] * len(listed)
-        return [self._observe(t, each) for each in listed]
 
 
 def check_losses(losses: Mapping[str, float], limits: Mapping[str, Guardrail]) -> None:

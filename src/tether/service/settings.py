@@ -121,6 +121,17 @@ class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_onl
         if self.failure_guardrail is not None and self.failure_guardrail == self.latency_guardrail:
             raise ValueError("failure_guardrail and latency_guardrail must differ")
 
+    @property
+    def reported(self) -> dict[str, str]:
+        """What the gateway reports by itself: "failure" and "latency" by guardrail."""
+        given = {self.failure_guardrail: "failure", self.latency_guardrail: "latency"}
+        return {name: what for name, what in given.items() if name is not None}
+
+    @property
+    def patience(self) -> float:
+        """How many seconds an answer takes at most: the old upstream may be asked second."""
+        return self.old.finish_within + self.new.finish_within
+
 
 class TetheredGateway(Stored, tag="tethered", tag_field="mode", frozen=True, kw_only=True):
     """Answers picked from N draws of the safe upstream, or drawn by a clip of two upstreams."""
