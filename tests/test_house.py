@@ -24,7 +24,7 @@ BUDGETS = {
     "src/tether/scan": 600,
     "src/tether/aiming": 1_294,
     "src/tether/monitor": 594,
-    "src/tether/saving": 1_200,
+    "src/tether/saving": 1_179,
     "src/tether/learn": 446,
     "src/tether/bo": 248,
     "src/tether/view": 1_526,

@@ -10,7 +10,7 @@ import pytest
 
 import tether
 from tether import AssumptionWarning, PromiseWarning
-from tether.thresholds import crc, ltt
+from tether.thresholds import crc, ltt, sweep
 from tether.thresholds.methods import METHODS
 
 RNG = np.random.default_rng(6)
@@ -19,6 +19,7 @@ SCORES = RNG.random(SIZES.sum())
 CLAIMS = tether.Claims(SCORES, RNG.random(len(SCORES)) < SCORES, np.append(0, np.cumsum(SIZES)))
 GROUPS = np.where(RNG.random(400) < 0.7, "large", "middle")
 GROUPS[np.flatnonzero(SIZES)[:3]] = "tiny"
+LOSSES = ["fdr", "any_false"]
 FRAME = {
     "score": SCORES,
     "supported": CLAIMS.supported,
@@ -118,7 +119,7 @@ def test_each_group_on_its_own(method):
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_a_saved_selection_is_the_same_and_a_changed_file_is_refused(method, tmp_path):
-    found = METHODS[method](CLAIMS, alpha=0.2, groups=GROUPS, loss=["fdr", "any_false"])
+    found = METHODS[method](CLAIMS, alpha=0.2, groups=GROUPS, loss=LOSSES)
     found.save(tmp_path / "found.json")
     loaded = tether.Selection.load(tmp_path / "found.json")
     assert str(loaded) == str(found)
@@ -188,3 +189,32 @@ def test_an_item_with_too_many_claims_is_refused():
     tether.filter_claims(found, SCORES, items=CLAIMS.owner)
     with pytest.raises(ValueError, match="most_claims = 6"):
         tether.filter_claims(found, np.full(7, 0.5), items=np.zeros(7, dtype=int))
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_a_sweep_and_losses_by_name_stand_for_the_losses(method):
+    swept = sweep(CLAIMS)
+    one, other = (METHODS[method](each, alpha=0.2) for each in (swept, CLAIMS))
+    assert (one.threshold, one.statement) == (other.threshold, other.statement)
+    named = {"share": swept, "any": sweep(CLAIMS, loss="any_false")}
+    levels = {"share": 0.1, "any": 0.3}
+    one = METHODS[method](named, alpha=levels)
+    other = METHODS[method](CLAIMS, loss=LOSSES, alpha=[0.1, 0.3])
+    assert (one.threshold, one.promise) == (other.threshold, other.promise)
+    assert [part.loss for part in one.by_loss] == ["share", "any"]
+    with pytest.raises(ValueError, match="weights cannot be passed with a sweep"):
+        tether.gcrc(swept, alpha=0.2, weights=np.ones(400))
+    with pytest.raises(TypeError, match="got a Sweep"):
+        METHODS[method](swept, alpha=0.2, groups=GROUPS)
+
+
+def test_the_curve_is_a_table_of_each_loss_or_group():
+    for options, first in (({}, None), ({"groups": GROUPS}, "group"), ({"loss": LOSSES}, "loss")):
+        table = tether.gcrc(CLAIMS, alpha=0.2, **options).to_frame()
+        assert list(table) == [*([] if first is None else [first]), "threshold", "risk", "kept"]
+        own = slice(None) if first is None else table[first] == table[first][0]
+        assert (np.diff(table["threshold"][own]) > 0).all()
+        assert (np.diff(table["kept"][own]) <= 0).all()
+        scores = SCORES if first != "group" else SCORES[GROUPS[CLAIMS.owner] == table[first][0]]
+        known = [(scores >= each).mean() for each in table["threshold"][own]]
+        np.testing.assert_allclose(table["kept"][own], known)

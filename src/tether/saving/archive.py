@@ -44,14 +44,20 @@ def pack(members: dict[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes, max_bytes: int) -> dict[str, bytes]:
-    """The members of a file, if their digest is the one that it has."""
+    """The members of a file, if their digest is the one that it has; sizes are checked first."""
     if len(data) > max_bytes:
-        raise ValueError(
-            f"the file must have at most max_bytes = {max_bytes:,} bytes, and has more"
-        )
-    members = unzip(data, "the file")
-    stated = members.pop(DIGEST, b"")
-    if stated != digest_of(members).encode():
+        raise ValueError(f"the file has more than max_bytes = {max_bytes:,} bytes")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if problem := _problem(entries, len(data)):
+                raise ValueError(problem)
+            members = {entry.filename: archive.read(entry) for entry in entries}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError) as error:
+        raise ValueError(f"the file is not a complete zip archive: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"the file is not an archive of tether: {error}") from error
+    if members.pop(DIGEST, b"") != digest_of(members).encode():
         raise ValueError("the file is not a policy saved by tether, or it was changed since")
     return members
 
@@ -65,21 +71,6 @@ def stored_zip(members: dict[str, bytes]) -> bytes:
             entry.create_system, entry.external_attr = 3, 0o600 << 16
             archive.writestr(entry, content)
     return buffer.getvalue()
-
-
-def unzip(data: bytes, what: str) -> dict[str, bytes]:
-    """The members of an archive without compression; sizes are checked before anything is read."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            problem = _problem(entries, len(data))
-            if problem:
-                raise ValueError(problem)
-            return {entry.filename: archive.read(entry) for entry in entries}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError) as error:
-        raise ValueError(f"{what} is not a complete zip archive: {error}") from error
-    except ValueError as error:
-        raise ValueError(f"{what} is not an archive of tether: {error}") from error
 
 
 def _problem(entries: list[zipfile.ZipInfo], size: int) -> str:
@@ -96,14 +87,6 @@ def _problem(entries: list[zipfile.ZipInfo], size: int) -> str:
     if sum(entry.file_size for entry in entries) > size:
         return f"its members claim more bytes than the {size:,} that it has"
     return ""
-
-
-def read_json(name: str, content: bytes) -> Any:
-    """Parse JSON."""
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is not valid JSON: {error}") from error
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -44,10 +43,9 @@ def derives_from(value: Any, package: str, name: str) -> bool:
 
 def sklearn_state(model: Any) -> dict[str, Any]:
     """A fitted scikit-learn model as skops writes it."""
+    skops = _skops()
     try:
-        content = _skops().dumps(model)
-    except ImportError:
-        raise
+        content = skops.dumps(model)
     except Exception as error:  # skops raises errors of many types
         raise CannotSaveError(f"is a model that skops cannot save: {error}") from error
     return {"model": Member(_canonical(content), "skops")}
@@ -102,8 +100,7 @@ def _check_arrays(members: dict[str, bytes]) -> None:
 
 
 def _skops() -> Any:
-    require("a saved scikit-learn model", "skops")
-    return import_module("skops.io")
+    return require("a saved scikit-learn model", "skops.io")
 
 
 def find_function(permissions: Permissions, path: str) -> Any:
@@ -160,8 +157,7 @@ def load_module(
 
 
 def _safetensors() -> Any:
-    require("a saved torch module", "safetensors")
-    return import_module("safetensors.torch")
+    return require("a saved torch module", "safetensors.torch")
 
 
 def distribution_state(distribution: Any) -> dict[str, Any]:
