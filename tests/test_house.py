@@ -38,7 +38,7 @@ BUDGETS = {
     "src/tether/service": 5_193,
     "src/tether/cli": 1_799,
     "src/tether": 40_611,
-    "tests": 20_089,
+    "tests": 20_048,
     "benchmarks": 3_156,
     "experiments": 4_144,
     "examples": 1_500,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether._core import policy_calls
+from tether._core import policy_calls as calls
 
 RNG = np.random.default_rng(0)
 
@@ -29,43 +29,30 @@ class Table:
 
 
 NEVER = policy(log_prob=lambda n, actions: np.array([0.0, -np.inf]))
+SHORT = policy(lambda n, rng: np.zeros(2))
+HALF = [0.5, 0.5]
+MINUS = np.array([[0.0, -np.inf, -np.inf]])
+WRONG = [
+    (
+        lambda: calls.draw("safe", SHORT, 3, RNG),
+        r"safe policy's sample returned shape \(2,\) for 3",
+    ),
+    (lambda: calls.score("old", NEVER, 3, np.zeros(3)), "old policy's log_prob has 2 rows but its"),
+    (
+        lambda: calls.score("a", NEVER, 2, np.zeros(2), drew=True),
+        r"\[1\] is -inf: expected a finite",
+    ),
+    (lambda: calls.table("a", Table([HALF] * 2), 3), r"expected \(3, 2\): one row per context"),
+    (lambda: calls.table("a", Table([HALF, [0.5, 0.4]]), 2), r"sum to 0\.9 in row 1, not to 1"),
+    (lambda: calls.table("a", Table(None), 3), "the a policy's .* on 3 contexts: Input X contains"),
+    (
+        lambda: calls.check_absolute_continuity(MINUS, np.zeros((1, 3))),
+        r"-inf at \(0, 1\) \(2 of 3\)",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: policy_calls.draw("safe", policy(lambda n, rng: np.zeros(2)), 3, RNG),
-            r"the safe policy's sample returned shape \(2,\) for 3",
-        ),
-        (
-            lambda: policy_calls.score("old", NEVER, 3, np.zeros(3)),
-            "the old policy's log_prob has 2 rows but its actions has 3",
-        ),
-        (
-            lambda: policy_calls.score("safe", NEVER, 2, np.zeros(2), drew=True),
-            r"log_prob\[1\] is -inf: expected a finite log-prob",
-        ),
-        (
-            lambda: policy_calls.table("safe", Table([[0.5, 0.5]] * 2), 3),
-            r"expected \(3, 2\): one row per context",
-        ),
-        (
-            lambda: policy_calls.table("safe", Table([[0.5, 0.5], [0.5, 0.4]]), 2),
-            r"sum to 0\.9 in row 1, not to 1",
-        ),
-        (
-            lambda: policy_calls.table("safe", Table(None), np.zeros(3)),
-            r"the safe policy's log_prob_all failed on 3 contexts: Input X contains NaN",
-        ),
-        (
-            lambda: policy_calls.check_absolute_continuity(
-                np.array([[0.0, -np.inf, -np.inf]]), np.zeros((1, 3))
-            ),
-            r"policy's log_prob is -inf at \(0, 1\) \(2 of 3\)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), WRONG)
 def test_a_wrong_answer_names_the_policy(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -84,6 +71,6 @@ def test_errors_of_a_policy_name_it_and_say_whether_it_is_unavailable(error, exp
         raise error
 
     with pytest.raises(expected, match=r"the safe policy's sample failed on 3 context") as raised:
-        policy_calls.draw("safe", policy(sample=fail), 3, RNG)
+        calls.draw("safe", policy(sample=fail), 3, RNG)
     assert type(raised.value) is expected
     assert raised.value.__cause__ is error

@@ -33,9 +33,7 @@ def test_the_key_id_is_the_fingerprint_of_ssh_keygen(pair):
 
 
 def test_a_signature_holds_for_its_content_key_and_purpose(pair, tmp_path):
-    signature = signing.sign(b"content", private(pair), purpose="record")
-
-    own = public(pair)
+    signature, own = signing.sign(b"content", private(pair), purpose="record"), public(pair)
 
     def holds(content=b"content", signature=signature, key=own, purpose="record"):
         return signing.verify(content, signature, key, purpose=purpose)
@@ -44,15 +42,8 @@ def test_a_signature_holds_for_its_content_key_and_purpose(pair, tmp_path):
     assert not holds(content=b"Content")
     assert not holds(purpose="chain head")
     assert not holds(content=b"dcontent", purpose="recor")  # what is signed begins with its length
-    for other in (
-        "",
-        "ed25519:",
-        signature[:-4],
-        signature + "A",
-        "ed25519:!!",
-        signature[8:],
-        None,
-    ):
+    none = ("", "ed25519:", signature[:-4], signature + "A", "ed25519:!!", signature[8:], None)
+    for other in none:
         assert not holds(signature=other)
     signing.generate_keys(tmp_path / "other")
     assert not holds(key=tmp_path / "other.pub")
