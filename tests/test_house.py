@@ -27,7 +27,7 @@ BUDGETS = {
     "src/tether/saving": 1_210,
     "src/tether/learn": 450,
     "src/tether/bo": 250,
-    "src/tether/view": 1_530,
+    "src/tether/view": 1_470,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_530,
     "src/tether/runs": 7_800,
