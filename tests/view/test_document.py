@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.view.example_runs import EXAMPLES, HOSTILE, example
-from tether.view import card_html, document, frozen_page, status_text, write_report
+from tether.view import document, page_html, write_report
+from tether.view.text import describe, summary_card
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -123,7 +124,7 @@ def test_a_password_of_a_store_is_not_shown():
     secret = replace(example("release"), store="postgresql://ann:secret@db/clinic")
     shown = document(secret)
     assert "secret" not in json.dumps(shown)
-    assert "secret" not in frozen_page(shown)
+    assert "secret" not in page_html(shown)
 
 
 @pytest.mark.parametrize("name", ["release", "stopped", "controller"])
@@ -131,7 +132,7 @@ def test_the_status_in_words(name, request, monkeypatch):
     """`pytest tests/view --update-snapshots` writes what is said now."""
     for module in ("run_document", "sentences", "text"):
         monkeypatch.setattr(f"tether.view.{module}.format_time", lambda time: "(time)")
-    text = status_text(document(example(name), title="run")) + "\n"
+    text = describe(document(example(name), title="run")).text() + "\n"
     path = SNAPSHOTS / f"{name}.txt"
     if request.config.getoption("--update-snapshots"):
         path.parent.mkdir(exist_ok=True)
@@ -142,10 +143,10 @@ def test_the_status_in_words(name, request, monkeypatch):
 def test_hostile_names_reach_neither_the_terminal_nor_the_markup():
     for name in ("hostile", "halted"):
         shown = document(example(name), title=HOSTILE)
-        assert "\x1b" not in status_text(shown)
-        assert "\u202e" not in status_text(shown)
-        assert "<script" not in card_html(shown)
-        page = frozen_page(shown)
+        assert "\x1b" not in describe(shown).text()
+        assert "\u202e" not in describe(shown).text()
+        assert "<script" not in summary_card(describe(shown))
+        page = page_html(shown)
         assert page.count("</script>") == 2
         assert "<img" not in page
 

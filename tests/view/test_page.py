@@ -9,7 +9,7 @@ import pytest
 
 from tests.view import headless_browser
 from tests.view.example_runs import EXAMPLES, HOSTILE, example
-from tether.view import PAGE_HEADERS, document, frozen_page, page_html
+from tether.view import PAGE_HEADERS, document, page_html
 
 TAB, ENTER, LEFT, RIGHT, HOME, ESCAPE = "\ue004", "\ue007", "\ue012", "\ue014", "\ue011", "\ue00c"
 
@@ -26,7 +26,7 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     for name in EXAMPLES:
         shown = document(example(name), title=HOSTILE if name == "hostile" else name)
-        (folder / f"{name}.html").write_text(frozen_page(shown), encoding="utf-8")
+        (folder / f"{name}.html").write_text(page_html(shown), encoding="utf-8")
     return folder
 
 
@@ -80,7 +80,7 @@ def test_it_requests_nothing_logs_nothing_and_has_every_chart(visit, driver, pag
 
 def test_a_page_that_breaks_its_security_policy_logs_an_error(driver, tmp_path):
     """So the test above can fail."""
-    page = frozen_page(document(example("empty")))
+    page = page_html(document(example("empty")))
     page = page.replace("</main>", "<img src='data.png' onload='1'></main>")
     (tmp_path / "bad.html").write_text(page, encoding="utf-8")
     driver.get((tmp_path / "bad.html").as_uri())

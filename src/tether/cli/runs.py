@@ -52,20 +52,20 @@ def status(
     from rich.live import Live
     from rich.text import Text
 
-    from tether.view import document, status_text
+    from tether.view import document
 
     with open_run(store) as run:
-        found = document(run.history())
+        history = run.history()
         if as_json or not follow:
-            show(found, as_json=as_json, text=status_text(found))
+            show(document(history) if as_json else history, as_json=as_json)
         else:
             watching = Live(console=Console(highlight=False), auto_refresh=False)
             with suppress(KeyboardInterrupt), watching as live:
                 while True:
-                    live.update(Text(status_text(found)), refresh=True)
+                    live.update(Text(str(history)), refresh=True)
                     sleep(every)
-                    found = document(run.history())
-    return ALARM_STANDS if found["state"]["kind"] == "alarm" else 0
+                    history = run.history()
+    return 0 if history.alarm is None else ALARM_STANDS
 
 
 REPORT: Options = {

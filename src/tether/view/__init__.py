@@ -1,8 +1,8 @@
 """What to show: a run as one document, for a page, a terminal and a notebook; results as figures.
 
 `document(history)` says everything about a run of either kind in plain JSON values. The live page,
-the report in one file, `tether status` and notebooks show it. Figures of results are drawn by
-matplotlib. Nothing here computes what is not in the history or in the result.
+the report in one file, `print(history)`, `tether status` and notebooks show it. Figures of results
+are drawn by matplotlib. Nothing here computes what is not in the history or in the result.
 
 A service answers the live page, `page_html()` with `PAGE_HEADERS`, at a path that ends in a slash.
 The page asks, relative to that path, for
@@ -19,16 +19,7 @@ The page asks, relative to that path, for
 
 from __future__ import annotations
 
-from tether.view.page import PAGE_HEADERS, frozen_page, page_html, write_report
+from tether.view.page import PAGE_HEADERS, page_html, write_report
 from tether.view.run_document import document
-from tether.view.text import card_html, status_text
 
-__all__ = [
-    "PAGE_HEADERS",
-    "card_html",
-    "document",
-    "frozen_page",
-    "page_html",
-    "status_text",
-    "write_report",
-]
+__all__ = ["PAGE_HEADERS", "document", "page_html", "write_report"]

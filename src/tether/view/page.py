@@ -24,32 +24,30 @@ PAGE_HEADERS = {
 """What a service sends with the live page; what it may load is said by the page itself."""
 
 
-def page_html() -> str:
-    """Return the live page, which asks its service for the document.
-
-    Returns
-    -------
-    str
-        HTML with its script and style inside. `tether.view` says what it asks for.
-    """
-    return _page("connect-src 'self'", "")
-
-
-def frozen_page(document: dict[str, Any]) -> str:
-    """Return the page with a document inside: a report in one file, which loads nothing.
+def page_html(document: dict[str, Any] | None = None) -> str:
+    """Return the page: live, or with a document inside, a report that loads nothing.
 
     Parameters
     ----------
-    document : dict
-        What `document` returned.
+    document : dict, optional
+        What `document` returned; without it the page asks its service, as `tether.view` says.
 
     Returns
     -------
     str
-        HTML.
+        HTML with its script and style inside.
     """
-    text = json.dumps(document, allow_nan=False, ensure_ascii=False)
-    return _page("connect-src 'none'", text.replace("<", "\\u003c"))
+    html, css, js = _parts()
+    may_ask = "self" if document is None else "none"
+    policy = (
+        f"default-src 'none'; script-src {_digest(js)}; style-src {_digest(css)}; connect-src "
+        f"'{may_ask}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    text = "" if document is None else json.dumps(document, allow_nan=False, ensure_ascii=False)
+    content = text.replace("<", "\\u003c")
+    for place, text in (("POLICY", policy), ("STYLE", css), ("SCRIPT", js), ("DOCUMENT", content)):
+        html = html.replace(f"@{place}@", text, 1)
+    return html
 
 
 def write_report(
@@ -73,7 +71,7 @@ def write_report(
     FileExistsError
         If there is a file at `path` and `overwrite` is False, or it is a store.
     """
-    write_bytes(path, frozen_page(document(history, title=title)).encode(), overwrite=overwrite)
+    write_bytes(path, page_html(document(history, title=title)).encode(), overwrite=overwrite)
 
 
 @cache
@@ -81,17 +79,6 @@ def _parts() -> list[str]:
     """The page, its style and its script, as they are in the package."""
     folder = resources.files("tether.view")
     return [(folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")]
-
-
-def _page(connect: str, content: str) -> str:
-    html, css, js = _parts()
-    policy = (
-        f"default-src 'none'; script-src {_digest(js)}; style-src {_digest(css)}; {connect}; "
-        f"img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    for place, text in (("POLICY", policy), ("STYLE", css), ("SCRIPT", js), ("DOCUMENT", content)):
-        html = html.replace(f"@{place}@", text, 1)
-    return html
 
 
 def _digest(text: str) -> str:

@@ -100,18 +100,13 @@ def _figures(history: History, words: Words) -> list[dict[str, str]]:
     """The numbers that stand at the top."""
     last = history.units[-1] if history.units else None
     level = last.level if last is not None and is_served(history) else -math.inf
-    rows, new = (
-        sum(sum(each.rows[arm] for arm in arms) for each in history.units)
-        for arms in (ARMS, ("new",))
-    )
+    rows = {arm: sum(each.rows[arm] for each in history.units) for arm in ARMS}
+    present = NO_VALUE if last is None else f"{last.number:,}"
+    since = "" if last is None else f"since {format_time(last.begun)}"
     return [
         _fact(words.level_title, _level_text(history, level), words.level_note),
-        _fact(
-            words.unit,
-            NO_VALUE if last is None else f"{last.number:,}",
-            "" if last is None else f"since {format_time(last.begun)}",
-        ),
-        _fact(words.rows, f"{rows:,}", f"{new:,} of them by the {words.new}"),
+        _fact(words.unit, present, since),
+        _fact(words.rows, f"{sum(rows.values()):,}", f"{rows['new']:,} of them by the {words.new}"),
         _fact("losses pending", f"{sum(each.pending for each in history.units):,}"),
     ]
 
@@ -199,7 +194,7 @@ def _curve(unit: UnitRecord) -> dict[str, Any] | None:
     return _chart(
         *("curve", f"Calibrated risk along beta: {curve['loss']}"),
         "From the safe policy on the left to the optimized one on the right.",
-        [{"name": "calibrated risk", "style": "line", "points": points}],
+        [_series("calibrated risk", "line", points)],
         levels=[_line("asked for", curve["alpha"])],
         x_label="beta",
         x_ticks=list(beta_ticks(points[0][0], points[-1][0]).items()),
@@ -222,18 +217,16 @@ def _charts(
         text = f"The mean reward of each {words.unit}, with an approximate 95 % interval."
         series = [_estimates("mean reward", "dot", rewards)]
         yield _chart("reward", "Mean reward", text, series, bottom=None)
-    if sizes := _decided(units, "effective_sample_size"):
-        rows = _decided([each for each in units if each.number in dict(sizes)], "rows")
+    decided = [each for each in units if _is_known(each.decision.get("effective_sample_size"))]
+    if decided:
         text = "How many equally weighted rows the log is worth; dashed: the rows that it has."
-        series = [
-            {"name": "effective sample size", "style": "line", "points": sizes},
-            {"name": "rows", "style": "dashed", "points": rows},
-        ]
+        named = (("effective_sample_size", "line"), ("rows", "dashed"))
+        series = [_decided(decided, *each) for each in named]
         yield _chart("sample_size", "Effective sample size", text, series)
-    if accepted := _decided(units, "acceptance"):
+    accepted = _decided(units, "acceptance", "line")
+    if accepted["points"]:
         text = "The share of draws that a rejection sampler accepts."
-        series = [{"name": "acceptance rate", "style": "line", "points": accepted}]
-        yield _chart("acceptance", "Acceptance rate", text, series, format="percent", top=1.0)
+        yield _chart("acceptance", "Acceptance rate", text, [accepted], format="percent", top=1.0)
 
 
 def _chart(
@@ -246,18 +239,16 @@ def _chart(
 
 def _level_chart(history: History, words: Words, units: Sequence[UnitRecord]) -> dict[str, Any]:
     """The share, or beta, of every unit; it falls where an alarm ended it."""
-    series: dict[str, Any] = {"name": words.level, "style": "steps"}
-    series["falls"] = sorted({each.unit for each in history.alarms})
+    falls = sorted({each.unit for each in history.alarms})
     if history.settings.decides_shares:
-        series["points"] = [(each.number, each.level) for each in units]
+        points: list[Any] = [(each.number, each.level) for each in units]
+        series = _series(words.level, "steps", points, falls=falls)
         top = min(1.0, max(0.01, *(1.15 * each.level for each in units)))
         text = f"What the {words.new} gets of the {words.rows}, decided when a {words.unit} begins."
         return _chart("level", words.level_title, text, [series], format="percent", top=top)
-    scale = BetaScale([each.level for each in units])
-    series["points"] = [
-        (each.number, scale.place(each.level), None, None, format_beta(each.level))
-        for each in units
-    ]
+    scale, levels = BetaScale([u.level for u in units]), [(u.number, u.level) for u in units]
+    points = [(n, scale.place(each), None, None, format_beta(each)) for n, each in levels]
+    series = _series(words.level, "steps", points, falls=falls)
     text = "0 is the safe policy, ∞ the optimized one; the scale in between is logarithmic."
     ends = {"bottom": scale.bottom - 0.2, "top": scale.top + 0.2}
     ticks = list(scale.ticks.items())
@@ -276,18 +267,15 @@ def _loss_chart(
     text = f"Rings are the {words.old}, dots the {words.new}, each {INTERVALS}; an arrow where it "
     text += "goes beyond the chart."
     predicted = [(each.number, each.decision.get("risks", {}).get(name)) for each in units]
-    series.append(_points("predicted by the calibration", "cross", predicted))
+    series.append(_series("predicted by the calibration", "cross", predicted))
     if limit.tolerated is None:
-        beside = [each.means["old"][name] for each in units]
-        allowed = [
-            (unit.number, each.mean * (1 + limit.ratio) + limit.delta)
-            for unit, each in zip(units, beside, strict=True)
-        ]
-        series.append(_points("tolerated beside it", "limit", allowed))
+        beside = [(each.number, each.means["old"][name].mean) for each in units]
+        allowed = [(number, mean * (1 + limit.ratio) + limit.delta) for number, mean in beside]
+        series.append(_series("tolerated beside it", "limit", allowed))
     else:
         stated = [(each.number, each.promises.get(name)) for each in units]
         if any(each not in (None, limit.tolerated) for _, each in stated):
-            series.append(_points("promised", "limit", stated))
+            series.append(_series("promised", "limit", stated))
     series = [each for each in series if each["points"]]
     heights = [1.2 * point[1] for each in series for point in each["points"]]
     return _chart(
@@ -302,20 +290,22 @@ def _estimates(
     name: str, style: str, means: Iterable[tuple[int, Estimate]], shift: float = 0.0
 ) -> dict[str, Any]:
     points = [(number, each.mean, each.lower, each.upper) for number, each in means]
-    return {"name": name, "style": style, "points": points, "shift": shift}
+    return _series(name, style, points, shift=shift)
 
 
-def _points(name: str, style: str, values: Iterable[tuple[int, Any]]) -> dict[str, Any]:
-    return {"name": name, "style": style, "points": [each for each in values if _is_known(each[1])]}
+def _series(name: str, style: str, points: Iterable[Any], **more: Any) -> dict[str, Any]:
+    """Points in one style; without those that are unknown."""
+    return {"name": name, "style": style, "points": [p for p in points if _is_known(p[1])], **more}
 
 
 def _line(name: str, value: float) -> dict[str, Any]:
     return {"value": value, "label": f"{name} {format_number(value)}"}
 
 
-def _decided(units: Sequence[UnitRecord], key: str) -> list[tuple[int, float]]:
+def _decided(units: Sequence[UnitRecord], key: str, style: str) -> dict[str, Any]:
     """What the decisions on the units say of one number, where they do."""
-    return [(u.number, u.decision[key]) for u in units if _is_known(u.decision.get(key))]
+    titles = {name: title for name, title, _ in DECISION_FACTS} | {"rows": "rows"}
+    return _series(titles[key], style, [(u.number, u.decision.get(key)) for u in units])
 
 
 # ---- the rest -----------------------------------------------------------------------------------

@@ -14,40 +14,8 @@ TONES = {"running": "good", "safe": "caution", "empty": "caution", "alarm": "sto
 """How a state looks."""
 
 
-def status_text(document: dict[str, Any]) -> str:
-    """Say in words what a document says, for a terminal.
-
-    Parameters
-    ----------
-    document : dict
-        What `document` returned.
-
-    Returns
-    -------
-    str
-        Several lines; no control character of a name or reason is in it.
-    """
-    return describe(document).text()
-
-
-def card_html(document: dict[str, Any]) -> str:
-    """Show what a document says as one HTML element, for a notebook.
-
-    Parameters
-    ----------
-    document : dict
-        What `document` returned.
-
-    Returns
-    -------
-    str
-        HTML without scripts, style sheets or addresses; all text in it is escaped.
-    """
-    return summary_card(describe(document))
-
-
 def describe(document: dict[str, Any]) -> Description:
-    """What a history says of itself."""
+    """What a document says in words: printed by `tether status`, shown as a card in a notebook."""
     state, words = document["state"], document["words"]
     facts = [("state", f"{state['heading']}. {state['details']}".strip())]
     facts.append(("promise", document["promise"]["sentence"]))
