@@ -103,16 +103,10 @@ def _served(found: tether.Selection) -> float:
 
 METHODS: dict[str, tuple[str, Callable[[tether.Claims], float]]] = {
     "MAPIE, LTT": (WITH_PROBABILITY, mapie_ltt),
-    "tether.ltt": (
-        WITH_PROBABILITY,
-        lambda c: _served(ltt(c, alpha=ALPHA)),
-    ),
+    "tether.ltt": (WITH_PROBABILITY, lambda c: _served(ltt(c, alpha=ALPHA))),
     "riskgate, any false": (ON_AVERAGE, riskgate_any),
     "riskgate, envelope": (ON_AVERAGE, riskgate_envelope),
-    "tether.monotonized_crc": (
-        ON_AVERAGE,
-        lambda c: _served(monotonized_crc(c, alpha=ALPHA)),
-    ),
+    "tether.monotonized_crc": (ON_AVERAGE, lambda c: _served(monotonized_crc(c, alpha=ALPHA))),
     "tether.gcrc, alpha": (ON_AVERAGE, lambda c: _served(tether.gcrc(c, alpha=ALPHA))),
     "tether.gcrc, promise": (ON_AVERAGE, lambda c: _served(tether.gcrc(c, promise=ALPHA))),
 }

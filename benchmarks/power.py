@@ -106,12 +106,9 @@ def main() -> None:
             for name, each in found.items():
                 risk, gain = np.mean(each, axis=0) / [1, best]
                 errors = np.std(each, axis=0) / np.sqrt(len(each)) / [1, best]
+                is_less = gain + 2 * errors[1] < KEPT[rows]
                 note = ""
-                if (
-                    name == "promise"
-                    and world.view != "draws"
-                    and gain + 2 * errors[1] < KEPT[rows]
-                ):
+                if name == "promise" and world.view != "draws" and is_less:
                     note, too_little = f"  LESS THAN {KEPT[rows]:.0%}", too_little + 1
                 print(
                     f"  {rows:5d} rows  {name:15s} gain {gain:4.0%} ± {errors[1]:3.0%}   risk "

@@ -35,6 +35,7 @@ from tether.runs import Release
 from tether.runs.release import SYSTEMS, _last_rows, _standing
 from tether.runs.state import State
 
+Client = httpx2.AsyncClient
 CLIENTS = 16
 CHAT_SHARE, REPORT_SHARE, ERROR = 0.2, 0.3, 0.02
 """How many requests go through the gateway, how many have a reported outcome, and how many fail."""
@@ -103,30 +104,30 @@ class Upstream:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "benchmarks.soak", "--upstream", self.name, str(self.port)]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        script = f"from benchmarks.soak import Upstream; Upstream.serve({self.name!r}, {self.port})"
+        self.process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(30)
 
+    @staticmethod
+    def serve(name: str, port: int) -> None:
+        """Answer chats with a name."""
+        import uvicorn
+        from starlette.applications import Starlette
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse
 
-def serve_upstream(name: str, port: int) -> None:
-    """Answer chats with a name."""
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse
-    from starlette.routing import Route
+        async def complete(request: Request) -> JSONResponse:
+            message = {"role": "assistant", "content": name}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            head = {"id": "soak", "object": "chat.completion", "created": int(time.time())}
+            return JSONResponse(head | {"model": name, "choices": [choice]})
 
-    async def complete(request: Request) -> JSONResponse:
-        message = {"role": "assistant", "content": name}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        head = {"id": "soak", "object": "chat.completion", "created": int(time.time())}
-        return JSONResponse(head | {"model": name, "choices": [choice]})
-
-    routes = [Route("/v1/chat/completions", complete, methods=["POST"])]
-    uvicorn.run(Starlette(routes=routes), port=port, log_level="error", access_log=False)
+        app = Starlette()
+        app.add_route("/v1/chat/completions", complete, methods=["POST"])
+        uvicorn.run(app, port=port, log_level="error", access_log=False)
 
 
 class Soak:
@@ -168,9 +169,7 @@ class Soak:
         await asyncio.gather(*clients)
         return samples
 
-    async def post(
-        self, client: httpx2.AsyncClient, path: str, body: object
-    ) -> httpx2.Response | None:
+    async def post(self, client: Client, path: str, body: object) -> httpx2.Response | None:
         """The answer to a request, which is repeated if its connection is lost."""
         end = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < end:
@@ -190,7 +189,7 @@ class Soak:
     async def _ask_on(self, number: int, rate: float, ends: asyncio.Event) -> None:
         """Decide on keys, one after the other, and report losses of some."""
         rng, keys, recent = random.Random(number), count(), list[str]()
-        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS) as client:
+        async with Client(timeout=ANSWER_SECONDS) as client:
             while not ends.is_set():
                 key = rng.choice(recent) if recent and rng.random() < 0.5 else ""
                 key = key or f"client {number}: {next(keys)}"
@@ -209,11 +208,11 @@ class Soak:
                 self.counts["answers without the store"] += found is not None and not found[1]
                 await asyncio.sleep(CLIENTS / rate * rng.uniform(0.5, 1.5))
 
-    async def _decide(self, client: httpx2.AsyncClient, key: str) -> tuple[str, bool] | None:
+    async def _decide(self, client: Client, key: str) -> tuple[str, bool] | None:
         found = await self.post(client, "/v1/decisions", {"key": key})
         return None if found is None else (found.json()["system"], found.json()["stored"])
 
-    async def _chat(self, client: httpx2.AsyncClient, key: str) -> tuple[str, bool] | None:
+    async def _chat(self, client: Client, key: str) -> tuple[str, bool] | None:
         """The same of a chat, whose answer must be that of who served it."""
         messages = [{"role": "user", "content": "Who are you?"}]
         body = {"model": "any", "user": key, "messages": messages}
@@ -234,11 +233,6 @@ class Soak:
                 kib = int(status.partition("VmRSS:")[2].split()[0])
                 samples.append((time.monotonic(), kib))
             await asyncio.sleep(1.0)
-
-    def close(self) -> int:
-        """End the service in order; its exit status."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
 
     def find_wrong(self, samples: list[tuple[float, int]]) -> Iterator[str]:
         """Each promise that was broken, in a sentence."""
@@ -297,23 +291,20 @@ async def kill_database(soak: Soak) -> bool:
 
 async def halt_and_resume(soak: Soak) -> bool:
     """A person halts the release, and resumes it at another worker."""
-    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS) as client:
+    async with Client(timeout=ANSWER_SECONDS) as client:
         done = await soak.post(client, "/v1/halt", {"reason": "soak"})
         await asyncio.sleep(soak.rng.uniform(0.5, 2.0))
         await soak.post(client, "/v1/resume", {"reason": "soak"})
     return done is not None
 
 
-async def kill_upstream(soak: Soak) -> bool:
-    """The new upstream is killed, and started again a moment later."""
-    soak.new.kill()
-    await asyncio.sleep(soak.rng.uniform(0.0, 2.0))
-    soak.new.start()
-    return True
-
-
-async def freeze_upstream(soak: Soak) -> bool:
-    """The new upstream takes requests for a while, and does not answer."""
+async def fail_upstream(soak: Soak) -> bool:
+    """The new upstream is killed and started again, or takes requests and does not answer."""
+    if soak.rng.random() < 0.5:
+        soak.new.kill()
+        await asyncio.sleep(soak.rng.uniform(0.0, 2.0))
+        soak.new.start()
+        return True
     soak.new.process.send_signal(signal.SIGSTOP)
     await asyncio.sleep(soak.rng.uniform(0.2, 3.0))
     soak.new.process.send_signal(signal.SIGCONT)
@@ -325,24 +316,18 @@ DISTURBANCES: dict[str, tuple[float, Callable[[Soak], Awaitable[bool]]]] = {
     "freeze the database": (3.0, freeze_database),
     "kill the database": (2.0, kill_database),
     "halt and resume": (1.0, halt_and_resume),
-    "kill the new upstream": (2.0, kill_upstream),
-    "freeze the new upstream": (2.0, freeze_upstream),
+    "kill or freeze the new upstream": (4.0, fail_upstream),
 }
 """What happens at random, with its weight; each says whether it was done."""
 
 
-def main(
-    minutes: float = 30.0,
-    store: str = "postgresql",
-    workers: int = 3,
-    seed: int = 0,
-    rate: float = 400.0,
-) -> bool:
+def main(minutes: float, store: str, workers: int, seed: int = 0, rate: float = 400.0) -> bool:
     """Run, and print what was seen; whether everything holds."""
     soak = Soak(store, workers, seed)
     try:
         samples = asyncio.run(soak.run(60 * minutes, rate))
-        status = soak.close()
+        soak.process.send_signal(signal.SIGTERM)
+        status = soak.process.wait(60)
         wrong = [] if status in (0, -signal.SIGTERM) else [f"the service ended with {status}"]
         wrong += soak.find_wrong(samples)
     finally:
@@ -367,10 +352,4 @@ if __name__ == "__main__":
     parser.add_argument("--store", choices=["postgresql", "sqlite"], default="postgresql")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rate", type=float, default=400.0)
-    parser.add_argument("--upstream", nargs=2, help=argparse.SUPPRESS)
-    given = vars(parser.parse_args())
-    if (named := given.pop("upstream")) is not None:
-        serve_upstream(named[0], int(named[1]))
-        sys.exit()
-    sys.exit(not main(**given))
+    sys.exit(not main(**vars(parser.parse_args())))

@@ -65,12 +65,10 @@ def problems(rows: int) -> dict[str, tuple[str, tether.Log, tether.Proposals | N
     columns = [safe, optimized, *draws]
     found = {
         "clip": ("clip", plain, proposals, columns),
-        "clip, a mixture": (
-            *("clip", mixture, tether.Proposals(*draws, log_mix=mixed[1])),
-            [*columns, *mixed],
-        ),
         "mix": ("mix", plain, proposals, columns),
     }
+    drawn_too = tether.Proposals(*draws, log_mix=mixed[1])
+    found["clip, a mixture"] = ("clip", mixture, drawn_too, [*columns, *mixed])
     few = max(rows // 10, 1000)
     logits = rng.normal(size=(2, few, 8))
     tables = logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
@@ -82,12 +80,7 @@ def problems(rows: int) -> dict[str, tuple[str, tether.Log, tether.Proposals | N
     few = max(rows // 50, 1000)
     row = np.arange(few)
     label = np.tile(np.repeat(row, 4), 2)
-    pair = [
-        np.concatenate(each)
-        for each in zip(
-            scores(rng.normal(size=4 * few)), scores(rng.normal(1, 0.8, 4 * few)), strict=True
-        )
-    ]
+    pair = scores(np.concatenate([rng.normal(size=4 * few), rng.normal(1, 0.8, 4 * few)]))
     source = np.repeat(["safe", "optimized"], 4 * few)
     log = tether.Log(loss[:few], safe[:few], optimized[:few], context=row)
     fresh = tether.Proposals(*pair, context=label, source=source)

@@ -17,33 +17,21 @@ import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 import tether
 from benchmarks.cases import Case, Line
-from benchmarks.worlds import (
-    World,
-    draw,
-    gaussian,
-    many_prompts,
-    rare_harm,
-    rise_and_fall,
-    unequal_contexts,
-)
+from benchmarks.worlds import World, draw, gaussian, many_prompts, rare_harm, rise_and_fall
+from benchmarks.worlds import unequal_contexts as unequal
 
 Array = np.ndarray
+BUDGET = "budgeted_clip(4)"
 GRID = np.linspace(-8, 8, 1025)
 """Log betas among which wrong procedures look."""
-ROOMS = (
-    "validity_releases",
-    "validity_rounds",
-    "validity_thresholds",
-    "validity_monitors",
-    "validity_ratios",
-    "gains",
-    "mistakes",
-)
+OTHERS = ("validity_releases", "validity_rounds", "validity_thresholds", "validity_monitors")
+OTHERS += ("validity_ratios", "gains", "mistakes")
 """Modules of this folder with further cases."""
 
 
@@ -69,21 +57,13 @@ class Calibrated(Case):
 
 
 def case(
-    world: World,
-    rows: int,
-    asked: float,
-    rule: str,
-    procedure: Procedure,
-    *,
-    wrong: bool = False,
-    error: float | None = None,
-    runs: int = 400,
+    world: World, rows: int, asked: float, rule: str, procedure: Procedure, **more: Any
 ) -> Calibrated:
     """A case; `error` is how often the risk may exceed what was asked, with a confidence."""
+    error = more.pop("error", None)
     name = f"{world.name}, {rows} rows, {rule}, asked {asked:g}"
-    limit = asked if error is None else error
-    repeat = partial(procedure, world, rows, asked)
-    return Calibrated(name, repeat, limit, wrong, runs, asked, error is not None)
+    repeat, is_share = partial(procedure, world, rows, asked), error is not None
+    return Calibrated(name, repeat, error or asked, asked=asked, is_share=is_share, **more)
 
 
 # ---- procedures -------------------------------------------------------------------------------
@@ -96,12 +76,10 @@ def calibrated(family: str = "clip", **arguments: object) -> Procedure:
     def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
         log, proposals = world.log(rows, rng)
         seed = {"seed": int(rng.integers(1 << 32))} if rule == "promise" else {}
-        found = tether.calibrate(
-            log, proposals, family=family, **{rule: asked}, **seed, **arguments
-        )
-        return _outcome(
-            world, found.family, found.log_beta, asked, found.promise if found.exists else asked
-        )
+        asking = {rule: asked, **seed, **arguments}
+        found = tether.calibrate(log, proposals, family=family, **asking)
+        stated = found.promise if found.exists else asked
+        return _outcome(world, found.family, found.log_beta, asked, stated)
 
     return run
 
@@ -141,10 +119,8 @@ def last_root(world: World, rows: int, asked: float, rng: np.random.Generator) -
 def global_normalizer(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
     """Wrong with contexts: one normalizer for all of them."""
     context, action, loss = world.rows(rows, rng)
-    log_safe, log_optimized = (
-        np.log(each[context, action]) for each in (world.safe, world.optimized)
-    )
-    found = tether.calibrate(tether.Log(loss, log_safe, log_optimized), alpha=asked)
+    scores = [np.log(each[context, action]) for each in (world.safe, world.optimized)]
+    found = tether.calibrate(tether.Log(loss, *scores), alpha=asked)
     return _outcome(world, "clip", found.log_beta, asked, asked)
 
 
@@ -207,51 +183,36 @@ def _alpha_cases() -> Iterator[Calibrated]:
     for rows in (1000, 5000):
         yield case(rare_harm(), rows, 0.1, "alpha", calibrated(), runs=300)
     for rows in (100, 300, 1000):
-        yield case(unequal_contexts(), rows, 0.12, "alpha", calibrated())
-        yield case(unequal_contexts(), rows, 0.12, "alpha, mix", calibrated("mix"))
-        family = "budgeted_clip(4)"
-        yield case(unequal_contexts("draws", 4), rows, 0.12, f"alpha, {family}", calibrated(family))
-    yield case(
-        unequal_contexts(), 300, 0.12, "one normalizer for all", global_normalizer, wrong=True
-    )
-    yield case(many_prompts(), 4000, 0.075, "alpha", calibrated("budgeted_clip(4)"), runs=60)
-    yield case(
-        many_prompts(),
-        4000,
-        0.075,
-        "estimated normalizer",
-        estimated_normalizer(2),
-        wrong=True,
-        runs=30,
-    )
+        yield case(unequal(), rows, 0.12, "alpha", calibrated())
+        yield case(unequal(), rows, 0.12, "alpha, mix", calibrated("mix"))
+        yield case(unequal("draws", 4), rows, 0.12, f"alpha, {BUDGET}", calibrated(BUDGET))
+    yield case(unequal(), 300, 0.12, "one normalizer for all", global_normalizer, wrong=True)
+    prompts, estimated = many_prompts(), estimated_normalizer(2)
+    yield case(prompts, 4000, 0.075, "alpha", calibrated(BUDGET), runs=60)
+    yield case(prompts, 4000, 0.075, "estimated normalizer", estimated, wrong=True, runs=30)
 
 
 def _promise_cases() -> Iterator[Calibrated]:
-    promise = {"rule": "promise"}
+    clip, mix, budgeted = (calibrated(each, rule="promise") for each in ("clip", "mix", BUDGET))
     for rows in (100, 300, 1000, 3000):
-        yield case(gaussian(1.645), rows, 0.1, "promise", calibrated(**promise))
-        yield case(unequal_contexts(), rows, 0.12, "promise", calibrated(**promise))
-        yield case(unequal_contexts(), rows, 0.12, "promise, mix", calibrated("mix", **promise))
+        yield case(gaussian(1.645), rows, 0.1, "promise", clip)
+        yield case(unequal(), rows, 0.12, "promise", clip)
+        yield case(unequal(), rows, 0.12, "promise, mix", mix)
     for rows in (1000, 5000, 20000):
-        yield case(rare_harm(), rows, 0.1, "promise", calibrated(**promise), runs=200)
-    yield case(
-        many_prompts(), 1000, 0.09, "promise", calibrated("budgeted_clip(4)", **promise), runs=60
-    )
-    tables = unequal_contexts()
-    yield case(tables, 1000, 0.12, "boldest of ten looks", boldest_look(), wrong=True, runs=300)
+        yield case(rare_harm(), rows, 0.1, "promise", clip, runs=200)
+    yield case(many_prompts(), 1000, 0.09, "promise", budgeted, runs=60)
+    yield case(unequal(), 1000, 0.12, "boldest of ten looks", boldest_look(), wrong=True, runs=300)
 
 
 def _confidence_cases() -> Iterator[Calibrated]:
     for confidence in (0.9, 0.5):
         for rows in (300, 1000):
-            for world, asked in ((gaussian(), 0.1), (unequal_contexts(), 0.12)):
+            for world, asked in ((gaussian(), 0.1), (unequal(), 0.12)):
                 rule = f"alpha, confidence {confidence}"
                 sure = calibrated(confidence=confidence)
                 yield case(world, rows, asked, rule, sure, error=1 - confidence)
-    held = calibrated()
-    yield case(
-        unequal_contexts(), 300, 0.12, "alpha read as confidence 0.9", held, wrong=True, error=0.1
-    )
+    rule = "alpha read as confidence 0.9"
+    yield case(unequal(), 300, 0.12, rule, calibrated(), wrong=True, error=0.1)
 
 
 def climbs() -> Iterator[Case]:
@@ -275,7 +236,7 @@ def climbs() -> Iterator[Case]:
 def all_cases() -> Iterator[tuple[str, object]]:
     """The cases of every room, each with its room."""
     yield from (("policies", case) for case in (*cases(), *climbs()))
-    for room in ROOMS:
+    for room in OTHERS:
         module = importlib.import_module(f"benchmarks.{room}")
         yield from ((room.removeprefix("validity_"), case) for case in module.cases())
 

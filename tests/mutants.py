@@ -52,7 +52,7 @@ a tolerance of a tenth
 ratio error on the wrong side
   - error, 1 / error
   + 1 / error, error
-control/promise.py | tests/control
+control/promise.py | tests/control/test_promise.py tests/control
 no stability term
   - max(alpha, bound - alpha) * instability
   + 0.0
@@ -76,7 +76,7 @@ the mixture by log-probabilities
 the last policy does not count in permutation weights
   - for point in range(points)]) + table[-1]
   + for point in range(points)])
-control/chain.py | tests/control/test_chain.py tests/thresholds/test_chain.py tests/control
+control/chain.py | tests/control/test_chain.py tests/control/test_proved.py
 the level at the promise
   - promise - 1 / (stake * (rows + 1))
   + promise
@@ -122,7 +122,7 @@ bets that peek
 Bentkus without e
   - math.e * binomial
   + binomial
-runs/shares.py | src/tether/runs/shares.py tests/runs
+runs/shares.py | tests/runs/test_shares.py src/tether/runs/shares.py
 one row too few in Q
   - (rows + 1) * float((values
   + (rows + 2) * float((values
@@ -141,7 +141,7 @@ the relative series without the old losses
 unlimited growth
   - min(share, factor * last + step)
   + share
-runs/decide_share.py | tests/runs
+runs/decide_share.py | tests/runs/test_release.py tests/runs/test_processes.py
 the largest share of several guardrails
   - min(shares.values
   + max(shares.values
@@ -151,18 +151,18 @@ an alarm that stands does not lower the share
 unknown outcomes of the new system are harmless
   - new, unknown=1.0
   + new, unknown=0.0
-runs/decide_ramp.py | tests/runs
+runs/decide_ramp.py | tests/runs/test_controller_ramps.py
 a ramp takes unknown losses for none
   - 1.0, losses)
   + 0.0, losses)
 the reference of a ramp is not asked for
   - (float(known.sum()) + 1) / (len(known) + 1)
   + 0.0
-runs/stop.py | src/tether/runs/stop.py tests/runs
+runs/stop.py | tests/runs/test_stop.py src/tether/runs/stop.py
 no restarts
   - np.log(first * (first + 1))
   + np.where(first > 1, np.inf, np.log(2))
-runs/watch.py | tests/runs
+runs/watch.py | tests/runs/test_stop.py tests/runs/test_release.py
 a stop without failures
   - < FEWEST_FAILURES
   + < 0
@@ -172,7 +172,7 @@ unknown outcomes count against the new system
 the limit of several guardrails is that of one
   - settings.stop)
   + settings.stop) - 3
-runs/event_log.py | tests/runs
+runs/event_log.py | tests/runs/test_forged_stores.py tests/runs
 a hash without the body
   - state.update(body)
   + state.update(b"")
@@ -185,14 +185,14 @@ any event follows
 the alarm is not in the transaction that sees the loss
   - pending_alarm()) is not None
   + pending_alarm()) is None and False
-runs/verify.py | tests/runs
+runs/verify.py | tests/runs/test_forged_stores.py tests/runs
 verify does not fold
   - self._found += self._check(event)
   + self._check(event)
 verify believes the index
   - stored != self._index
   + False
-runs/state.py | tests/runs
+runs/state.py | tests/runs/test_release.py tests/runs
 a loss may be changed
   - not np.isnan(stored[mine]).all()
   + False
@@ -202,7 +202,7 @@ a halt does not stop
 withdrawn rows count
   - ~self.rows["withdrawn"][rows]
   + np.ones(len(self.rows["withdrawn"][rows]), bool)
-runs/decide_beta.py | tests/runs
+runs/decide_beta.py | tests/runs/test_controller.py
 losses that are missing are not waited for
   - missing == "wait":
   + missing == "never":
@@ -212,7 +212,7 @@ training rows calibrate
 looks are not counted
   - 1 + len(same - {subject})
   + 1
-runs/keys.py | src/tether/runs/keys.py tests/runs
+runs/keys.py | src/tether/runs/keys.py tests/runs/test_release.py
 a position that ignores the salt
   - key=salt, person
   + person

@@ -67,6 +67,19 @@ def test_a_policy_that_is_far_away_reaches_everybody(store_url):
         assert run.verify() == []
 
 
+def test_losses_that_are_not_known_count_as_the_worst():
+    rng = np.random.default_rng(0)
+    with ramp() as run:
+        run.begin()
+        serve(run, rng, 400)
+        first = run.begin(Draws(-30.0)).share
+        taken = run.round.act(400, rng)
+        assert (taken.served > 0).any()
+        assert run.advance().share == pytest.approx(first)  # that of a loss everywhere
+        run.observe(taken, harm(taken.actions))
+        assert run.advance().share > first
+
+
 def test_a_harmful_policy_is_stopped_and_resumed_by_a_new_ramp():
     rng = np.random.default_rng(1)
     with ramp() as run:

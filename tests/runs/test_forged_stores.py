@@ -39,9 +39,11 @@ def fill(store, **more):
 @pytest.fixture(scope="module")
 def halted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("halted")
-    fill(folder / "plain.db")
-    generate_keys(folder / "key")
-    fill(folder / "signed.db", key=folder / "key.key")
+    with pytest.MonkeyPatch.context() as patch:  # another salt, and growth may not be limited
+        patch.setattr("secrets.token_bytes", lambda size: bytes(size))
+        fill(folder / "plain.db")
+        generate_keys(folder / "key")
+        fill(folder / "signed.db", key=folder / "key.key")
     return folder
 
 

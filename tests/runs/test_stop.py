@@ -33,6 +33,17 @@ def draw(rng, risk, rows=150, steps=4):
     return [(rng.random(rows) < risk).astype(float) for _ in range(steps)]
 
 
+def test_two_failures_never_stop_a_release_however_rare_they_should_be():
+    with Release("sqlite://", {"error": 0.005}, old={"error": 0.0}) as release:
+        keys = [f"u{k}" for k in range(2_000)]
+        systems = release.assign(keys)
+        new = [key for key, system in zip(keys, systems, strict=True) if system == "new"]
+        release.observe(new[:2], {"error": [1.0, 1.0]})
+        assert release.history().alarm is None
+        release.observe(new[2:3], {"error": [1.0]})
+        assert release.history().alarm.monitor == "stop"
+
+
 def test_a_version_at_the_limit_is_rarely_stopped_and_a_bad_one_always():
     rng = np.random.default_rng(0)
     repeats = scaled(150)
