@@ -13,7 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether.policies.probes import decode_contexts, encode_contexts
+from tether._core.records import encode
+from tether.policies.kept_contexts import decode_contexts, encode_contexts
 
 ACTIONS = np.array(["call", "visit", "wait"])
 
@@ -250,7 +251,7 @@ nested = st.lists(st.dictionaries(st.text(max_size=3), values, max_size=2), min_
 def test_contexts_of_plain_values_are_kept_exactly(listed):
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
-    again = decode_contexts(json.loads(json.dumps(encode_contexts(array))))
+    again = decode_contexts(json.loads(json.dumps(encode(encode_contexts(array)))))
     assert repr(again.tolist()) == repr(array.tolist())
 
 
@@ -270,7 +271,7 @@ def test_contexts_of_plain_values_are_kept_exactly(listed):
     ],
 )  # fmt: skip
 def test_contexts_of_every_kind_are_kept_exactly(contexts):
-    again = decode_contexts(json.loads(json.dumps(encode_contexts(contexts))))
+    again = decode_contexts(json.loads(json.dumps(encode(encode_contexts(contexts)))))
     if isinstance(contexts, pd.DataFrame):
         pd.testing.assert_frame_equal(again, contexts)
     elif isinstance(contexts, pd.Series):

@@ -21,7 +21,14 @@ from tether.policies.policy import (
     is_finite,
     shared_actions,
 )
-from tether.policies.probes import take_probes, take_table_probes
+from tether.policies.probes import take_probes
+from tether.policies.propensities import (
+    check_one_policy,
+    checked_propensities,
+    compare_with_policy,
+    max_ratio_of,
+    two_action_table,
+)
 from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
 
@@ -115,55 +122,55 @@ def make_log(
     stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
     if not isinstance(contexts, int):
         stated["context"] = labels(contexts)
-    if safe is None:
-        if propensities is None:
-            raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
-        from tether.policies.propensities import log_of_propensities
-
-        known_of_it = (propensities, min_propensity)
-        return log_of_propensities(optimized, contexts, actions, losses, *known_of_it, stated)
-    safe, optimized = align_actions(as_policy("safe", safe), optimized)
-    policies = {"safe": safe, "optimized": optimized}
+    if safe is None and propensities is None:
+        raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
+    policies = {"optimized": optimized}
+    if safe is not None:
+        both = align_actions(as_policy("safe", safe), optimized)
+        policies = dict(zip(("safe", "optimized"), both, strict=True))
+    noted = dict(policies)
     if logged_by is not None:
-        policies["mix"] = as_policy("logged_by", logged_by)
+        policies["logged_by"] = as_policy("logged_by", logged_by)
     known = shared_actions(tuple(policies.values()))
-    acting = "safe" if logged_by is None else "mix"
     tables: dict[str, Floats] = {}
-    noted = {name: policies[name] for name in ("safe", "optimized")}
     if known is None:
-        both = policy_calls.score_both(safe, optimized, contexts, actions)
-        scores = dict(zip(("safe", "optimized"), both, strict=True))
-        if logged_by is not None:
-            scores["mix"] = policy_calls.score("logged_by", policies["mix"], contexts, actions)
+        scores = {n: policy_calls.score(n, each, contexts, actions) for n, each in policies.items()}
         probes = take_probes(noted, contexts, actions, scores)
     else:
-        taken = positions(known, actions, "safe")
+        taken = positions(known, actions, next(iter(policies)))
         tables = {name: policy_calls.table(name, each, contexts) for name, each in policies.items()}
         scores = {name: picked(table, taken) for name, table in tables.items()}
-        probes = take_table_probes(noted, contexts, known, {name: tables[name] for name in noted})
-        if not isinstance(contexts, int):
-            shape = (len(taken), len(known))
-            stated |= {f"log_{n}_all": np.broadcast_to(t, shape) for n, t in tables.items()}
+        probes = take_probes(noted, contexts, known, tables, tables=True)
+    finite = is_finite(policies["optimized"])
+    if propensities is not None:
+        stated_of_safe = checked_propensities(propensities, len(actions), finite=finite)
+        if safe is not None:
+            compare_with_policy(stated_of_safe, scores["safe"])
+        else:
+            check_one_policy(stated_of_safe, contexts, actions)
+            scores["safe"] = np.log(stated_of_safe)
+            if known is not None and len(known) == 2:
+                tables["safe"] = two_action_table(stated_of_safe, taken)
+    lowest = tables.get("safe", scores["safe"])
+    stated["max_ratio"] = max_ratio_of(min_propensity, lowest, finite=finite)
+    if known is not None and "safe" in tables and not isinstance(contexts, int):
+        for name, table in tables.items():
+            column = f"log_{'mix' if name == 'logged_by' else name}_all"
+            stated[column] = np.broadcast_to(table, (len(taken), len(known)))
+    acting = "safe" if logged_by is None else "logged_by"
     if scores[acting].min() == -np.inf:
         validate.reject(
-            f"the {'logged_by' if logged_by is not None else 'safe'} policy's log_prob",
+            f"the {acting} policy's log_prob",
             scores[acting],
             np.isneginf(scores[acting]),
             "a finite log-probability, because the log states that it took this action",
         )
-    if propensities is not None or min_propensity is not None:
-        from tether.policies.propensities import compare_with_policy, max_ratio_of
-
-        finite = is_finite(optimized)
-        compare_with_policy(propensities, scores["safe"], finite=finite)
-        every = tables.get("safe", scores["safe"])
-        stated["max_ratio"] = max_ratio_of(min_propensity, every, finite=finite)
     approximate, ratio_error = approximation_of(*policies.values())
     return Log(
         losses,
         scores["safe"],
         scores["optimized"],
-        log_mix=scores.get("mix"),
+        log_mix=scores.get("logged_by"),
         approximate=approximate,
         ratio_error=ratio_error,
         probes=probes,

@@ -16,13 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, validate
-from tether._core.arrays import Floats, Integers, Losses
+from tether._core import validate
+from tether._core.arrays import Floats, Integers
 from tether._core.contexts import column_labels, labels
-from tether.control.log import Log
-from tether.policies.policy import Policy, is_finite
-from tether.policies.probes import take_probes, take_table_probes
-from tether.policies.tables import picked, positions
 
 PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""
@@ -48,13 +44,8 @@ def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) ->
     return np.minimum(values, 1.0) if finite else values
 
 
-def compare_with_policy(
-    stated: ArrayLike | None, log_safe: Floats, *, finite: bool = False
-) -> None:
+def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
     """Refuse propensities that are not the safe policy's probabilities of the actions shown."""
-    if stated is None:
-        return
-    propensities = checked_propensities(stated, len(log_safe), finite=finite)
     off = ~(np.abs(np.log(propensities) - log_safe) <= PROPENSITY_TOLERANCE)
     if not off.any():
         return
@@ -121,34 +112,3 @@ def two_action_table(propensities: Floats, taken: Integers) -> Floats:
         table[rows, taken] = np.log(propensities)
         table[rows, 1 - taken] = np.log1p(-propensities)
     return table
-
-
-def log_of_propensities(
-    optimized: Policy,
-    contexts: Any,
-    actions: NDArray[Any],
-    losses: Losses,
-    propensities: ArrayLike,
-    min_propensity: float | None,
-    stated: dict[str, Any],
-) -> Log:
-    """A log of which only the propensities of the actions shown are known of the safe policy."""
-    values = checked_propensities(propensities, len(actions), finite=is_finite(optimized))
-    taken = positions(optimized.actions, actions, "optimized") if is_finite(optimized) else None
-    check_one_policy(values, contexts, actions)
-    log_safe = np.log(values)
-    stated["max_ratio"] = max_ratio_of(min_propensity, log_safe, finite=taken is not None)
-    if taken is None or not is_finite(optimized):
-        log_optimized = policy_calls.score("optimized", optimized, contexts, actions)
-        scores = {"optimized": log_optimized}
-        probes = take_probes({"optimized": optimized}, contexts, actions, scores)
-    else:
-        table = policy_calls.table("optimized", optimized, contexts)
-        log_optimized = picked(table, taken)
-        probes = take_table_probes(
-            {"optimized": optimized}, contexts, optimized.actions, {"optimized": table}
-        )
-        if len(optimized.actions) == 2 and not isinstance(contexts, int):
-            stated["log_optimized_all"] = np.broadcast_to(table, (len(taken), 2))
-            stated["log_safe_all"] = two_action_table(values, taken)
-    return Log(losses, log_safe, log_optimized, probes=probes, **stated)
