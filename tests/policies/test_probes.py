@@ -19,25 +19,17 @@ from tether.policies.kept_contexts import decode_contexts, encode_contexts
 ACTIONS = np.array(["call", "visit", "wait"])
 
 
-def model(seed, frame=False, kind=LogisticRegression):
+def classifier(seed, kind=LogisticRegression):
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(300, 3))
     labels = ACTIONS[np.clip((features[:, 0] + rng.normal(size=300) + 1).astype(int), 0, 2)]
-    if frame:
-        features = pd.DataFrame(features, columns=list("xyz"))
-    return kind().fit(features, labels)
+    return tether.Categorical.from_classifier(kind().fit(features, labels))
 
 
 def contexts_of(kind, n=400):
     rng = np.random.default_rng(5)
     table = rng.normal(size=(n, 3))
     return pd.DataFrame(table, columns=list("xyz")) if kind == "frame" else table
-
-
-def weights(seed):
-    rng = np.random.default_rng(seed)
-    matrix = rng.normal(size=(3, 3))
-    return lambda contexts: np.asarray(contexts) @ matrix
 
 
 def gaussian(shift, scale=1.0):
@@ -61,11 +53,9 @@ def calibrated(safe, optimized, contexts, tmp_path, loaded):
 
 
 def logits(seed, temperature=1.0, actions=ACTIONS):
-    return tether.Categorical.from_logits(weights(seed), actions, temperature=temperature)
-
-
-def classifier(seed, kind=LogisticRegression):
-    return tether.Categorical.from_classifier(model(seed, kind=kind))
+    matrix = np.random.default_rng(seed).normal(size=(3, 3))
+    score = lambda contexts: np.asarray(contexts) @ matrix  # noqa: E731
+    return tether.Categorical.from_logits(score, actions, temperature=temperature)
 
 
 def table(seed, size=6):

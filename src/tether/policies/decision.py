@@ -26,9 +26,8 @@ from tether.control.gains import WeightedMean
 from tether.control.log import Log
 from tether.control.plan import plan
 from tether.policies.decision_rows import Month, Question, pooled_log, recorded_policy
-from tether.policies.logs import make_log, make_proposals
+from tether.policies.logs import compare_with_policy, make_log, make_proposals
 from tether.policies.policy import Policy, PolicyLike, is_finite
-from tether.policies.propensities import compare_with_policy
 from tether.policies.tethered import Decided, Tethered
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical
 from tether.policies.kept_contexts import decode_contexts, encode_contexts
+from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import Policy, align_actions, as_policy
 from tether.policies.probes import take_probes
-from tether.policies.propensities import check_one_policy, checked_propensities
 from tether.policies.tables import TablePolicy, picked, positions
 
 

@@ -119,10 +119,7 @@ def policy_from_bytes(
 
 
 def policy_digest(policy: Any) -> str:
-    """Compute a digest of what determines the actions and scores of a policy.
-
-    It does not depend on what the policy has cached, or on the calibration that its beta is from.
-    """
+    """Compute a digest of what determines actions and scores, not of caches or calibrations."""
     beside = ("calibration", "normalizer")
     return digest_of(encode(_checked("policy", policy), kind_of, without=beside))
 
