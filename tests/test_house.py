@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tether"
 
 BUDGETS = {
-    "src/tether/sampling": 874,
+    "src/tether/sampling": 870,
     "src/tether/scan": 600,
     "src/tether/aiming": 1_294,
     "src/tether/monitor": 594,
@@ -32,7 +32,7 @@ BUDGETS = {
     "src/tether/_core": 2_096,
     "src/tether/runs": 7_739,
     "src/tether/control": 6_644,
-    "src/tether/policies": 4_498,
+    "src/tether/policies": 4_424,
     "src/tether/thresholds": 2_694,
     "src/tether/llm": 2_996,
     "src/tether/service": 5_193,

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         make_proposals,
         serve,
     )
-    from tether.policies.decision import Decision, decide, load
+    from tether.policies.decision import Decision, decide
     from tether.runs import Controller, Release, relative
-    from tether.saving import save_policy
+    from tether.saving import load, save_policy
     from tether.thresholds import (
         Claims,
         FalseAmongShown,
@@ -110,11 +110,11 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("Categorical", "FunctionPolicy", "Gaussian", "Mixture"), "policies"),
     **dict.fromkeys(("Policy", "Pool", "Shortlist", "Tethered", "estimate_ratio"), "policies"),
     **dict.fromkeys(("make_log", "make_proposals", "serve"), "policies"),
-    **dict.fromkeys(("Decision", "decide", "load"), "policies.decision"),
+    **dict.fromkeys(("Decision", "decide"), "policies.decision"),
     **dict.fromkeys(("Claims", "FalseAmongShown", "ScoredLabels", "Selection"), "thresholds"),
     **dict.fromkeys(("filter_claims", "gcrc"), "thresholds"),
     **dict.fromkeys(("Controller", "Release", "relative"), "runs"),
-    "save_policy": "saving",
+    **dict.fromkeys(("load", "save_policy"), "saving"),
     "compare": "view.comparison",
     "progress_bars": "cli.progress_bars",
     **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.words"),

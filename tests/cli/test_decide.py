@@ -1,4 +1,4 @@
-"""`tether decide`: a table in, a decision and a folder out."""
+"""`tether decide`: a table in, a decision and a file out."""
 
 import pandas as pd
 from typer.testing import CliRunner

@@ -49,10 +49,8 @@ ASKED = {"action": "banner", "loss": "left", "context": "segment", "propensity":
 def test_a_decision_is_the_calibration_of_the_same_rows():
     table = month(3000, np.random.default_rng(0))
     found = tether.decide(table, new=new_rule, promise=0.22, reward="revenue", **ASKED)
-    safe = tether.Categorical.from_probabilities(old_rule, actions=BANNERS)
-    optimized = tether.Categorical.from_probabilities(new_rule, actions=BANNERS)
-    losses = {"left": table.left}
-    log = tether.make_log(safe, optimized, table.segment, table.banner, losses)
+    both = [tether.Categorical.from_probabilities(rule, BANNERS) for rule in (old_rule, new_rule)]
+    log = tether.make_log(*both, table.segment, table.banner, {"left": table.left})
     chain = tether.calibrate(log, promise=0.22, spread=True).chain
     assert np.array_equal(found.calibration.chain.shares, chain.shares)
     assert found.calibration.chain.spread
@@ -121,19 +119,42 @@ def test_month_two_keeps_its_promise_and_the_last_policy_as_safe_does_not_grow(n
     assert np.mean(risks) > 0.19  # something is served
 
 
-def test_a_saved_decision_serves_and_refuses_another_model(tmp_path):
+def by_kind(frame):
+    """A rule that fails, or decides otherwise, on columns of another type."""
+    noted = np.array([value is not None for value in frame["note"]])
+    return NEW[(frame["kind"].cat.codes.to_numpy() + noted) % 2]
+
+
+def typed_month(rows, rng, decision=None):
+    kind = pd.Categorical.from_codes(rng.integers(2, size=rows), ["new", "member"])
+    note = np.array(["x", None], dtype=object)[rng.integers(2, size=rows)]
+    table = pd.DataFrame({"kind": kind, "note": note, "banner": rng.choice(BANNERS, rows)})
+    if decision is not None:
+        table["banner"], _ = decision.decide(table, rng)
+    return table.assign(left=rng.random(rows) < 0.1)
+
+
+def test_a_saved_decision_serves_goes_on_and_refuses_another_model(tmp_path):
     rng = np.random.default_rng(4)
-    table = month(2000, rng)
-    first = tether.decide(table, new=new_rule, old=old_rule, promise=0.22, **ASKED)
-    found = first.next(month(1000, rng, first))
-    found.save(tmp_path / "served")
-    loaded = tether.load(tmp_path / "served", allow_imports=[__name__])
-    some = pd.DataFrame({"segment": ["new", "member"] * 50})
-    here, there = (each.decide(some, np.random.default_rng(0)) for each in (found, loaded))
+    uniform = tether.Categorical.from_probabilities(np.full(3, 1 / 3), BANNERS)
+    asked = {"action": "banner", "loss": "left", "context": ["kind", "note"], "old": uniform}
+    found = tether.decide(typed_month(2000, rng), new=by_kind, promise={"left": 0.2}, **asked)
+    found = found.next(typed_month(1000, rng, found))
+    found.save(tmp_path / "served.tether")
+    loaded = tether.load(tmp_path / "served.tether", allow_imports=[__name__])
+    assert str(loaded) == str(found)
+    third = typed_month(500, rng, loaded)
+    here, there = (each.decide(third, np.random.default_rng(0)) for each in (found, loaded))
     assert np.array_equal(here.actions, there.actions)
-    assert loaded.next(month(500, rng, loaded)).calibration.rows == 3500
+    here, there = (each.next(third).calibration for each in (found, loaded))
+    assert here.rows == 3500
+    assert np.array_equal(here.chain.shares, there.chain.shares)
     with pytest.raises(ValueError, match="optimized"):
         tether.Tethered(loaded.old, loaded.old, loaded.calibration)
+    unnamed = tether.decide(typed_month(500, rng), new=lambda x: by_kind(x), promise=0.3, **asked)
+    with pytest.raises(tether.saving.CannotSaveError, match=r"policy\.new"):
+        unnamed.save(tmp_path / "other.tether")
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_rule_that_names_actions_is_a_policy():

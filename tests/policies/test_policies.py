@@ -1,11 +1,13 @@
 """Policies score what they draw: against definitions, scipy and torch, and by their own draws."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
@@ -18,11 +20,7 @@ from tether.policies.policy import align_actions
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "visit", "wait"])
-
-
-def softmax(scores):
-    scores = np.exp(np.asarray(scores) - np.max(scores, axis=-1, keepdims=True))
-    return scores / scores.sum(axis=-1, keepdims=True)
+softmax = partial(special.softmax, axis=-1)
 
 
 @settings(deadline=None, max_examples=40)

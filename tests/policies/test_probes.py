@@ -13,30 +13,23 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether.policies.probes import decode_contexts, encode_contexts
+from tether._core.records import encode
+from tether.policies.kept_contexts import decode_contexts, encode_contexts
 
 ACTIONS = np.array(["call", "visit", "wait"])
 
 
-def model(seed, frame=False, kind=LogisticRegression):
+def classifier(seed, kind=LogisticRegression):
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(300, 3))
     labels = ACTIONS[np.clip((features[:, 0] + rng.normal(size=300) + 1).astype(int), 0, 2)]
-    if frame:
-        features = pd.DataFrame(features, columns=list("xyz"))
-    return kind().fit(features, labels)
+    return tether.Categorical.from_classifier(kind().fit(features, labels))
 
 
 def contexts_of(kind, n=400):
     rng = np.random.default_rng(5)
     table = rng.normal(size=(n, 3))
     return pd.DataFrame(table, columns=list("xyz")) if kind == "frame" else table
-
-
-def weights(seed):
-    rng = np.random.default_rng(seed)
-    matrix = rng.normal(size=(3, 3))
-    return lambda contexts: np.asarray(contexts) @ matrix
 
 
 def gaussian(shift, scale=1.0):
@@ -60,11 +53,9 @@ def calibrated(safe, optimized, contexts, tmp_path, loaded):
 
 
 def logits(seed, temperature=1.0, actions=ACTIONS):
-    return tether.Categorical.from_logits(weights(seed), actions, temperature=temperature)
-
-
-def classifier(seed, kind=LogisticRegression):
-    return tether.Categorical.from_classifier(model(seed, kind=kind))
+    matrix = np.random.default_rng(seed).normal(size=(3, 3))
+    score = lambda contexts: np.asarray(contexts) @ matrix  # noqa: E731
+    return tether.Categorical.from_logits(score, actions, temperature=temperature)
 
 
 def table(seed, size=6):
@@ -250,7 +241,7 @@ nested = st.lists(st.dictionaries(st.text(max_size=3), values, max_size=2), min_
 def test_contexts_of_plain_values_are_kept_exactly(listed):
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
-    again = decode_contexts(json.loads(json.dumps(encode_contexts(array))))
+    again = decode_contexts(json.loads(json.dumps(encode(encode_contexts(array)))))
     assert repr(again.tolist()) == repr(array.tolist())
 
 
@@ -270,7 +261,7 @@ def test_contexts_of_plain_values_are_kept_exactly(listed):
     ],
 )  # fmt: skip
 def test_contexts_of_every_kind_are_kept_exactly(contexts):
-    again = decode_contexts(json.loads(json.dumps(encode_contexts(contexts))))
+    again = decode_contexts(json.loads(json.dumps(encode(encode_contexts(contexts)))))
     if isinstance(contexts, pd.DataFrame):
         pd.testing.assert_frame_equal(again, contexts)
     elif isinstance(contexts, pd.Series):

@@ -33,7 +33,7 @@ DECIDE: Options = TARGET | {
     "cost": (str | None, None, "The column of what each action cost beside the losses."),
     "bound": (list[str], ["1.0"], "The largest possible loss; NAME=VALUE for several."),
     "min_propensity": (float | None, None, "What no probability of the old policy is below."),
-    "out": (Path | None, None, "Save the decision to this folder; tether.load reads it."),
+    "out": (Path | None, None, "Save the decision to this file; tether.load reads it."),
     "force": (bool, False, "Replace a decision that is there."),
     "details": (bool, False, "Print everything that is known."),
 }

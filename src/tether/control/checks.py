@@ -214,9 +214,9 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     if high:
         yield (
             f"{'' if mixed else f'{REFUTED}: '}{stated} ± {error:.2g} and should be at most 1. The "
-            f"log was not scored under the policy that took the actions, actions and probabilities "
-            f"are from different rows, or columns are exchanged (log_safe, log_optimized, "
-            f"propensities), or their signs"
+            f"log was not scored under the policy that took the actions, the optimized policy was "
+            f"trained on it, actions and probabilities are from different rows, or columns are "
+            f"exchanged (log_safe, log_optimized, propensities), or their signs"
         )
         return
     # One more row of twice the largest ratio: the largest ones are rare, and may be unseen.

@@ -13,7 +13,7 @@ from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_array, plain_column
 from tether._core.contexts import ONE_ROW, as_contexts, by_action, labels_of, length
 from tether.policies.policy import Policy, is_finite
-from tether.policies.tables import TablePolicy, positions
+from tether.policies.tables import TablePolicy, outcome_hint, positions
 from tether.sampling.samplers import log_softmax
 
 PROBABILITY_SUM_TOLERANCE = 1e-6
@@ -119,7 +119,7 @@ class Categorical(TablePolicy):
         if unknown:
             raise ValueError(
                 f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
-                f"{len(classes)}, such as {min(unknown)!r}"
+                f"{len(classes)}, such as {min(unknown)!r}{outcome_hint(classes, listed)}"
             )
         logits = ClassifierLogits(classifier, listed)
         return cls.from_logits(logits, listed, temperature=temperature)

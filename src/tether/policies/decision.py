@@ -7,36 +7,32 @@ and `Decision.next` pools the months that follow.
 
 from __future__ import annotations
 
-import io
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core import files
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
 from tether._core.words import Described, Description
 from tether.control import calibration as words
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult
+from tether.control.checks import is_refuted
+from tether.control.gains import WeightedMean
 from tether.control.log import Log
 from tether.control.plan import plan
 from tether.policies.decision_rows import Month, Question, pooled_log, recorded_policy
-from tether.policies.logs import make_log, make_proposals
+from tether.policies.logs import compare_with_policy, make_log, make_proposals
 from tether.policies.policy import Policy, PolicyLike, is_finite
-from tether.policies.propensities import compare_with_policy
 from tether.policies.tethered import Decided, Tethered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CALIBRATION, QUESTION, ROWS = "calibration.json", "question.json", "rows.npz"
-"""The files of a saved decision."""
 DRAWS_PER_ROW = 16
 """Draws of each policy in each context, where actions cannot be listed."""
 ALREADY_SAID = ("decisions that change", "risk")
@@ -134,7 +130,7 @@ class Decision(Described):
         question = self.question if promise is None else replace(self.question, promise=promise)
         served = self.policy
         month = replace(question.read(frame), policy=served)
-        recorded = question.propensities(frame, finite=True)
+        recorded = question.propensities(frame, len(month.actions), finite=True)
         if recorded is not None:
             compare_with_policy(recorded, served.log_prob(month.contexts, month.actions))
         chosen = self.new if new is None else question.as_policy(new, np.asarray(self.old.actions))
@@ -148,15 +144,15 @@ class Decision(Described):
         """Describe everything that is known, in words."""
         return f"{self}\n\n{self.calibration.details()}"
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the calibration, both policies and the rows to a folder that `load` reads.
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the calibration, both policies and the rows to a file that `tether.load` reads.
 
         Parameters
         ----------
-        folder : str or pathlib.Path
-            A folder; it is made if there is none.
+        path : str or pathlib.Path
+            The file; it is written completely or not at all.
         overwrite : bool, default False
-            Whether to replace a decision that is there.
+            Whether to replace a file that is there.
 
         Raises
         ------
@@ -165,32 +161,22 @@ class Decision(Described):
         """
         from tether.saving import save_policy
 
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        self.calibration.save(place / CALIBRATION, overwrite=overwrite)
-        served = [month.policy for month in self.months if month.policy is not None]
-        for name, policy in {"old": self.old, "new": self.new}.items():
-            if policy is not None:
-                save_policy(policy, place / f"{name}.tether", overwrite=overwrite)
-        for number, policy in enumerate(served):
-            save_policy(policy, place / f"served_{number}.tether", overwrite=overwrite)
-        text = json.dumps({**vars(self.question), "advice": self.advice, "served": len(served)})
-        files.write_bytes(place / QUESTION, text.encode(), overwrite=overwrite)
-        columns = {f"{n}/{name}": c for n, m in enumerate(self.months) for name, c in _columns(m)}
-        buffer = io.BytesIO()
-        np.savez(buffer, **columns)  # type: ignore[arg-type]
-        files.write_bytes(place / ROWS, buffer.getvalue(), overwrite=overwrite)
+        save_policy(self, path, overwrite=overwrite)
 
     def _describe(self) -> Description:
         found, question = self.calibration, self.question
         body = words.describe(found)
         if not found.useful:
-            reason = words.why_not_useful(found)
-            facts = [("why", reason)] + ([("what would help", self.advice)] if self.advice else [])
-            warned = tuple(each for each in found.warnings if each != reason)
+            reason = next(filter(_is_refuted, found.warnings), words.why_not_useful(found))
+            facts = [("why", _in_users_words(reason))]
+            if self.advice:
+                facts.append(("what would help", self.advice))
+            warned = tuple(_in_users_words(each) for each in found.warnings if each != reason)
             return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
         share = f"{100 * words.share_changed(found):.3g} %"
-        parts = [f"Follow the new policy in {share} of the decisions"]
+        headline, parts = f"Follow the new policy in {share} of the decisions", []
+        if found.log_beta == np.inf and (found.chain is None or found.chain.shares[-1] == 1):
+            headline, parts = "Follow the new policy", [f"{share} of the decisions change"]
         gain = None if found.gain is None else found.gain.reward
         if gain is not None and gain.difference.mean is not None:
             word = "saving" if question.cost is not None else "gain"
@@ -200,8 +186,38 @@ class Decision(Described):
         for each in found.losses.values():
             safe, limit = _amount(each, each.safe_mean), _amount(each, each.promise)
             parts.append(f"{each.name} at most {limit} {words.condition(found)}, {safe} today")
-        more = tuple(each for each in body.facts if each[0] not in ALREADY_SAID)
-        return replace(body, headline=f"{parts[0]}: {'; '.join(parts[1:])}.", facts=more)
+        more = {name: text for name, text in body.facts if not name.startswith(ALREADY_SAID)}
+        if gain is not None and question.cost is not None:
+            old, served = (_negative(each) for each in (gain.safe, gain.tethered))
+            more["reward, estimated"] = f"{served}; the old policy's is {old}"
+        quantity = "reward" if question.cost is None else "cost"
+        facts = [
+            (name.replace("reward", quantity), _in_users_words(text)) for name, text in more.items()
+        ]
+        headline = f"{headline}: {'; '.join(parts)}."
+        warned = tuple(map(_in_users_words, body.warnings))
+        return Description(headline, body.tone, tuple(facts), warnings=warned)
+
+
+def _is_refuted(warning: str) -> bool:
+    return is_refuted([warning])
+
+
+def _in_users_words(text: str) -> str:
+    """A text of a calibration, in which policies are called what `decide` calls them."""
+    for theirs, ours in (
+        *(("safe policy", "old policy"), ("optimized policy", "new policy")),
+        *(("the safe one", "the old one"), ("; safe_risk= sets it", "")),
+    ):
+        text = text.replace(theirs, ours)
+    return text
+
+
+def _negative(reward: WeightedMean) -> WeightedMean:
+    """The cost that was read as a negative reward."""
+    if reward.mean is None or reward.lower is None or reward.upper is None:
+        return reward
+    return replace(reward, mean=-reward.mean, lower=-reward.upper, upper=-reward.lower)
 
 
 def decide(
@@ -214,7 +230,7 @@ def decide(
     alpha: float | Mapping[str, float] | None = None,
     confidence: float | None = None,
     context: str | Sequence[str] | None = None,
-    propensity: str | None = None,
+    propensity: str | float | None = None,
     old: PolicyLike | Callable[[Any], Any] | None = None,
     reward: str | None = None,
     cost: str | None = None,
@@ -248,9 +264,9 @@ def decide(
     context : str or sequence of str, optional
         The columns that either policy looks at; a single name passes the column itself, a sequence
         a frame. Leave it out only if neither policy looks at anything.
-    propensity : str, optional
-        The column of the probabilities with which the actions were taken. Needed without `old`;
-        beside it they are compared.
+    propensity : str or float, optional
+        The column of the probabilities with which the actions were taken, or the one number that
+        they all are. Needed without `old`; beside it they are compared.
     old : classifier, function or Policy, optional
         The old policy. Without it, it is read from the propensities where contexts repeat;
         otherwise what is served is a mix of the two, and `min_propensity` is needed.
@@ -290,14 +306,14 @@ def decide(
     columns = context if context is None or isinstance(context, str) else list(context)
     losses = loss if isinstance(loss, str) else list(loss)
     question = Question(
-        *(action, losses, columns, propensity, reward, cost, promise, alpha, confidence, bound),
+        *(action, losses, columns, propensity, reward, cost, promise, alpha, bound, confidence),
         *(family, min_propensity, seed),
     )
     month = question.read(frame)
     listed = np.unique(month.actions) if actions is None else plain_array(actions)
     chosen = question.as_policy(new, listed)
     finite = is_finite(chosen)
-    recorded = question.propensities(frame, finite=finite)
+    recorded = question.propensities(frame, len(month.actions), finite=finite)
     if old is not None:
         safe: Policy | None = question.as_policy(old, listed)
         if recorded is not None:
@@ -308,78 +324,6 @@ def decide(
     else:
         safe = recorded_policy(month, listed, recorded) if finite else None
     return _made(question, safe, chosen, (month,), recorded)
-
-
-def load(path: str | Path, **options: Any) -> Any:
-    """Read a decision that `Decision.save` wrote, or a policy that `save_policy` wrote.
-
-    The probes of their calibration are checked when they are served.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        The folder of a decision, or the file of a policy.
-    **options
-        What may be loaded of policies, as in `tether.saving.load_policy`: `allow_imports` and
-        `trusted`.
-
-    Returns
-    -------
-    Decision, Policy or Shortlist
-        The decision, with its calibration, policies and rows; or the policy.
-    """
-    from tether.saving import load_policy
-
-    place = Path(path)
-    if place.is_file():
-        return load_policy(place, **options)
-    if not (place / QUESTION).is_file():
-        raise FileNotFoundError(f"path {str(place)!r} holds no saved decision (no {QUESTION})")
-    saved = json.loads((place / QUESTION).read_text("utf-8"))
-    advice, served = saved.pop("advice"), saved.pop("served")
-    question = Question(**saved)
-    old = place / "old.tether"
-    policies = [
-        load_policy(old, **options) if old.is_file() else None,
-        load_policy(place / "new.tether", **options),
-    ]
-    acted = [load_policy(place / f"served_{n}.tether", **options) for n in range(served)]
-    columns: list[dict[str, Any]] = [{} for _ in range(served + 1)]
-    with np.load(place / ROWS, allow_pickle=False) as stored:
-        for name in stored.files:
-            number, _, column = name.partition("/")
-            columns[int(number)][column] = stored[name]
-    months = [_month(*each) for each in zip(columns, [None, *acted], strict=True)]
-    found = Calibration.load(place / CALIBRATION)
-    return Decision(found, policies[0], policies[1], question, tuple(months), advice)
-
-
-def _columns(month: Month) -> list[tuple[str, NDArray[Any]]]:
-    columns = [("actions", month.actions)]
-    columns += [(f"loss/{name}", values) for name, values in month.losses.items()]
-    if month.rewards is not None:
-        columns.append(("rewards", month.rewards))
-    contexts = month.contexts
-    if hasattr(contexts, "columns"):
-        for name in contexts.columns:
-            column = np.asarray(contexts[name])
-            columns.append(
-                (f"frame/{name}", column.astype(str) if column.dtype == object else column)
-            )
-    else:
-        columns.append(("contexts", np.asarray(contexts)))
-    return columns
-
-
-def _month(columns: dict[str, NDArray[Any]], policy: Policy | None) -> Month:
-    named = {n.partition("/")[2]: c for n, c in columns.items() if n.startswith("frame/")}
-    contexts: Any = columns.get("contexts")
-    if named:
-        import pandas
-
-        contexts = pandas.DataFrame(named)
-    losses = {n.partition("/")[2]: c for n, c in columns.items() if n.startswith("loss/")}
-    return Month(contexts, columns["actions"], losses, columns.get("rewards"), policy)
 
 
 def _made(
@@ -401,12 +345,13 @@ def _made(
         log, proposals, family = pooled_log(old, new, months, losses), None, "clip"
     else:
         month = months[0]
-        log = make_log(
-            *(old, new, month.contexts, month.actions, losses),
-            rewards=month.rewards,
-            propensities=recorded if old is None else None,
-            min_propensity=question.min_propensity,
-        )
+        with _naming_what_is_wrong(question):
+            log = make_log(
+                *(old, new, month.contexts, month.actions, losses),
+                rewards=month.rewards,
+                propensities=recorded if old is None else None,
+                min_propensity=question.min_propensity,
+            )
         proposals = None
         if old is not None and not is_finite(new):
             rng = np.random.default_rng(question.seed)
@@ -414,7 +359,19 @@ def _made(
         family = "clip" if old is not None or log.has_tables else "mix"
     found = calibrate(log, proposals, family=question.family or family, **options)
     made = Decision(found, old, new, question, months)
-    return made if found.useful else replace(made, advice=_advice(found, log, question))
+    if found.useful or any(map(_is_refuted, found.warnings)):
+        return made
+    return replace(made, advice=_advice(found, log, question))
+
+
+@contextmanager
+def _naming_what_is_wrong(question: Question) -> Iterator[None]:
+    """Raise errors about the rows again, in the user's words."""
+    try:
+        yield
+    except ValueError as error:
+        looks = "" if question.context else ". No context= names columns that a policy looks at"
+        raise ValueError(f"{_in_users_words(str(error))}{looks}") from error
 
 
 def _advice(found: Calibration, log: Log, question: Question) -> str:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import frames, policy_calls
-from tether._core.arrays import Contexts, Floats, Frame, plain_array, plain_column
+from tether._core import frames, policy_calls, validate
+from tether._core.arrays import Contexts, Floats, Frame, few, plain_array, plain_column
 from tether._core.contexts import labels
 from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical
+from tether.policies.kept_contexts import decode_contexts, encode_contexts
+from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import Policy, align_actions, as_policy
-from tether.policies.probes import take_table_probes
-from tether.policies.propensities import check_one_policy, checked_propensities
+from tether.policies.probes import take_probes
 from tether.policies.tables import TablePolicy, picked, positions
 
 
@@ -31,6 +32,15 @@ class Month:
     rewards: Floats | None
     policy: Policy | None = None
 
+    def to_plain(self) -> dict[str, Any]:
+        """What it is made of, with contexts in a form that a file can hold."""
+        return {**vars(self), "contexts": encode_contexts(self.contexts, np.inf)}
+
+    @staticmethod
+    def from_plain(contexts: Any, **columns: Any) -> Month:
+        """Undo `to_plain`."""
+        return Month(decode_contexts(contexts), **columns)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -39,16 +49,21 @@ class Question:
     action: str
     loss: str | list[str]
     context: str | list[str] | None
-    propensity: str | None
+    propensity: str | float | None
     reward: str | None
     cost: str | None
     promise: float | Mapping[str, float] | None
     alpha: float | Mapping[str, float] | None
-    confidence: float | None
     bound: float | Mapping[str, float]
+    confidence: float | None
     family: str | None
     min_propensity: float | None
     seed: int
+
+    def __post_init__(self) -> None:
+        for name in ("promise", "alpha", "bound"):
+            if isinstance(stated := getattr(self, name), Mapping):
+                object.__setattr__(self, name, dict(stated))
 
     @property
     def losses(self) -> list[str]:
@@ -77,14 +92,11 @@ class Question:
         actions = plain_column("action", frames.column(frame, "action", self.action))
         losses = {}
         for name in self.losses:
-            values = np.asarray(frames.column(frame, "loss", name), dtype=np.float64)
-            missing = int(np.isnan(values).sum())
-            if missing:
-                raise ValueError(
-                    f"loss: column {name!r} has {missing} missing values of {len(values)}. Leaving "
-                    f"these rows out would bias the result: wait for the losses, or fill in the "
-                    f"bound, the worst that they can be"
-                )
+            values = _numbers(
+                *(frame, "loss", name),
+                ". Leaving these rows out would bias the result: wait for the losses, or fill in "
+                "the bound, the worst that they can be",
+            )
             limit = self.bound[name] if isinstance(self.bound, Mapping) else self.bound
             if values.max(initial=0.0) > limit:
                 raise ValueError(
@@ -95,15 +107,17 @@ class Question:
         rewards = None
         for argument, sign in (("reward", 1.0), ("cost", -1.0)):
             if (name := getattr(self, argument)) is not None:
-                rewards = sign * np.asarray(frames.column(frame, argument, name), dtype=np.float64)
+                rewards = sign * _numbers(frame, argument, name)
         return Month(self.contexts_of(frame), actions, losses, rewards)
 
-    def propensities(self, frame: Frame, *, finite: bool) -> Floats | None:
+    def propensities(self, frame: Frame, rows: int, *, finite: bool) -> Floats | None:
         """The recorded probabilities of the actions, where there are some."""
-        if self.propensity is None:
-            return None
-        values = frames.column(frame, "propensity", self.propensity)
-        return checked_propensities(values, len(values), finite=finite)
+        values: Any = self.propensity
+        if isinstance(values, str):
+            values = _numbers(frame, "propensity", values)
+        elif values is not None:
+            values = np.full(rows, validate.number("propensity", values, above=0, below=np.inf))
+        return None if values is None else checked_propensities(values, rows, finite=finite)
 
     def as_policy(self, new: Any, actions: NDArray[Any]) -> Policy:
         """A classifier, a function of the contexts or a policy, as a policy over these actions."""
@@ -112,6 +126,22 @@ class Question:
         if callable(new) and not hasattr(new, "log_prob"):
             return Categorical.from_probabilities(RuleOrProbabilities(new, actions), actions)
         return as_policy("new", new)
+
+
+def _numbers(frame: Frame, argument: str, name: str, advice: str = "") -> Floats:
+    """A column of numbers, none of them missing."""
+    column = frames.column(frame, argument, name)
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{argument}: column {name!r} must hold numbers, got {few(column)}"
+        ) from None
+    if missing := int(np.isnan(values).sum()):
+        raise ValueError(
+            f"{argument}: column {name!r} has {missing} missing values of {len(values)}{advice}"
+        )
+    return values
 
 
 @dataclass(frozen=True)
@@ -126,7 +156,7 @@ class RuleOrProbabilities:
         answer = self.function(contexts)
         if len(getattr(answer, "shape", np.shape(answer))) != 1:
             return answer
-        chosen = positions(self.actions, plain_array(answer), "new")
+        chosen = positions(self.actions, plain_array(answer))
         table = np.zeros((len(chosen), len(self.actions)))
         table[np.arange(len(chosen)), chosen] = 1.0
         return table
@@ -197,12 +227,9 @@ def pooled_log(
     ratio = np.where(log_safe_all > -np.inf, log_safe_all - log_logged_all, -np.inf).max(axis=1)
     rewards = [month.rewards for month in months if month.rewards is not None]
     contexts = np.concatenate([labels(month.contexts) for month in months])
-    probes = take_table_probes(
-        {"safe": old, "optimized": new},
-        months[0].contexts,
-        known,
-        {"safe": log_safe_all[: rows[0]], "optimized": log_optimized_all[: rows[0]]},
-    )
+    first = {"safe": log_safe_all[: rows[0]], "optimized": log_optimized_all[: rows[0]]}
+    both = {"safe": old, "optimized": new}
+    probes = take_probes(both, months[0].contexts, known, first, tables=True)
     return Log(
         dict(losses),
         picked(log_safe_all, taken),

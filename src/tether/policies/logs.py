@@ -1,16 +1,29 @@
-"""The log and the proposals of a calibration, scored under the policies."""
+"""The log and the proposals of a calibration, scored under the policies.
+
+Of a bandit log only propensities may be known, the probabilities with which the actions shown were
+chosen. Without contexts, or with two actions, everything can be computed from them; otherwise mix,
+whose weights need no normalizing constant. Clip needs the safe policy itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Actions, Contexts, Floats, Losses, check_row_indexes, plain_column
-from tether._core.contexts import as_contexts, labels, length, take
+from tether._core.arrays import (
+    Actions,
+    Contexts,
+    Floats,
+    Integers,
+    Losses,
+    check_row_indexes,
+    plain_column,
+)
+from tether._core.contexts import as_contexts, column_labels, labels, length, take
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.policy import (
@@ -21,12 +34,17 @@ from tether.policies.policy import (
     is_finite,
     shared_actions,
 )
-from tether.policies.probes import take_probes, take_table_probes
+from tether.policies.probes import take_probes
 from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
 
 if TYPE_CHECKING:
     from tether.policies.shortlist import Shortlist
+
+PROPENSITY_TOLERANCE = 0.01
+"""How far, relatively, a logged propensity may be from the probability that it states."""
+MAX_PROPENSITY = 1 + 1e-6
+"""A probability, with room for rounding."""
 
 
 def make_log(
@@ -115,60 +133,145 @@ def make_log(
     stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
     if not isinstance(contexts, int):
         stated["context"] = labels(contexts)
-    if safe is None:
-        if propensities is None:
-            raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
-        from tether.policies.propensities import log_of_propensities
-
-        known_of_it = (propensities, min_propensity)
-        return log_of_propensities(optimized, contexts, actions, losses, *known_of_it, stated)
-    safe, optimized = align_actions(as_policy("safe", safe), optimized)
-    policies = {"safe": safe, "optimized": optimized}
+    if safe is None and propensities is None:
+        raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
+    policies = {"optimized": optimized}
+    if safe is not None:
+        both = align_actions(as_policy("safe", safe), optimized)
+        policies = dict(zip(("safe", "optimized"), both, strict=True))
+    noted = dict(policies)
     if logged_by is not None:
-        policies["mix"] = as_policy("logged_by", logged_by)
+        policies["logged_by"] = as_policy("logged_by", logged_by)
     known = shared_actions(tuple(policies.values()))
-    acting = "safe" if logged_by is None else "mix"
     tables: dict[str, Floats] = {}
-    noted = {name: policies[name] for name in ("safe", "optimized")}
     if known is None:
-        both = policy_calls.score_both(safe, optimized, contexts, actions)
-        scores = dict(zip(("safe", "optimized"), both, strict=True))
-        if logged_by is not None:
-            scores["mix"] = policy_calls.score("logged_by", policies["mix"], contexts, actions)
+        scores = {n: policy_calls.score(n, each, contexts, actions) for n, each in policies.items()}
         probes = take_probes(noted, contexts, actions, scores)
     else:
-        taken = positions(known, actions, "safe")
+        taken = positions(known, actions, next(iter(policies)))
         tables = {name: policy_calls.table(name, each, contexts) for name, each in policies.items()}
         scores = {name: picked(table, taken) for name, table in tables.items()}
-        probes = take_table_probes(noted, contexts, known, {name: tables[name] for name in noted})
-        if not isinstance(contexts, int):
-            shape = (len(taken), len(known))
-            stated |= {f"log_{n}_all": np.broadcast_to(t, shape) for n, t in tables.items()}
+        probes = take_probes(noted, contexts, known, tables, tables=True)
+    finite = is_finite(policies["optimized"])
+    if propensities is not None:
+        stated_of_safe = checked_propensities(propensities, len(actions), finite=finite)
+        if safe is not None:
+            compare_with_policy(stated_of_safe, scores["safe"])
+        else:
+            check_one_policy(stated_of_safe, contexts, actions)
+            scores["safe"] = np.log(stated_of_safe)
+            if known is not None and len(known) == 2:
+                tables["safe"] = two_action_table(stated_of_safe, taken)
+    lowest = tables.get("safe", scores["safe"])
+    stated["max_ratio"] = max_ratio_of(min_propensity, lowest, finite=finite)
+    if known is not None and "safe" in tables and not isinstance(contexts, int):
+        for name, table in tables.items():
+            column = f"log_{'mix' if name == 'logged_by' else name}_all"
+            stated[column] = np.broadcast_to(table, (len(taken), len(known)))
+    acting = "safe" if logged_by is None else "logged_by"
     if scores[acting].min() == -np.inf:
         validate.reject(
-            f"the {'logged_by' if logged_by is not None else 'safe'} policy's log_prob",
+            f"the {acting} policy's log_prob",
             scores[acting],
             np.isneginf(scores[acting]),
             "a finite log-probability, because the log states that it took this action",
         )
-    if propensities is not None or min_propensity is not None:
-        from tether.policies.propensities import compare_with_policy, max_ratio_of
-
-        finite = is_finite(optimized)
-        compare_with_policy(propensities, scores["safe"], finite=finite)
-        every = tables.get("safe", scores["safe"])
-        stated["max_ratio"] = max_ratio_of(min_propensity, every, finite=finite)
     approximate, ratio_error = approximation_of(*policies.values())
     return Log(
         losses,
         scores["safe"],
         scores["optimized"],
-        log_mix=scores.get("mix"),
+        log_mix=scores.get("logged_by"),
         approximate=approximate,
         ratio_error=ratio_error,
         probes=probes,
         **stated,
     )
+
+
+def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) -> Floats:
+    """One positive number per row, at most 1 if there are finitely many actions."""
+    values = validate.floats("propensities", propensities)
+    validate.same_length("propensities", values, "actions", rows)
+    if np.isfinite(values).all() and values.max() <= 0:
+        raise ValueError(
+            f"propensities must be probabilities, but none of its {rows} values is above 0: they "
+            f"look like log-probabilities; pass numpy.exp of them"
+        )
+    bad = ~((values > 0) & (values <= (MAX_PROPENSITY if finite else np.inf)) & np.isfinite(values))
+    if bad.any():
+        accepted = "a probability above 0" + (" and at most 1" if finite else "")
+        if finite and values.min() > 0 and 1 < values.max() <= 100:
+            accepted += f" (40 % is 0.4; the largest is {values.max():g})"
+        validate.reject("propensities", values, bad, accepted)
+    return np.minimum(values, 1.0) if finite else values
+
+
+def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
+    """Refuse propensities that are not the safe policy's probabilities of the actions shown."""
+    off = ~(np.abs(np.log(propensities) - log_safe) <= PROPENSITY_TOLERANCE)
+    if not off.any():
+        return
+    row = int(np.argmax(off))
+    raise ValueError(
+        f"propensities disagree with the safe policy in {int(off.sum())} of {len(off)} row(s), by "
+        f"more than {PROPENSITY_TOLERANCE:.0%} (row {row}: {propensities[row]:.6g} in the log, "
+        f"{np.exp(log_safe[row]):.6g} by the policy): the safe policy passed is not the one that "
+        f"took these actions, or contexts or actions are in another order or coding. Of decisions "
+        f"that a tethered policy made, pass the tethered policy as logged_by"
+    )
+
+
+def check_one_policy(propensities: Floats, contexts: Any, actions: NDArray[Any]) -> None:
+    """Refuse propensities that differ for the same action in the same context."""
+    columns = [labels(actions)] + ([] if isinstance(contexts, int) else [labels(contexts)])
+    _, group = np.unique(column_labels(columns), return_inverse=True)
+    order = np.lexsort((propensities, group))
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    low, high = order[first], order[last]
+    varies = np.log(propensities[high]) - np.log(propensities[low]) > PROPENSITY_TOLERANCE
+    if not varies.any():
+        return
+    one, other = sorted((int(low[varies][0]), int(high[varies][0])))
+    where = "" if isinstance(contexts, int) else " in equal contexts"
+    raise ValueError(
+        f"rows {one} and {other} took the action {actions[one]!s}{where} with the propensities "
+        f"{propensities[one]:.6g} and {propensities[other]:.6g}: the policy that took them depends "
+        f"on more than the contexts passed. Pass everything that it depended on as contexts. If "
+        f"these are rows of several policies or months, pass the safe policy and logged_by"
+    )
+
+
+def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool) -> float | None:
+    """The largest ratio that a smallest propensity allows; it is compared with all known scores."""
+    if min_propensity is None:
+        return None
+    smallest = validate.number("min_propensity", min_propensity, above=0, below=1)
+    if not finite:
+        raise ValueError(
+            f"min_propensity is {min_propensity!r}, but the optimized policy does not list its "
+            f"actions, so its probabilities may be densities above 1: build tether.Log with "
+            f"max_ratio instead"
+        )
+    lowest = log_safe if log_safe.ndim == 1 else log_safe.min(axis=1)
+    below = lowest < np.log(smallest) - PROPENSITY_TOLERANCE
+    if below.any():
+        row = int(np.argmax(below))
+        raise ValueError(
+            f"min_propensity is {min_propensity!r}, but the safe policy has an action with the "
+            f"probability {np.exp(lowest[row]):.6g} in row {row} ({int(below.sum())} such row(s))"
+        )
+    return float(max(1 / smallest, np.exp(-lowest.min())))
+
+
+def two_action_table(propensities: Floats, taken: Integers) -> Floats:
+    """The log-probabilities of both actions: the one not taken had the remaining probability."""
+    table, rows = np.empty((len(taken), 2)), np.arange(len(taken))
+    with np.errstate(divide="ignore"):
+        table[rows, taken] = np.log(propensities)
+        table[rows, 1 - taken] = np.log1p(-propensities)
+    return table
 
 
 def approximation_of(*policies: Policy) -> tuple[str | None, float]:
@@ -234,26 +337,18 @@ def make_proposals(
     draws = validate.integer("draws", draws)
     if not isinstance(contexts, int) and shared_actions(tuple(policies.values())) is not None:
         return None
-    return _fresh_draws(policies, contexts, draws, rng)
-
-
-def _fresh_draws(
-    policies: Mapping[str, Policy], contexts: Any, counts: int, rng: np.random.Generator
-) -> Proposals:
-    """Draws of both policies, so many in each row of the contexts."""
     marginal = isinstance(contexts, int)
-    rows = np.repeat(np.arange(length(contexts)), counts)
+    rows = np.repeat(np.arange(length(contexts)), draws)
     repeated = len(rows) if marginal else take(contexts, rows)
-    safe, optimized = policies["safe"], policies["optimized"]
     scores: list[list[Floats]] = []
-    for name in ("safe", "optimized"):
-        actions = policy_calls.draw(name, policies[name], repeated, rng)
-        drew = {"drew_safe": name == "safe", "drew_optimized": name == "optimized"}
-        both = policy_calls.score_both(safe, optimized, repeated, actions, **drew)
-        scores.append(list(both))
-        if "logged_by" in policies:
-            mix = policy_calls.score("logged_by", policies["logged_by"], repeated, actions)
-            scores[-1].append(mix)
+    for drawn_by in ("safe", "optimized"):
+        actions = policy_calls.draw(drawn_by, policies[drawn_by], repeated, rng)
+        scores.append(
+            [
+                policy_calls.score(name, each, repeated, actions, drew=name == drawn_by)
+                for name, each in policies.items()
+            ]
+        )
     log_safe, log_optimized, *log_mix = (np.concatenate(each) for each in zip(*scores, strict=True))
     return Proposals(
         log_safe,

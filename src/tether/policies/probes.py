@@ -22,8 +22,13 @@ from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import length, take
 from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
-from tether.control.families import Family
 from tether.control.log import Probes
+from tether.policies.kept_contexts import (
+    decode_array,
+    decode_contexts,
+    encode_array,
+    encode_contexts,
+)
 from tether.policies.policy import Policy, different_actions, is_finite
 
 PROBED_CONTEXTS = 8
@@ -33,8 +38,6 @@ PROBED_ACTIONS = 32
 LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.01
 """How far log-probabilities may be apart, and densities by this part of their log as well: models
 round, and a batch of another size is summed in another order."""
-MAX_VALUES = 1 << 16
-"""How many numbers and texts the contexts of probes may have in all."""
 MAX_LISTED_ACTIONS = 1000
 """Of longer lists of actions only a digest is kept."""
 NEGLIGIBLE_PROBABILITY = 1e-6
@@ -51,11 +54,6 @@ def fingerprint(policy: Any) -> str | None:
         return str(own() if callable(own) else own)
     text = _describe(policy)
     return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def describe_family(family: Family) -> str | None:
-    """The parameters of a family, always in the same form; None if they are not plain values."""
-    return _describe(getattr(family, "__dict__", {}))
 
 
 def _describe(value: Any) -> str | None:
@@ -90,56 +88,38 @@ def take_probes(
     actions: NDArray[Any],
     scores: Mapping[str, Floats],
     *,
+    tables: bool = False,
     rows: int = PROBED_CONTEXTS,
 ) -> Probes:
-    """Probes at some rows of a log: its own actions, with their scores by policy."""
-    chosen = _evenly(length(contexts), rows)
-    at = {name: np.array(column[chosen]) for name, column in scores.items()}
-    return _probes(policies, contexts, chosen, np.arange(len(chosen)), actions[chosen], at)
+    """Probes at some rows of a log: its own actions, with their scores by policy.
 
-
-def take_table_probes(
-    policies: Mapping[str, Any],
-    contexts: Any,
-    known: NDArray[Any],
-    tables: Mapping[str, Floats],
-    *,
-    rows: int = PROBED_CONTEXTS,
-) -> Probes:
-    """Probes of many actions in some contexts, where both policies list all actions."""
-    chosen = _evenly(1 if isinstance(contexts, int) else length(contexts), rows)
-    columns = _evenly(len(known), PROBED_ACTIONS)
-    place, actions = np.repeat(np.arange(len(chosen)), len(columns)), known[columns]
-    at = {
-        name: np.broadcast_to(table, (length(contexts), len(known)))[chosen][:, columns].ravel()
-        for name, table in tables.items()
-    }
-    return _probes(policies, contexts, chosen, place, np.tile(actions, len(chosen)), at, known)
+    With `tables`, of many actions in some contexts: all `actions` are listed, and scored in each.
+    """
+    digests = {name: fingerprint(policy) for name, policy in policies.items()}
+    chosen = _evenly(1 if tables and isinstance(contexts, int) else length(contexts), rows)
+    place, listed = np.arange(len(chosen)), None
+    if tables:
+        listed, columns = encode_actions(actions), _evenly(len(actions), PROBED_ACTIONS)
+        shape = (length(contexts), len(actions))
+        place, probed = np.repeat(place, len(columns)), np.tile(actions[columns], len(chosen))
+        at = {
+            name: np.broadcast_to(table, shape)[chosen][:, columns].ravel()
+            for name, table in scores.items()
+        }
+    else:
+        probed = actions[chosen]
+        at = {name: np.array(column[chosen]) for name, column in scores.items()}
+    try:
+        held = None if isinstance(contexts, int) else encode_contexts(take(contexts, chosen))
+        kept = encode_array(probed)
+    except TypeError as error:
+        return Probes(digests, listed, missing=str(error))
+    return Probes(digests, listed, held, kept, place, at.get("safe"), at.get("optimized"))
 
 
 def _evenly(count: int, most: int) -> Integers:
     """At most so many positions, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
-
-
-def _probes(
-    policies: Mapping[str, Any],
-    contexts: Any,
-    chosen: Integers,
-    place: Integers,
-    actions: NDArray[Any],
-    scores: Mapping[str, Floats],
-    known: NDArray[Any] | None = None,
-) -> Probes:
-    digests = {name: fingerprint(policy) for name, policy in policies.items()}
-    listed = None if known is None else encode_actions(known)
-    try:
-        held = None if isinstance(contexts, int) else encode_contexts(take(contexts, chosen))
-        probed = _encode_array(actions)
-    except TypeError as error:
-        return Probes(digests, listed, missing=str(error))
-    both = scores.get("safe"), scores.get("optimized")
-    return Probes(digests, listed, held, probed, place, *both)
 
 
 def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
@@ -213,7 +193,7 @@ def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> N
 def _score(name: str, policy: Policy, probes: Probes) -> Floats:
     """The log-probabilities that a policy gives to the probes now."""
     contexts = None if probes.contexts is None else decode_contexts(probes.contexts)
-    actions = _decode_array(probes.probed)
+    actions = decode_array(probes.probed)
     try:
         if is_finite(policy):
             table = policy_calls.table(name, policy, 1 if contexts is None else contexts)
@@ -244,7 +224,7 @@ def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probe
     with np.errstate(invalid="ignore"):
         distance = np.where(same, -1.0, np.nan_to_num(np.abs(now - then), nan=np.inf))
     worst = int(np.argmax(distance))
-    action = _decode_array(probes.probed)[worst]
+    action = decode_array(probes.probed)[worst]
     return (
         f"the {name} policy is not the one of the log that was calibrated on: in a context of the "
         f"log it takes the action {str(action)[:60]!r} with log-probability {now[worst]:.4g}, and "
@@ -285,121 +265,3 @@ def encode_actions(actions: NDArray[Any]) -> Any:
     if len(listed) <= MAX_LISTED_ACTIONS:
         return listed
     return blake2b(json.dumps(listed, default=str).encode(), digest_size=16).hexdigest()
-
-
-def encode_contexts(contexts: Any) -> dict[str, Any]:
-    """Contexts as JSON values; a TypeError where they have another form or are too large."""
-    kind = type(contexts).__name__
-    if hasattr(contexts, "candidates"):  # a shortlist: a context is known with its candidates
-        own = contexts.contexts
-        own = own if isinstance(own, int) else encode_contexts(own)
-        return {"kind": "candidates", "contexts": own, "data": _encode_array(contexts.candidates)}
-    if hasattr(contexts, "iloc"):
-        frame = contexts.to_frame() if len(contexts.shape) == 1 else contexts
-        columns = [_encode_column(frame.iloc[:, k]) for k in range(frame.shape[1])]
-        return {"kind": kind, "names": _names(frame.columns), "data": columns}
-    if hasattr(contexts, "get_columns"):
-        columns = [_encode_array(each.to_numpy()) for each in contexts.get_columns()]
-        return {"kind": "polars", "names": _names(contexts.columns), "data": columns}
-    if hasattr(contexts, "tocsr"):
-        table = contexts.tocsr()
-        parts = [_encode_array(each) for each in (table.data, table.indices, table.indptr)]
-        return {"kind": type(table).__name__, "shape": list(table.shape), "data": parts}
-    if isinstance(contexts, np.ndarray):
-        return {"kind": "array", "data": _encode_array(contexts)}
-    raise TypeError(f"contexts of type {kind} cannot be kept")
-
-
-def decode_contexts(held: dict[str, Any]) -> Any:
-    """Undo `encode_contexts`."""
-    kind, data = held["kind"], held["data"]
-    if kind == "candidates":
-        from tether.policies.picker import ShortlistRows
-
-        own = held["contexts"]
-        own = own if isinstance(own, int) else decode_contexts(own)
-        return ShortlistRows(own, _decode_array(data))
-    if kind == "array":
-        return _decode_array(data)
-    if kind in ("Series", "DataFrame"):
-        import pandas as pd
-
-        frame = pd.concat([_decode_column(each) for each in data], axis=1)
-        frame.columns = pd.Index(held["names"])
-        return frame if kind == "DataFrame" else frame.iloc[:, 0]
-    if kind == "polars":
-        import polars as pl
-
-        return pl.DataFrame(dict(zip(held["names"], map(_decode_array, data), strict=True)))
-    import scipy.sparse
-
-    return getattr(scipy.sparse, kind)(tuple(map(_decode_array, data)), shape=tuple(held["shape"]))
-
-
-def _encode_array(array: NDArray[Any]) -> dict[str, Any]:
-    """An array of numbers, times, texts or plain values as JSON values."""
-    array = np.asarray(array)
-    if array.size > MAX_VALUES:
-        raise TypeError(f"contexts with {array.size:,} values in a few rows are too large to keep")
-    if array.dtype.kind not in "biufUOmM":
-        raise TypeError(f"values of dtype {array.dtype} cannot be kept")
-    values = array.astype(np.int64) if array.dtype.kind in "mM" else array
-    listed = [_encode_value(each) for each in values.ravel().tolist()]
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "values": listed}
-
-
-def _decode_array(held: dict[str, Any]) -> NDArray[Any]:
-    dtype, values = np.dtype(held["dtype"]), [_decode_value(each) for each in held["values"]]
-    if dtype.kind == "O":
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-    else:
-        array = np.array(values, dtype=np.int64 if dtype.kind in "mM" else dtype).astype(dtype)
-    return array.reshape(held["shape"])
-
-
-def _encode_value(value: Any) -> Any:
-    """A plain value; floats that JSON lacks become a mapping."""
-    if isinstance(value, float) and not np.isfinite(value):
-        return {"float": str(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, list):
-        return [_encode_value(each) for each in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: _encode_value(each) for key, each in value.items()}}
-    raise TypeError(f"values of type {type(value).__name__} cannot be kept")
-
-
-def _decode_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode_value(each) for each in value]
-    if isinstance(value, dict):
-        if "float" in value:
-            return float(value["float"])
-        return {key: _decode_value(each) for key, each in value["dict"].items()}
-    return value
-
-
-def _encode_column(column: Any) -> dict[str, Any]:
-    """A pandas column with its type, and the categories of one that has them."""
-    held: dict[str, Any] = {"pandas": str(column.dtype)}
-    if hasattr(column, "cat"):
-        held["categories"] = _encode_array(column.cat.categories.to_numpy())
-        held["ordered"] = bool(column.cat.ordered)
-    return held | _encode_array(column.to_numpy())
-
-
-def _decode_column(held: dict[str, Any]) -> Any:
-    import pandas as pd
-
-    values = pd.Series(_decode_array(held))
-    if "categories" not in held:
-        return values.astype(held["pandas"])
-    return values.astype(pd.CategoricalDtype(_decode_array(held["categories"]), held["ordered"]))
-
-
-def _names(columns: Any) -> list[Any]:
-    if not all(isinstance(each, (str, int)) for each in columns):
-        raise TypeError("contexts whose columns are not named by texts or numbers cannot be kept")
-    return list(columns)

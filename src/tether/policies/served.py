@@ -19,8 +19,8 @@ from tether._core.arrays import Booleans, Contexts
 from tether._core.contexts import as_contexts, length
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
+from tether.sampling.policy_pair import DrawLimitError
 from tether.sampling.samplers import optimized_share_of, sample_categorical
-from tether.sampling.sampling_info import DrawLimitError
 
 Result = TypeVar("Result")
 

@@ -25,7 +25,7 @@ from tether.control.families import Family
 from tether.control.log import Log
 from tether.policies.picker import Picker, ShortlistRows, checked_temperature, scoring_once
 from tether.policies.policy import as_sampler
-from tether.policies.probes import check_probes, take_table_probes
+from tether.policies.probes import check_probes, take_probes
 from tether.policies.tables import Pool
 from tether.policies.tethered import Tethered
 
@@ -216,11 +216,10 @@ class Shortlist:
             log_optimized_all=table,
             reward=rewards,
             warnings=told,
-            probes=take_table_probes(
+            probes=take_probes(
                 {"candidates": self.safe, "optimized": picker},
-                rows,
-                picker.actions,
-                {"optimized": table},
+                *(rows, picker.actions, {"optimized": table}),
+                tables=True,
                 rows=PROBED_ROWS,
             ),
         )

@@ -25,10 +25,9 @@ from tether.policies.normalizer import (
 from tether.policies.policy import PolicyLike, align_actions, as_policy, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.policies.tables import picked, positions
-from tether.sampling.policy_pair import PolicyPair
+from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered, sample_categorical
-from tether.sampling.sampling_info import SamplingInfo, direct_info, exact_info
 
 NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""

@@ -11,16 +11,21 @@ if TYPE_CHECKING:
         overlap_envelope,
     )
     from tether.sampling.metropolis_hastings import metropolis
-    from tether.sampling.policy_pair import PolicyPair, ScoredDraws
+    from tether.sampling.policy_pair import (
+        ChainDiagnostics,
+        DrawLimitError,
+        PolicyPair,
+        SamplingInfo,
+        ScoredDraws,
+    )
     from tether.sampling.rejection_sampling import accept_reject
     from tether.sampling.samplers import sample_categorical
-    from tether.sampling.sampling_info import ChainDiagnostics, DrawLimitError, SamplingInfo
 
 __all__ = ["ChainDiagnostics", "DrawLimitError", "Envelope", "PolicyPair", "SamplingInfo"]
 __all__ += ["ScoredDraws", "accept_reject", "adaptive_envelope", "grid_envelope", "metropolis"]
 __all__ += ["overlap_envelope", "sample_categorical"]
 
-_MODULES = ("samplers", "envelope", "sampling_info", "policy_pair", "rejection_sampling")
+_MODULES = ("samplers", "envelope", "policy_pair", "rejection_sampling")
 
 
 def __getattr__(name: str) -> Any:

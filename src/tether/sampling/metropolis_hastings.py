@@ -21,9 +21,14 @@ from tether._core import policy_calls
 from tether._core.arrays import Booleans, Contexts, Floats, Integers
 from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import Envelope
-from tether.sampling.policy_pair import PolicyPair, ScoredDraws
+from tether.sampling.policy_pair import (
+    ChainDiagnostics,
+    DrawLimitError,
+    PolicyPair,
+    SamplingInfo,
+    ScoredDraws,
+)
 from tether.sampling.rejection_sampling import MAX_DRAWS, PROPOSALS_PER_CALL
-from tether.sampling.sampling_info import ChainDiagnostics, DrawLimitError, SamplingInfo
 
 BURN_IN_STEPS = 64
 """Steps before the state is taken, or more until the chain has settled."""

@@ -17,8 +17,7 @@ from tether._core import policy_calls
 from tether._core.arrays import Booleans, Contexts, Integers
 from tether._core.contexts import length, take
 from tether.sampling.envelope import LOG_ACCEPT_TOLERANCE, Envelope
-from tether.sampling.policy_pair import PolicyPair
-from tether.sampling.sampling_info import DrawLimitError, SamplingInfo
+from tether.sampling.policy_pair import DrawLimitError, PolicyPair, SamplingInfo
 
 PROPOSALS_PER_CALL = 1 << 15
 """The largest number of proposals requested from a policy in one call."""

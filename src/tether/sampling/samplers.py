@@ -11,9 +11,8 @@ from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import length, part
 from tether.control.families import Family
 from tether.sampling.envelope import Envelope, adaptive_envelope, grid_envelope, overlap_envelope
-from tether.sampling.policy_pair import PolicyPair
+from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info
 from tether.sampling.rejection_sampling import accept_reject
-from tether.sampling.sampling_info import SamplingInfo, direct_info
 
 SAMPLERS = ("auto", "safe", "optimized", "grid", "overlap", "adaptive", "metropolis")
 PILOT_DRAWS = 1 << 12

@@ -2,7 +2,7 @@
 
 from tether.saving.objects import CannotSaveError
 from tether.saving.save_and_load import (
-    load_policy,
+    load,
     policy_digest,
     policy_from_bytes,
     policy_to_bytes,
@@ -12,7 +12,7 @@ from tether.saving.verify_record import verify_record
 
 __all__ = [
     "CannotSaveError",
-    "load_policy",
+    "load",
     "policy_digest",
     "policy_from_bytes",
     "policy_to_bytes",

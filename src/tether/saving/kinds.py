@@ -31,7 +31,8 @@ from tether.policies import (
     categorical,
     ratio,
 )
-from tether.policies.decision_rows import RecordedPolicy, RuleOrProbabilities
+from tether.policies.decision import Decision
+from tether.policies.decision_rows import Month, Question, RecordedPolicy, RuleOrProbabilities
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import check_probes
@@ -174,6 +175,9 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.ReorderedColumns),
         _of(RuleOrProbabilities),
         _of(RecordedPolicy, "actions", "_known", "_table"),
+        _of(Question),
+        (Month, Kind("Month", Month.to_plain, Month.from_plain)),
+        _of(Decision),
         (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
         _of(Mixture, "policies", "weights", build=_mixture),
         _of(FunctionPolicy, *_FUNCTIONS),

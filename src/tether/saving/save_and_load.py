@@ -15,9 +15,11 @@ from tether.saving.objects import AllowImports, CannotSaveError, Permissions, de
 MAX_POLICY_BYTES = 1 << 30
 """The largest file that is loaded unless more is allowed."""
 
+ACTING = ("sample", "picker_of", "decide")  # what a policy, a shortlist and a decision have
+
 
 def save_policy(policy: Any, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a policy to a file that `load_policy` reads, in another process or on another machine.
+    """Write a policy to a file that `load` reads, in another process or on another machine.
 
     The loaded policy draws the same actions from the same generator and has the same
     log-probabilities, bit for bit where numpy computes alike. Nothing is pickled.
@@ -44,20 +46,20 @@ def save_policy(policy: Any, path: str | Path, *, overwrite: bool = False) -> No
     >>> policy = tether.Tethered(tether.Gaussian(0.0), tether.Gaussian(1.0), 0.5)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_policy(policy, f"{folder}/served.tether")
-    ...     load_policy(f"{folder}/served.tether").sample(2, numpy.random.default_rng(0)).round(2)
+    ...     load(f"{folder}/served.tether").sample(2, numpy.random.default_rng(0)).round(2)
     array([ 0.13, -0.13])
     """
     files.write_bytes(path, policy_to_bytes(policy), overwrite=overwrite)
 
 
-def load_policy(
+def load(
     path: str | Path,
     *,
     allow_imports: AllowImports = (),
     trusted: Any = (),
     max_bytes: int = MAX_POLICY_BYTES,
 ) -> Any:
-    """Read a policy that `save_policy` wrote.
+    """Read a policy that `save_policy` wrote, or a decision that `Decision.save` wrote.
 
     A file cannot run code of its own. Where it names code by an import path, or holds a model with
     types that skops does not know, you say what you trust. The digest inside a file shows that it
@@ -77,7 +79,7 @@ def load_policy(
 
     Returns
     -------
-    Policy or Shortlist
+    Policy, Shortlist or Decision
         What was saved.
 
     Raises
@@ -97,10 +99,7 @@ def load_policy(
 
 
 def policy_to_bytes(policy: Any) -> bytes:
-    """Convert a policy to the bytes that `save_policy` writes.
-
-    The same policy gives the same bytes.
-    """
+    """Convert a policy to the bytes that `save_policy` writes, always the same ones."""
     return pack(encode(_checked("policy", policy), kind_of))
 
 
@@ -111,19 +110,16 @@ def policy_from_bytes(
     trusted: Any = (),
     max_bytes: int = MAX_POLICY_BYTES,
 ) -> Any:
-    """Undo `policy_to_bytes`; the other arguments are those of `load_policy`."""
+    """Undo `policy_to_bytes`; the other arguments are those of `load`."""
     members = unpack(bytes(data), max_bytes)
     policy = decode(members, KINDS, Permissions(allow_imports, trusted))
-    if not hasattr(policy, "sample") and not hasattr(policy, "picker_of"):
+    if not any(hasattr(policy, each) for each in ACTING):
         raise ValueError(f"the file holds a {type(policy).__name__}, which is not a policy")
     return policy
 
 
 def policy_digest(policy: Any) -> str:
-    """Compute a digest of what determines the actions and scores of a policy.
-
-    It does not depend on what the policy has cached, or on the calibration that its beta is from.
-    """
+    """Compute a digest of what determines actions and scores, not of caches or calibrations."""
     beside = ("calibration", "normalizer")
     return digest_of(encode(_checked("policy", policy), kind_of, without=beside))
 
@@ -131,7 +127,7 @@ def policy_digest(policy: Any) -> str:
 def _checked(name: str, policy: Any) -> Any:
     """Policies, shortlists and samplers as they are; a classifier or distribution as a policy."""
     if isinstance(policy, type) or not any(
-        hasattr(policy, each) for each in ("sample", "predict_proba", "picker_of")
+        hasattr(policy, each) for each in (*ACTING, "predict_proba")
     ):
         raise CannotSaveError(f"{name} must be a policy, got {policy!r:.200}")
     scores = hasattr(policy, "log_prob") or hasattr(policy, "predict_proba")
