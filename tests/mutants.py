@@ -142,14 +142,14 @@ MUTANTS = [
         "control/mixture.py",
         "return np.asarray(np.logaddexp.reduce(table + log_shares, axis=1))",
         "return np.asarray((table * np.exp(log_shares)).sum(axis=1))",
-        "tests/control/test_mixture_density.py src/tether/control/mixture.py",
+        "tests/control/test_mixture.py src/tether/control/mixture.py",
     ),
     Mutant(
         "the last policy does not count in permutation weights",
         "control/mixture.py",
         "for point in range(points)]) + table[-1]",
         "for point in range(points)])",
-        "tests/control/test_permutation.py src/tether/control/mixture.py",
+        "tests/control/test_mixture.py src/tether/control/mixture.py",
     ),
     # ---- promise= and confidence= -----------------------------------------------------------
     Mutant(
