@@ -162,14 +162,6 @@ def bins(ratio: Floats, t: Floats) -> Integers:
     return found
 
 
-def clip_bins(ratio: Floats, amounts: Floats, t: Floats) -> Floats:
-    """Sums of amounts, and of amount·ρ/β at the next beta, by bin (2 × bins × amounts)."""
-    place, count = bins(ratio, t), len(t) + 1
-    near = amounts * np.exp(np.minimum(ratio - np.append(t, np.inf)[place], 0.0))
-    sums = [[np.bincount(place, one, count) for one in each] for each in (amounts, near)]
-    return np.array(sums).swapaxes(1, 2)
-
-
 def clip_sums(binned: Floats, t: Floats) -> Floats:
     """Σ amount·min(1, ρ/β) at every beta (betas × amounts), from bins."""
     whole, near = binned

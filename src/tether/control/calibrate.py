@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -144,28 +144,23 @@ def calibrate(
     looks = validate.integer("looks", looks)
     targets: float | Mapping[str, float]
     asked, targets = find_target(alpha, promise)
+    rule = asked if confidence is None else "confidence"
     constraints = _constraints(log, asked, targets, bound, ratio_error)
-    proved = promise is not None or confidence is not None
-    needed = None if proved and isinstance(test_weight, str) else test_weight
+    needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
     problem = pose(log, proposals, chosen, needed, blend, constraints)
-    if proved:
-        _check_own_draws(problem, log, "promise" if confidence is None else "confidence")
+    if rule != "alpha":
+        _check_own_draws(problem, log, rule)
     if confidence is not None:
         found = _by_confidence(problem, log, confidence, looks)
-    elif promise is not None:
+    elif rule == "promise":
         known = _known_risks(safe_risk, constraints)
         found = _by_promise(problem, log, known, spread=spread, seed=seed, looks=looks)
     else:
         found = _by_alpha(problem, log)
     if "reward" in log.rows.names or log.has_tables:
         found = replace(found, gain=measure_gain(problem, found))
-    doubts = check_rows(
-        log.rows,
-        None if proposals is None else proposals.rows,
-        contextual=log.contextual,
-        context=log.context,
-        ratio_error=constraints[0].ratio_error,
-    )
+    draws = None if proposals is None else proposals.rows
+    doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
     found = replace(found, warnings=(*found.warnings, *doubts))
     found = replace(found, warnings=(*found.warnings, *_warnings(found, log, looks)))
     logger.info(
@@ -189,11 +184,7 @@ def find_target(alpha: Target | None, promise: Target | None) -> tuple[str, Targ
 
 
 def _by_alpha(problem: Problem, log: Log) -> Calibration:
-    """The paper's rule: the largest beta that passes as all before it do.
-
-    Where rows share draws, what this costs depends on beta: it is allowed for at the beta that was
-    found, and beta is found again.
-    """
+    """The paper's rule; where rows share draws, the cost depends on beta, which is found again."""
     from tether.control.stability import instability
 
     stated, found = problem.constraints, search(problem)
@@ -213,8 +204,7 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     _check_test_weight(problem, measured)
     moved = instability(found, log_beta, measured.log_total) if exists else np.inf
     curves = [found.curve(place) for place in range(len(stated))]
-    result = _result("alpha", problem, log, measured, log_betas, curves)
-    losses = {}
+    result = _result("alpha", problem, log, measured, log_beta, log_betas, curves)
     for constraint in problem.constraints:
         each = result.losses[constraint.name]
         risk = limit_if_tied(each.risk, each.alpha, RISK_TOLERANCE)
@@ -225,8 +215,8 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
             )
         terms = make_terms(problem, constraint, log_beta, measured, moved)
         promise = terms.total if exists else each.bound
-        losses[each.name] = replace(each, risk=risk, terms=terms, promise=promise)
-    return replace(result, losses=losses)
+        result.losses[each.name] = replace(each, risk=risk, terms=terms, promise=promise)
+    return result
 
 
 def _by_promise(
@@ -248,29 +238,17 @@ def _by_promise(
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
     weights = unbiased_weights(problem, "promise", error)
-    chain, own = find_chain(
-        weights,
-        draw_uniform(problem.rows, validate.integer("seed", seed, 0)),
-        rows=len(problem.rows),
-        safe_risk=safe_risk,
-        error=error,
-        spread=spread,
-        looks=looks,
-    )
-    found = _proved("promise", problem, log, chain.log_beta, own, weights.t)
-    losses = {
-        name: replace(each, promise=_promised(chain, each) if found.exists else each.bound)
-        for name, each in found.losses.items()
-    }
-    found = replace(found, losses=losses, chain=chain)
+    uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
+    rest: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
+    rows = len(problem.rows)
+    chain, own = find_chain(weights, uniform, rows=rows, safe_risk=safe_risk, **rest)
+    found = replace(_proved("promise", problem, log, chain.log_beta, own, weights.t), chain=chain)
+    for name, each in found.losses.items() if found.exists else ():
+        # what the theorem says instead where the safe policy's risk is clearly above the level
+        clearly = each.safe_mean - 2 * each.safe_error > chain.levels[name]
+        promised = chain.risk_limit(name, each.safe_mean if clearly else 0.0)
+        found.losses[name] = replace(each, promise=min(each.bound, promised))
     return replace(found, warnings=tuple(_chain_warnings(found, chain, weights)))
-
-
-def _promised(chain: Chain, loss: LossResult) -> float:
-    """The promise; what the theorem says instead where the safe policy's risk is clearly above."""
-    clearly = loss.safe_mean - 2 * loss.safe_error > chain.levels[loss.name]
-    safe_risk = loss.safe_mean if clearly else 0.0
-    return min(loss.bound, chain.risk_limit(loss.name, safe_risk))
 
 
 def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) -> Calibration:
@@ -279,11 +257,9 @@ def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) ->
 
     log_betas, t = certify(problem, confidence)
     found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, t)
-    losses = {
-        name: replace(each, promise=each.alpha if found.exists else each.bound)
-        for name, each in found.losses.items()
-    }
-    return replace(found, losses=losses, confidence=max(1 - looks * (1 - confidence), 0.0))
+    for name, each in found.losses.items() if found.exists else ():
+        found.losses[name] = replace(each, promise=each.alpha)
+    return replace(found, confidence=max(1 - looks * (1 - confidence), 0.0))
 
 
 def _proved(
@@ -298,8 +274,7 @@ def _proved(
     t = t[np.isin(t, COARSE)] if problem.kernel.nested else t
     levels = problem.levels(t)
     curves = [(t, levels.risks(each, place)) for place, each in enumerate(problem.constraints)]
-    found = _result(rule, problem, log, measure(problem, log_beta), log_betas, curves)
-    return replace(found, log_beta=log_beta)
+    return _result(rule, problem, log, measure(problem, log_beta), log_beta, log_betas, curves)
 
 
 def _result(
@@ -307,6 +282,7 @@ def _result(
     problem: Problem,
     log: Log,
     measured: Measured,
+    log_beta: float,
     log_betas: Mapping[str, float],
     curves: list[tuple[Floats, Floats]],
 ) -> Calibration:
@@ -316,9 +292,7 @@ def _result(
         mean, error = measured.safe_means[each.name]
         losses[each.name] = LossResult(
             *(each.name, each.alpha, each.bound, each.ratio_error, log_betas[each.name]),
-            risk=measured.risks[each.name],
-            safe_mean=mean,
-            safe_error=error,
+            *(measured.risks[each.name], mean, error),
             terms=None,
             promise=each.bound,
             log_betas=t,
@@ -326,7 +300,7 @@ def _result(
         )
     return Calibration(
         rule=rule,
-        log_beta=min(log_betas.values()),
+        log_beta=log_beta,
         family=problem.family.name,
         blend=problem.blend,
         losses=losses,
@@ -435,9 +409,7 @@ def _warnings(found: Calibration, log: Log, looks: int) -> Iterator[str]:
     measured = found.measured
     for each in found.losses.values():
         of = f" of {each.name!r}" if len(found.losses) > 1 else ""
-        safe = (
-            f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
-        )
+        safe = f"the safe policy's own mean loss{of} is {_safe(each)}"
         if not found.exists and each.log_beta == -np.inf and found.chain is None:
             yield _why_none(found, each, of, safe)
         elif found.exists and each.terms is not None:
@@ -467,6 +439,10 @@ def _warnings(found: Calibration, log: Log, looks: int) -> Iterator[str]:
             f"the effective sample size is {measured.effective_sample_size:.1f}: beta rests on few "
             f"rows"
         )
+
+
+def _safe(loss: LossResult) -> str:
+    return f"{loss.safe_mean:.4g} ± {loss.safe_error:.2g}"
 
 
 def _why_none(found: Calibration, loss: LossResult, of: str, safe: str) -> str:
@@ -504,10 +480,10 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
         elif each.safe_mean > level:
             limit = chain.risk_limit(each.name, each.safe_mean)
             yield (
-                f"the safe policy's own mean loss{of} is {each.safe_mean:.4g} ± "
-                f"{each.safe_error:.2g}, above {level:.4g}, up to which the promise of "
-                f"{each.alpha:g} holds: if that is its risk, the expected loss is at most "
-                f"{limit:.4g}. More rows bring the level closer to the promise; safe_risk= sets it"
+                f"the safe policy's own mean loss{of} is {_safe(each)}, above {level:.4g}, up to "
+                f"which the promise of {each.alpha:g} holds: if that is its risk, the expected "
+                f"loss is at most {limit:.4g}. More rows bring the level closer to the promise; "
+                f"safe_risk= sets it"
             )
     if not found.exists and chain.shares[0] > 0:
         yield (

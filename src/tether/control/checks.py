@@ -63,7 +63,6 @@ def is_refuted(warnings: Iterable[str]) -> bool:
 def check_rows(
     rows: Rows,
     draws: Rows | None = None,
-    *,
     contextual: bool = False,
     context: NDArray[Any] | None = None,
     ratio_error: float = 1.0,

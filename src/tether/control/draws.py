@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tether._core.arrays import Floats, Integers
-from tether._core.rows import BLOCK, Block, Rows
+from tether._core.rows import BLOCK, Block, Rows, hash_rows
 from tether.control.bins import scores
 from tether.control.engine import LAST, Problem
 from tether.control.families import DEFAULT_BUDGET
@@ -40,7 +40,6 @@ T = TypeVar("T")
 MAX_STANDARD_ERRORS = 6.0
 """A normalizer more than this many standard errors above one is an error, not chance."""
 MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
-HASH_SEED = 7
 
 
 class Changed(Rows):
@@ -136,12 +135,7 @@ def count_draws(draws: Rows) -> Floats:
 def with_draws(
     log: Log, proposals: Proposals | None, budget: int | None
 ) -> tuple[Rows, int, tuple[float, float], bool]:
-    """Rows that carry the draws of their contexts, the budget, and how the draws are shared.
-
-    In memory a context deals its draws out to its rows, in sets of the budget: every row has as
-    many sets of its own as there are for all, and where there are fewer sets than rows, rows share
-    them evenly. The draws are gathered block by block.
-    """
+    """Rows that carry the draws of their contexts, the budget, `foreseeing`, and if rows share."""
     if "draws_safe" in log.rows.names:
         if proposals is not None:
             raise ValueError("proposals are not needed: the rows have draws of their own")
@@ -154,12 +148,10 @@ def with_draws(
         per_draw = len(log) / largest
         return log.rows, budget, (safe * per_draw, optimized * per_draw), largest > 1
     if proposals is None:
-        why = ""
-        if log.probes is not None and not log.has_tables:
-            why = "; a log with propensities only can use family 'mix'"
         raise ValueError(
-            f"the log has contexts, so proposals are needed: draws of both policies in each "
-            f"context (or log_safe_all and log_optimized_all for a finite action set{why})"
+            "the log has contexts, so proposals are needed: draws of both policies in each context "
+            "(or log_safe_all and log_optimized_all for a finite action set; family 'mix' needs "
+            "propensities only)"
         )
     matched = match(log, proposals)
     check_normalizer(proposals, matched)
@@ -253,17 +245,13 @@ def _keys(block: Block) -> Any:
     """A number for the draws of each row: equal for rows that share them."""
     if "cell_safe" in block:  # dealt out in memory
         return block["cell_safe"].astype(np.uint64)
-    drawn = np.hstack((block["draws_safe"], block["draws_optimized"])).astype(np.float64)
-    odd = np.random.default_rng(HASH_SEED).integers(0, 1 << 63, drawn.shape[1], dtype=np.uint64)
-    mixed = (np.ascontiguousarray(drawn).view(np.uint64) * (2 * odd + 1)).sum(axis=1)
-    return mixed ^ (mixed >> np.uint64(29))
+    return hash_rows((block["draws_safe"], block["draws_optimized"]))
 
 
 def _sampled(block: Block, rows: int) -> tuple[Any, Any]:
     """The keys of whole groups, of about a million rows, and the rows that have them."""
     keys = _keys(block)
-    step = max(1, rows // MOST_KEPT)
-    chosen = np.flatnonzero(keys % np.uint64(step) == 0)
+    chosen = np.flatnonzero(keys % np.uint64(max(1, rows // MOST_KEPT)) == 0)
     return keys[chosen], chosen
 
 
@@ -277,19 +265,16 @@ def sharing(rows: Rows) -> int:
 
 def shared_ratio_error(problem: Problem, log_beta: float) -> float:
     """The factor g at one beta, the largest of any constraint; 1 where no rows share draws."""
-    kernel = problem.kernel
-    if not problem.shares_draws or not np.isfinite(log_beta):
+    kernel, count = problem.kernel, len(problem.rows)
+    if not (problem.shares_draws and np.isfinite(log_beta) and isinstance(kernel, BudgetedKernel)):
         return 1.0
-    if not isinstance(kernel, BudgetedKernel):
-        return 1.0
-    count = len(problem.rows)
     step = max(1, count // MOST_KEPT)
 
     def terms(block: Block) -> dict[str, Any]:
         weight, slope, noise = _weights_and_slopes(kernel, block, log_beta)
         keys, chosen = _sampled(block, count)
-        sides = [_sides(each.excess(block)) for each in problem.constraints]
-        amounts = np.concatenate(sides)
+        excess = [each.excess(block) for each in problem.constraints]
+        amounts = np.concatenate([np.maximum((each, -each), 0.0) for each in excess])
         moves = amounts * (slope * np.sqrt(noise))
         return {"total": (amounts * weight).sum(axis=1), "keys": keys, "moves": moves[:, chosen]}
 
@@ -302,11 +287,6 @@ def shared_ratio_error(problem: Problem, log_beta: float) -> float:
             moved = np.bincount(group, moves) ** 2 - np.bincount(group, moves**2)
             relative[k] = step * np.maximum(moved, 0.0).sum() / total**2
     return float(np.sqrt(1 + relative.reshape(-1, 2).sum(axis=1).max()))
-
-
-def _sides(excess: Floats) -> Floats:
-    """The amounts of the rows above alpha, and of those below it, both without signs."""
-    return np.array([np.maximum(excess, 0.0), np.maximum(-excess, 0.0)])
 
 
 def _weights_and_slopes(
@@ -327,11 +307,7 @@ def _weights_and_slopes(
 
 def expected_averages(mean: Floats, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
     """S, D and their derivatives for proposals that are accepted with probability `mean`."""
-    rejected = 1 - mean
-    tries, slope = np.zeros(len(mean)), np.zeros(len(mean))
-    power, previous = np.ones(len(mean)), np.zeros(len(mean))
-    for count in range(budget):
-        tries += power
-        slope -= count * previous
-        previous, power = power, power * rejected
-    return tries, power, slope, -budget * previous
+    count = np.arange(budget)[:, None]
+    powers = (1 - mean) ** np.append(count, [[budget]], axis=0)
+    slope = -(count[1:] * powers[: budget - 1]).sum(axis=0)
+    return powers[:-1].sum(axis=0), powers[-1], slope, -budget * powers[-2]

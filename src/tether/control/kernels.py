@@ -17,6 +17,7 @@ without contexts and mix have sums that cost one pass however many betas there a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from math import comb
 from typing import Any
@@ -320,12 +321,20 @@ class TableKernel(Kernel):
             # past all ratios the limit goes on growing with β
             past = np.maximum(t - near[-1], 0.0) - np.log(problem.safe_share)
             top = against_safe(np.inf).max(axis=1)[place] + past
-        elif "log_mix_all" in block:
-            every = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
-            top = reduce(np.maximum, every).max(axis=1)[place]
         else:
-            top = against_safe(ratios.max(axis=1)).max(axis=1)[place]
+            top = _heaviest(against_safe, ratios, bases if "log_mix_all" in block else None)[place]
         return base + against_safe(ratio), top, draws, place
+
+
+def _heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Any) -> Floats:
+    """The largest weight of a candidate (betas), of log ratios and, with a mixture, of log bases.
+
+    Both are rows × candidates; without a mixture weights grow with the ratio.
+    """
+    if bases is None:
+        return np.asarray(against_safe(ratios.max(axis=1)).max(axis=1))
+    every = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
+    return np.asarray(reduce(np.maximum, every).max(axis=1))
 
 
 # ---- stored draws ------------------------------------------------------------------------------
@@ -371,12 +380,11 @@ class BudgetedKernel(Kernel):
             top = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
             top = top - np.log(problem.safe_share)
         elif "base_safe" in block:
-            bases = np.hstack((block["base_safe"], block["base_optimized"])).T
-            each = (b + against_safe(r) for r, b in zip(drawn.T, bases, strict=True))
-            top = reduce(np.maximum, each).max(axis=1)[place]
+            bases = np.hstack((block["base_safe"], block["base_optimized"]))
+            top = _heaviest(against_safe, drawn, bases)[place]
         else:
-            largest = block.get("draws_top", drawn.max(axis=1))
-            top = against_safe(largest).max(axis=1)[place]
+            largest = block["draws_top"][:, None] if "draws_top" in block else drawn
+            top = _heaviest(against_safe, largest, None)[place]
         return base + against_safe(ratio), top, tries, place
 
     def draws(self, block: Block) -> tuple[Floats, Floats]:

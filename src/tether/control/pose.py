@@ -16,33 +16,15 @@ import numpy as np
 from tether._core import validate
 from tether._core.arrays import shown
 from tether._core.rows import Block, Rows
+from tether.control import families, kernels
 from tether.control.bins import ends, scores
 from tether.control.columns import SHARE_TOLERANCE
 from tether.control.draws import Changed, check_normalizer, match, with_draws
 from tether.control.engine import Constraint, Problem
-from tether.control.families import (
-    DEFAULT_BLEND,
-    BudgetedClip,
-    Clip,
-    Family,
-    Mix,
-    PathFamily,
-    blend_scores,
-)
-from tether.control.kernels import (
-    BudgetedKernel,
-    ClipKernel,
-    Kernel,
-    MixKernel,
-    OwnKernel,
-    PathKernel,
-    TableKernel,
-    front,
-)
+from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
-TEST_WEIGHT_NAMES = ("empirical", "analytic")
 STATE_MAX_RATIO = (
     "min_propensity in tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio "
     "on the command line"
@@ -62,24 +44,13 @@ def pose(
 
     Rules that need no test weight pass None: then it is the largest among draws, if there are any.
     """
-    if not isinstance(log, Log):
-        raise TypeError(
-            f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
-            f"of a frame, tether.make_log of policies and actions"
-        )
     if proposals is not None:
-        if not isinstance(proposals, Proposals):
-            raise TypeError(
-                f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise "
-                f"are passed by name, such as alpha=0.1"
-            )
         _check_proposals(log, proposals)
     if isinstance(family, PathFamily):
         return _pose_path(log, proposals, family, test_weight, constraints)
     stored = "draws_safe" in log.rows.names
-    label = _test_weight(
-        test_weight, log, family, has_draws=proposals is not None or log.has_tables or stored
-    )
+    has_draws = proposals is not None or log.has_tables or stored
+    label = _test_weight(test_weight, log, family, has_draws)
     budgeted = isinstance(family, BudgetedClip) or (isinstance(family, Clip) and log.contextual)
     rows, draws, drawn, foreseeing, shared = log.rows, None, None, None, False
     if budgeted and not log.has_tables:
@@ -99,7 +70,7 @@ def pose(
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one: there is no tethered policy "
-            f"between the two. A blend above 0, such as {DEFAULT_BLEND:g}, makes one"
+            f"between the two. A blend above 0, such as {families.DEFAULT_BLEND:g}, makes one"
         )
     if blend and any(zeros for _, zeros, *_ in looked.values()):
         change = partial(_blended, blend)
@@ -108,13 +79,14 @@ def pose(
         blend = 0.0
     spans = {name: _blended_span(blend, *each[1:]) for name, each in looked.items()}
     kernel = _kernel(log, family, blend, spans)
-    if isinstance(kernel, MixKernel) and log.has_tables:
+    if isinstance(kernel, kernels.MixKernel) and log.has_tables:
         draws = Changed(rows, _flat)
-    if not isinstance(kernel, TableKernel):
-        _check_support(family, rows, draws)
+    if draws is not None and not isinstance(kernel, kernels.TableKernel):
+        _check_support(family, draws)
     first = None
-    if label == "empirical" and draws is not None and isinstance(kernel, (ClipKernel, MixKernel)):
-        first = front(draws)
+    plain = isinstance(kernel, (kernels.ClipKernel, kernels.MixKernel))
+    if label == "empirical" and draws is not None and plain:
+        first = kernels.front(draws)
         most = first.columns["log_safe"].max()
         if log.safe_share is not None and most > SHARE_TOLERANCE - np.log(log.safe_share):
             raise ValueError(
@@ -122,14 +94,7 @@ def pose(
                 f"= {log.safe_share:g}: a mixture is at least that large"
             )
     return Problem(
-        rows,
-        family,
-        kernel,
-        constraints,
-        label,
-        draws,
-        first,
-        drawn,
+        *(rows, family, kernel, constraints, label, draws, first, drawn),
         safe_share=log.safe_share or 1.0,
         max_ratio=np.inf if log.max_ratio is None else log.max_ratio,
         foreseeing=foreseeing if label == "empirical" else None,
@@ -138,25 +103,37 @@ def pose(
     )
 
 
+def _check_proposals(log: Log, proposals: Proposals) -> None:
+    if not isinstance(proposals, Proposals):
+        raise TypeError(
+            f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise are "
+            f"passed by name, such as alpha=0.1"
+        )
+    if log.has_tables:
+        raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
+    if log.has_mixture != ("log_mix" in proposals.rows.names):
+        lacking = "proposals" if log.has_mixture else "log"
+        raise ValueError(f"log_mix is missing in the {lacking}: rows and draws need it, or neither")
+
+
 def _kernel(
     log: Log, family: Family, blend: float, spans: dict[str, tuple[float, float]]
-) -> Kernel:
+) -> kernels.Kernel:
     """How the family weighs rows."""
     if isinstance(family, (Clip, BudgetedClip)) and log.has_tables:
-        return TableKernel(family.max_draws)
+        return kernels.TableKernel(family.max_draws)
     if isinstance(family, BudgetedClip):
-        return BudgetedKernel(family.max_draws, blend)
+        return kernels.BudgetedKernel(family.max_draws, blend)
     if isinstance(family, Clip):
-        return ClipKernel(spans)
+        return kernels.ClipKernel(spans)
     if isinstance(family, Mix):
-        return MixKernel()
+        return kernels.MixKernel()
     if family.normalized or log.has_tables or (not log.contextual and family.max_draws is None):
-        return OwnKernel(family, tables=log.has_tables)
+        return kernels.OwnKernel(family, tables=log.has_tables)
     raise ValueError(
-        f"family {family.name!r} has a normalizing constant in each context, which draws can only "
-        f"estimate, and dividing by an estimate would bias every weight: give tables of all "
-        f"actions (log_safe_all, log_optimized_all), use a tether.Shortlist, or family 'clip' or "
-        f"'mix'"
+        f"family {family.name!r} has a normalizing constant in each context, and dividing by an "
+        f"estimate of it would bias every weight: give tables of all actions (log_safe_all, "
+        f"log_optimized_all), use a tether.Shortlist, or family 'clip' or 'mix'"
     )
 
 
@@ -164,7 +141,7 @@ def _kernel(
 
 
 def _test_weight(
-    test_weight: str | float | None, log: Log, family: Family, *, has_draws: bool
+    test_weight: str | float | None, log: Log, family: Family, has_draws: bool
 ) -> str | float:
     """Where the weight of the next action comes from, or an error where that is not defined.
 
@@ -174,51 +151,41 @@ def _test_weight(
         return "empirical" if has_draws else "none"
     if not isinstance(test_weight, str):
         return validate.number("test_weight", test_weight, above=0, below=np.inf)
-    validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
+    validate.choice("test_weight", test_weight, ("empirical", "analytic"))
     if test_weight == "empirical" and has_draws:
         return "empirical"
-    bounded = is_bounded(family)
-    takes_max_ratio = not bounded and family.normalized
-    if takes_max_ratio and log.max_ratio is not None:
-        _require_safe_share(log, "max_ratio")
-        return "max_ratio"
+    path = isinstance(family, PathFamily)
+    bounded = not path and _is_bounded(family)
+    takes_max_ratio = not path and not bounded and family.normalized
+    label = "max_ratio" if takes_max_ratio and log.max_ratio is not None else "analytic"
     cancels = family.normalized or (family.clips and family.max_draws is None)
-    if test_weight == "empirical" and not (bounded and cancels):
-        draws = (
-            "proposals: fresh draws among which to find the largest weight (tether.make_proposals "
-            "makes them"
-        )
-        stated = f"the largest ratio ({STATE_MAX_RATIO}), or {draws} from both policies)"
+    if label == "analytic" and not (bounded and (cancels or test_weight == "analytic")):
+        why = "does not exist: its weights have no bound. Give a number, 'empirical' with"
+        if test_weight == "empirical":
+            why = "needs"
+        maker = "tether.llm.TokenTether" if path else "tether"
+        stated = f", or state the largest ratio: {STATE_MAX_RATIO}" if takes_max_ratio else ""
         raise ValueError(
-            f"test_weight 'empirical' of family {family.name!r} needs "
-            f"{stated if takes_max_ratio else f'{draws})'}"
+            f"test_weight {test_weight!r} of family {family.name!r} {why} proposals, fresh draws "
+            f"of both policies among which the largest weight is found ({maker}.make_proposals "
+            f"makes them){stated}"
         )
-    if not bounded:
+    if log.safe_share is None:
         raise ValueError(
-            f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
-            f"have no bound; use 'empirical' with proposals, or a number"
-            + (f"; or state the largest ratio: {STATE_MAX_RATIO}" if takes_max_ratio else "")
+            f"test_weight {label!r} needs safe_share in the log: the share of rows that the safe "
+            f"policy produced, since log_mix is given"
         )
-    _require_safe_share(log, "analytic")
-    return "analytic"
+    return label
 
 
-def is_bounded(family: Family) -> bool:
+def _is_bounded(family: Family) -> bool:
     """Whether the ratio of tethered to safe density is bounded for every optimized policy."""
     with np.errstate(invalid="ignore"):
         limit = family.log_density(np.zeros(1), np.full(1, np.inf), 0.0, np.zeros(1))
     return bool(np.isfinite(limit).all())
 
 
-def _require_safe_share(log: Log, name: str) -> None:
-    if log.safe_share is None:
-        raise ValueError(
-            f"test_weight {name!r} needs safe_share in the log: the share of rows that the "
-            f"safe policy produced, since log_mix is given"
-        )
-
-
-# ---- blends and checks -------------------------------------------------------------------------
+# ---- blends and support ------------------------------------------------------------------------
 
 
 def _keeps_zeros(family: Family) -> bool:
@@ -269,9 +236,7 @@ def _blended(blend: float, block: Block) -> Block:
 
 def _blended_span(blend: float, has_zeros: bool, low: float, high: float) -> tuple[float, float]:
     """The smallest and the largest log ratio of the blend, which grows with the ratio."""
-    if not blend:
-        return low, high
-    least = -np.inf if has_zeros else low
+    least = -np.inf if has_zeros and blend else low
     lowest, highest = blend_scores(np.array([least, high]), np.zeros(2), blend)
     return float(lowest), float(highest)
 
@@ -290,33 +255,19 @@ def _stored(block: Block) -> Block:
     return {"log_safe": np.zeros(len(found["log_optimized"])), **found}
 
 
-def _check_proposals(log: Log, proposals: Proposals) -> None:
-    if log.has_tables:
-        raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
-    if log.has_mixture != ("log_mix" in proposals.rows.names):
-        present, lacking = ("log", "proposals") if log.has_mixture else ("proposals", "log")
-        raise ValueError(
-            f"the {present} has log_mix but the {lacking} has none: rows and draws need "
-            f"weights against the same mixture"
-        )
-
-
-def _check_support(family: Family, rows: Rows, draws: Rows | None) -> None:
+def _check_support(family: Family, draws: Rows) -> None:
     """Refuse a family that acts where the safe policy never does: its weight is infinite there."""
     reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
-    if reached[0] == -np.inf:
-        return
 
     def kernel(block: Block) -> dict[str, Any]:
-        safe, optimized = block["log_safe"], block["log_optimized"]
-        outside = safe.min() == -np.inf and ((safe == -np.inf) & (optimized > -np.inf)).any()
-        return {"outside": bool(outside)}
+        outside = (block["log_safe"] == -np.inf) & (block["log_optimized"] > -np.inf)
+        return {"outside": bool(outside.any())}
 
-    if draws is not None and draws.reduce(kernel, {"outside": "max"})["outside"]:
+    if reached[0] > -np.inf and draws.reduce(kernel, {"outside": "max"})["outside"]:
         raise ValueError(
             f"family {family.name!r} needs a safe policy that can take every action of the "
-            f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict "
-            f"the optimized policy to actions of the safe one, or use family 'clip'"
+            f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict the "
+            f"optimized policy to actions of the safe one, or use family 'clip'"
         )
 
 
@@ -335,41 +286,24 @@ def _pose_path(
     The test weight is the largest among draws of the policies along the path: proof that the next
     action is unforeseen with probability at most 1/(m + 1) in `tether.control.promise`.
     """
-    if log.policy_path is None:
-        raise ValueError(
-            f"family {family.name!r} needs a policy_path in the log, the density of each action at "
-            f"several betas (tether.llm.TokenTether.make_log makes it)"
-        )
-    drawn = None if proposals is None else proposals.policy_path
-    if test_weight is None:
-        test_weight, drawn = "none", None
-    elif isinstance(test_weight, str):
-        validate.choice("test_weight", test_weight, TEST_WEIGHT_NAMES)
-        if test_weight == "analytic":
+    path = log.policy_path
+    drawn = None if proposals is None or test_weight is None else proposals.policy_path
+    for name, part in (("log", path), ("proposals", path if drawn is None else drawn)):
+        if part is None or part.family != family.name:
             raise ValueError(
-                f"test_weight 'analytic' does not exist for family {family.name!r}: its weights "
-                f"have no bound; use 'empirical' with proposals, or a number"
+                f"family {family.name!r} needs a policy_path of that family in the {name}, the "
+                f"density of each action at several betas (tether.llm.TokenTether makes it), got "
+                f"{'none' if part is None else repr(part.family)}"
             )
-        if drawn is None:
-            raise ValueError(
-                f"test_weight {test_weight!r} of family {family.name!r} needs proposals along its "
-                f"path (tether.llm.TokenTether.make_proposals makes them)"
-            )
-    else:
-        test_weight = validate.number("test_weight", test_weight, above=0, below=np.inf)
-    for name, part in (("log", log.policy_path), ("proposals", drawn)):
-        if part is not None and part.family != family.name:
-            raise ValueError(
-                f"family is {family.name!r} but the policy_path of the {name} is {part.family!r}"
-            )
-    log_betas = log.policy_path.log_beta
-    rest: dict[str, Any] = {"safe_share": log.safe_share or 1.0}
-    if drawn is None or proposals is None or not isinstance(test_weight, str):
-        return Problem(log.rows, family, PathKernel(log_betas), constraints, test_weight, **rest)
-    if not np.array_equal(drawn.log_beta, log_betas):
+    assert path is not None
+    label = _test_weight(test_weight, log, family, drawn is not None)
+    share, every = log.safe_share or 1.0, np.append(path.log_beta, np.inf)
+    if drawn is None or proposals is None or label != "empirical":
+        kernel = kernels.PathKernel(path.log_beta)
+        return Problem(log.rows, family, kernel, constraints, label, safe_share=share)
+    if not np.array_equal(drawn.log_beta, path.log_beta):
         raise ValueError("the policy_path of the proposals has other betas than that of the log")
     assert drawn.drawn_at is not None
-    every = np.append(log_betas, np.inf)
     levels = np.flatnonzero(np.isin(every, drawn.drawn_at))
     if not len(levels):
         raise ValueError(
@@ -380,10 +314,10 @@ def _pose_path(
     shared = log.context is not None and (
         proposals.context is None or bool(np.isin(proposals.context, log.context).any())
     )
-    kernel = PathKernel(log_betas, levels)
+    kernel = kernels.PathKernel(path.log_beta, levels)
     return Problem(
-        *(log.rows, family, kernel, constraints, "empirical", proposals.rows),
+        *(log.rows, family, kernel, constraints, label, proposals.rows),
+        safe_share=share,
         foreseeing=(fewest, fewest),
         shares_draws=shared,
-        **rest,
     )

@@ -26,7 +26,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.bins import clip_bins, clip_sums, scores
+from tether.control.bins import clip_sums, scores, table_bins
 from tether.control.chain import Bet
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.kernels import (
@@ -125,20 +125,19 @@ class Weights:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
         own, problem = _against_acting(block), self.problem
         ratio, base = scores(own)
-        log_base_limit = _log_base_limit(block)
         if isinstance(problem.kernel, MixKernel):  # linear in the ratio
             share = np.exp(-np.logaddexp(0.0, -self.t))[:, None]
             most: Floats | float = np.log(problem.max_ratio)
             if "log_safe_all" in own:
                 most = scores(own, "_all")[0].max(axis=1)
             weight = _bounded_exp(base) * (1 - share + share * _bounded_exp(ratio))
-            limit = np.exp(log_base_limit) * (1 - share + share * np.exp(most))
+            limit = 1 - share + share * np.exp(most)
         else:
             log_w, _, _, place = problem.kernel.weigh(own, self.t, problem)
-            log_w = log_w[place]
-            log_limit = self._log_limit(own, log_w, ratio, base) + log_base_limit
-            weight = _bounded_exp(log_w - self.log_high[:, None])
-            limit = np.exp(log_limit - self.log_high[:, None])
+            log_w, unit = log_w[place], self.log_high[:, None]
+            weight = _bounded_exp(log_w - unit)
+            limit = np.exp(self._log_limit(own, log_w, ratio, base) - unit)
+        limit = limit * np.exp(_log_base_limit(block))
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
             limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
         if (weight > limit * (1 + LIMIT_TOLERANCE)).any():
@@ -162,12 +161,7 @@ class Weights:
             heaviest = np.minimum(scores(own, "_all")[0].max(axis=1) - at, 0.0)
             heaviest -= np.minimum(ratio - at, 0.0)  # ψ is the same for all actions
             return np.asarray(heaviest + log_w - base)
-        return self._table_limit(own)
-
-    def _table_limit(self, own: Block) -> Floats:
-        """The weight of the heaviest action of each row's table against the safe policy."""
-        kernel, plain = self.problem.kernel, {**own}
-        plain.pop("log_mix", None)
+        plain = {name: column for name, column in own.items() if name != "log_mix"}
         safe, optimized = own["log_safe_all"], own["log_optimized_all"]
         if not isinstance(kernel, OwnKernel):  # weights grow with the ratio
             ratio = scores(own, "_all")[0].max(axis=1)
@@ -213,11 +207,22 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
 
     An unknown normalizing constant gets a band from proposals, wrong with probability `error`.
     """
-    _check(problem, asked)
     kernel = problem.kernel
+    if not kernel.known and not isinstance(kernel, ClipKernel):
+        raise ValueError(
+            f"{asked} needs weights without an estimated normalizing constant, and this family has "
+            f"one here: give tables of all actions (log_safe_all, log_optimized_all), or use "
+            f"family 'clip', 'mix' or 'budgeted_clip'"
+        )
+    if problem.has_mixture and "log_logged" not in problem.rows.names:
+        raise ValueError(
+            f"{asked} needs the log-density of each action under the policy that acted in its row, "
+            f"acting=Acting(log_logged=…) in the log: log_mix is not unbiased if later policies "
+            f"were chosen from earlier losses. If every action was drawn from the mixture itself, "
+            f"log_logged is log_mix"
+        )
     if isinstance(kernel, PathKernel):
-        t = np.asarray(kernel.coarse)
-        return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)))
+        return Weights(problem, np.asarray(kernel.coarse), *np.zeros((2, len(kernel.coarse))))
     ends = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
     low, high = min(each[0] for each in ends), max(each[1] for each in ends)
     t, cells = candidates(kernel, low, high), {}
@@ -227,30 +232,14 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
     if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
         cells = _cells(problem, np.unique([low, *fixed_sequence(), high]).clip(low, high))
     if not isinstance(kernel, ClipKernel):
-        return Weights(problem, t, np.zeros(len(t)), np.zeros(len(t)), cells)
+        zero = np.zeros(len(t))
+        return Weights(problem, t, zero, zero, cells)
     log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
     if problem.draws is not None and error > 0:
         each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
         log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
         log_high = np.minimum(found, log_high)
     return Weights(problem, t, log_high, log_low, cells)
-
-
-def _check(problem: Problem, asked: str) -> None:
-    """Refuse weights that are not unbiased given the past."""
-    if not problem.kernel.known and not isinstance(problem.kernel, ClipKernel):
-        raise ValueError(
-            f"{asked} needs weights without an estimated normalizing constant, and this family has "
-            f"one here: give tables of all actions (log_safe_all, log_optimized_all), or use "
-            f"family 'clip', 'mix' or 'budgeted_clip'"
-        )
-    if problem.has_mixture and "log_logged" not in problem.rows.names:
-        raise ValueError(
-            f"{asked} needs the log-density of each action under the policy that acted in its row, "
-            f"acting=Acting(log_logged=…) in the log: log_mix, the mixture of several policies, is "
-            f"not unbiased if later policies were chosen from earlier losses. If every action was "
-            f"drawn from the mixture itself, log_logged is log_mix"
-        )
 
 
 def candidates(kernel: Kernel, low: float, high: float) -> Floats:
@@ -290,15 +279,15 @@ def _cells(problem: Problem, nodes: Floats) -> dict[str, Rows]:
             below = np.minimum(level.astype(np.int64), LOSS_NODES - 2)
             upper = level - below
             corner = place * LOSS_NODES + below
-            total: Any = 0.0
-            for shift, amount in (
-                (0, (1 - right) * (1 - upper)),
-                (1, (1 - right) * upper),
-                (LOSS_NODES, right * (1 - upper)),
-                (LOSS_NODES + 1, right * upper),
-            ):
-                total = total + np.bincount(corner + shift, amount, count * LOSS_NODES)
-            found[each.name] = total
+            found[each.name] = sum(
+                np.bincount(corner + shift, amount, count * LOSS_NODES)
+                for shift, amount in (
+                    (0, (1 - right) * (1 - upper)),
+                    (1, (1 - right) * upper),
+                    (LOSS_NODES, right * (1 - upper)),
+                    (LOSS_NODES + 1, right * upper),
+                )
+            )
         return found
 
     found = problem.rows.reduce(kernel, {each.name: "sum" for each in problem.constraints}, BLOCK)
@@ -340,9 +329,11 @@ def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tupl
 
     def sums(ratio: Floats, at: Floats) -> Floats:
         """Σ min(1, ρ/β) and Σ min(1, ρ/β)² at increasing log betas (2 × betas)."""
+        if not len(ratio):
+            return np.zeros((2, len(at)))
         one = np.ones((1, len(ratio)))
-        each = (clip_sums(clip_bins(k * ratio, one, k * at), k * at)[:, 0] for k in (1.0, 2.0))
-        return np.array(list(each)) if len(ratio) else np.zeros((2, len(at)))
+        bins = [table_bins(k * ratio[None], one, k * at) for k in (1.0, 2.0)]
+        return np.array([clip_sums(each, k * at)[:, 0] for k, each in enumerate(bins, 1)])
 
     def kernel(block: Block) -> dict[str, Any]:
         ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
