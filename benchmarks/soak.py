@@ -32,7 +32,7 @@ from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
 
 from tether.runs import Release
-from tether.runs.release import SYSTEMS, _last_rows, _standing
+from tether.runs.release import SYSTEMS, last_rows, standing_rows
 from tether.runs.state import State
 
 Client = httpx2.AsyncClient
@@ -241,9 +241,9 @@ class Soak:
         with Release(self.store, deadline=60) as release:
             names = [b"k" + key.encode() for key, _ in pairs]
             state: State = release._log.state
-            last = _last_rows(release._submit(lambda t: t.find(names)), names)
+            last = last_rows(release._submit(lambda t: t.find(names)), names)
             arms = np.array([SYSTEMS.index(system) for _, system in pairs], dtype=np.int64)
-            rows = _standing(state, last[np.arange(len(pairs)), arms])
+            rows = standing_rows(state, last[np.arange(len(pairs)), arms])
             for place in np.flatnonzero(rows < 0).tolist():
                 yield f"{pairs[place]} was answered with stored=true, and has no such row"
             yield from (f"verify: {each}" for each in release.verify())

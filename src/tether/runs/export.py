@@ -9,7 +9,7 @@ its own number, time, kind and mark, and its body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from tether.runs.event_log import (
     tables,
 )
 from tether.runs.state import State
+from tether.runs.verify import claims_of
 
 
 def export_log(log: EventLog, folder: str | Path) -> None:
@@ -124,12 +125,13 @@ def _write_copy(
         if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
             raise StoreError(f"{database.name} holds a run already")
         index: dict[bytes, bytes] = {}
-        seq, head, part, rules = 0, NO_HEAD, list[Event](), None
+        seq, head, part, state = 0, NO_HEAD, list[Event](), State()
         for event in given:
             if not event.follows(seq, head):
                 raise TamperedError(f"event {event.seq} is not as it was written")
-            rules = rules or _rules_of(event)
-            index |= mark_claim(event.mark) | rules(event, index)
+            if seq == 0:
+                state.fold(event)
+            index |= mark_claim(event.mark) | claims_of(state, event, index)
             seq, head = event.seq, event.head
             part.append(event)
             if len(part) == EVENTS_AT_ONCE:
@@ -149,12 +151,3 @@ def _write_copy(
 def _insert(connection: sql.Connection, table: sql.Table, rows: list[dict[str, Any]]) -> None:
     if rows:
         connection.execute(table.insert(), rows)
-
-
-def _rules_of(first: Event) -> Callable[[Event, dict[bytes, bytes]], dict[bytes, bytes]]:
-    from tether.runs.verify import rules_of
-
-    state = State()
-    state.fold(first)
-    found: Callable[[Event, dict[bytes, bytes]], dict[bytes, bytes]] = rules_of(state).claims_of
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -16,7 +16,7 @@ from tether._core.arrays import Floats, Integers
 from tether.runs.body import pack, unpack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
-from tether.runs.event_log import Event, Transaction
+from tether.runs.event_log import Transaction
 from tether.runs.keys import as_bytes, hashed_positions, is_below, is_routed, pack_keys, unpack_keys
 from tether.runs.outbox import Outbox, Waiting
 from tether.runs.run import ROWS_PER_EVENT, Run
@@ -323,8 +323,8 @@ class Release(Run):
         arms = is_below(places, 0.0 if outage else state.share).astype(np.int32)
         names = [b"k" + key for key in keys]
         found = t.find(names)
-        last = _last_rows(found, names)
-        before = _standing(state, last[np.arange(len(keys)), arms])
+        last = last_rows(found, names)
+        before = standing_rows(state, last[np.arange(len(keys)), arms])
         fresh = np.flatnonzero(before < state.units[-1].before)
         known = ((last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)).astype(np.uint8)
         counts = not outage and not state.is_stopped
@@ -332,7 +332,7 @@ class Release(Run):
             chosen = fresh[start : start + ROWS_PER_EVENT]
             first, listed = state.rows.size, chosen.tolist()
             last[chosen, arms[chosen]] = first + np.arange(len(chosen))
-            claim = dict(zip([names[k] for k in listed], _claims(last[chosen]), strict=True))
+            claim = dict(zip([names[k] for k in listed], claim_values(last[chosen]), strict=True))
             header = {"unit": len(state.units), "first": first, "outage": outage}
             t.append(
                 "rows",
@@ -392,83 +392,22 @@ def positions_in(state: State, keys: list[bytes]) -> NDArray[np.uint64]:
     return hashed_positions(keys, salt + b"%d" % len(state.units))
 
 
-# ---- verification -------------------------------------------------------------------------------
+# ---- rows of keys -----------------------------------------------------------------------------
 
 
-def check(state: State, event: Event, index: Mapping[bytes, bytes]) -> Iterator[str]:
-    """Whether an event may follow: the rules of the calls themselves."""
-    if event.kind == "round":
-        yield from _check_step(state, event)
-    elif event.kind == "rows":
-        yield from _check_rows(state, event, index)
-    elif event.kind == "losses":
-        header, columns = unpack(event.body)
-        for name in header["losses"]:
-            values, bound = columns[f"loss/{name}"], state.given.limits[name].bound
-            if ((values < 0) | (values > bound)).any():
-                yield f"event {event.seq}: a loss {name!r} is outside [0, {bound:g}]"
-
-
-def _check_step(state: State, event: Event) -> Iterator[str]:
-    header, _ = unpack(event.body)
-    now = state.time_at(event.at)
-    by_hand = state.given.units_per_step is None and state.given.step_seconds is None
-    if state.units and not by_hand and not is_over(state, now):
-        yield f"event {event.seq}: step {header['number']} began before the last one was over"
-    expected, _ = unpack(pack(decide_share(state, now)))
-    if header.get("level") != expected["level"]:
-        yield (
-            f"event {event.seq}: step {header['number']} has the share {header['level']:.6g}, but "
-            f"the rows give {expected['level']:.6g}"
-        )
-    elif header != expected:
-        yield f"event {event.seq}: step {header['number']} does not say what its rows say"
-
-
-def _check_rows(state: State, event: Event, index: Mapping[bytes, bytes]) -> Iterator[str]:
-    header, columns = unpack(event.body)
-    keys = unpack_keys(columns)
-    places, arms = positions_in(state, keys), columns["arm"]
-    if (places != columns["position"]).any():
-        yield f"event {event.seq}: a position is not the hash of its key"
-    share = 0.0 if header["outage"] else state.share
-    if (is_below(places, share) != (arms == NEW)).any():
-        yield f"event {event.seq}: a key was answered by another system than its hash says"
-    counts = not header["outage"] and not state.is_stopped
-    last = _last_rows(index, [b"k" + key for key in keys])
-    before = _standing(state, last[np.arange(len(keys)), arms])
-    known = (last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)
-    wrong = (columns["before"] != before) | (columns["known"] != known)
-    wrong |= columns["calibration"] != counts
-    if wrong.any() or header["first"] != state.rows.size:
-        yield f"event {event.seq}: what was known of a key is not what its earlier rows say"
-    if (before >= state.units[-1].before).any() or len(set(keys)) < len(keys):
-        yield f"event {event.seq}: a key has two rows in one step"
-
-
-def claims_of(event: Event, index: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The entries of the index that an event makes, given those before it."""
-    if event.kind != "rows":
-        return {}
-    header, columns = unpack(event.body)
-    names = [b"k" + key for key in unpack_keys(columns)]
-    last = _last_rows(index, names)
-    last[np.arange(len(names)), columns["arm"]] = header["first"] + np.arange(len(names))
-    return dict(zip(names, _claims(last), strict=True))
-
-
-def _claims(last: Integers) -> list[bytes]:
+def claim_values(last: Integers) -> list[bytes]:
+    """The values of entries of the index, from the last rows of each key."""
     content = last.astype("<i8").tobytes()
     return [content[at : at + 16] for at in range(0, len(content), 16)]
 
 
-def _last_rows(found: Mapping[bytes, bytes], names: list[bytes]) -> Integers:
+def last_rows(found: Mapping[bytes, bytes], names: list[bytes]) -> Integers:
     """For each key its last row with each system, -1 where it has none."""
     content = b"".join([found.get(name, _NOBODY) for name in names])
     return np.frombuffer(content, "<i8").reshape(-1, 2).astype(np.int64)
 
 
-def _standing(state: State, rows: Integers) -> Integers:
+def standing_rows(state: State, rows: Integers) -> Integers:
     """The same rows, or the ones before them that were not withdrawn."""
     rows = rows.copy()
     while True:
@@ -485,8 +424,8 @@ def _rows_of(
     """The row of each key: the last of the system that answered, or that of a step."""
     state = t.state
     names = [b"k" + key for key in keys]
-    last = _last_rows(t.find(names), names)
-    by_system = np.stack([_standing(state, last[:, OLD]), _standing(state, last[:, NEW])], axis=1)
+    last = last_rows(t.find(names), names)
+    by_system = np.stack([standing_rows(state, last[:, arm]) for arm in (OLD, NEW)], axis=1)
     rows: Integers = by_system.max(axis=1)
     given = arms >= 0
     rows[given] = by_system[given, arms[given]]
@@ -494,7 +433,7 @@ def _rows_of(
         if step > len(state.units):
             raise ValueError(f"step {step} has not begun: the present one is {len(state.units)}")
         while len(later := np.flatnonzero(rows >= state.end_of(step))):
-            rows[later] = _standing(state, state.rows["before"][rows[later]])
+            rows[later] = standing_rows(state, state.rows["before"][rows[later]])
         rows[rows < state.units[step - 1].before] = -1
     missing = np.flatnonzero(rows < 0)
     if len(missing) and not skip_unknown:

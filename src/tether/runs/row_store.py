@@ -15,7 +15,6 @@ from tether._core.arrays import Floats, Integers
 from tether._core.contexts import labels, length
 from tether.runs.actions import CALL_BITS, WAITED, Actions, rows_of
 from tether.runs.body import pack, unpack
-from tether.runs.check_controller import claim_of, claimed
 from tether.runs.decide_beta import Snapshot
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import RoundOverError
@@ -102,7 +101,7 @@ class RowStore(Run):
             names = [] if keys is None else [claim_of(key) for key in keys]
             if t.find(names) or stopped not in (None, state.is_stopped):
                 return present, state.is_stopped
-            first = self._append_rows(t, drawn, columns, given, {}, keys)
+            first = self._append_rows(t, drawn, columns, given)
             return first + np.arange(len(drawn.actions), dtype=np.int64)
 
         return self._submit(job)
@@ -132,34 +131,27 @@ class RowStore(Run):
         drawn: Drawn,
         columns: dict[str, Any],
         given: dict[str, Any],
-        header: dict[str, Any],
-        keys: list[str] | None,
     ) -> int:
         """Append the rows of one call; the first of them."""
         formats = same_formats(t.state.formats, given)
         columns = columns | encode_rows(drawn.contexts, drawn.actions, formats)
         first = t.state.rows.size
-        if drawn.failure:
-            header = header | {"failure": drawn.failure[:500]}
+        header = {"failure": drawn.failure[:500]} if drawn.failure else {}
         for start in range(0, len(drawn.actions), ROWS_PER_EVENT):
             part = {name: each[start : start + ROWS_PER_EVENT] for name, each in columns.items()}
             place = {"unit": len(t.state.units), "first": first + start, "formats": formats}
-            claim = {}
-            if keys is not None:
-                seq = t.log.seq + 1
-                claim = {
-                    claim_of(key): claimed(seq, first + start + k)
-                    for k, key in enumerate(keys[start : start + ROWS_PER_EVENT])
-                }
+            claim = {
+                claim_of(key): claimed(first + start + k)
+                for k, key in enumerate(part.get("key", ()))
+            }
             t.append("rows", pack({**header, **place}, **part), claim)
-            header = {key: value for key, value in header.items() if key != "waited"}
         return first
 
     def _find_keys(self, keys: list[str], contexts: Any) -> dict[int, int]:
         """The rows that were stored under some of the keys, by position."""
         found = self._submit(lambda t: t.find([claim_of(key) for key in keys]))
         known = {
-            place: int.from_bytes(found[claim_of(key)][8:], "little")
+            place: int.from_bytes(found[claim_of(key)], "little")
             for place, key in enumerate(keys)
             if claim_of(key) in found
         }
@@ -216,6 +208,15 @@ class RowStore(Run):
         first = t.state.rows.size
         place = {"unit": len(t.state.units), "first": first}
         keys = columns.get("key", ())
-        seq = t.log.seq + 1
-        claim = {claim_of(str(key)): claimed(seq, first + k) for k, key in enumerate(keys)}
+        claim = {claim_of(str(key)): claimed(first + k) for k, key in enumerate(keys)}
         t.append("rows", pack({**header, **place}, **columns), claim)
+
+
+def claim_of(key: str) -> bytes:
+    """The name of an idempotency key in the index."""
+    return b"a" + key.encode("utf-8", "surrogateescape")
+
+
+def claimed(row: int) -> bytes:
+    """What the index says of a key: the row of its action."""
+    return row.to_bytes(8, "little")

@@ -1,13 +1,26 @@
-"""Verification: the events are replayed, and all that follows from them is computed again."""
+"""Verification: the events are replayed, and all that follows from them is computed again.
+
+Betas are computed from the rows, scores and draws that are stored, and shares from the rows, by the
+functions that decided them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sqlalchemy as sql
 
-from tether.runs.body import read_header
+from tether._core.records import encode
+from tether.policies.normalizer import Normalizer
+from tether.runs.body import pack, read_header, unpack
+from tether.runs.decide_beta import Decision, Snapshot, decide_beta, describe, drawn_normalizer
+from tether.runs.decide_ramp import decide_ramp, is_ramp_over
+from tether.runs.decide_share import decide_share, is_over
+from tether.runs.errors import LossesMissingError
 from tether.runs.event_log import (
     CACHED,
     NO_HEAD,
@@ -16,19 +29,32 @@ from tether.runs.event_log import (
     Signer,
     cache,
     claims,
+    events,
     is_cached,
     mark_claim,
     read_events,
     state_digest,
 )
+from tether.runs.keys import is_below, unpack_keys
+from tether.runs.log_rows import Contents
+from tether.runs.release import claim_values, last_rows, positions_in, standing_rows
+from tether.runs.row_store import claim_of, claimed
 from tether.runs.settings import RELEASE
-from tether.runs.state import State
+from tether.runs.state import NEW, OLD, State
 
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
 
 MOST_FINDINGS = 1000
 """A store with more is not looked at further."""
+TOLERANCE = 1e-6
+"""How far, relatively, numbers of a calibration may be from those computed again elsewhere."""
+ROUNDED = {"warnings", "curve", "probes"}
+"""What is not compared: words and pictures in which a rounded number may tip over."""
+MOST_ERRORS = 6.0
+"""A normalizing constant further, in standard errors, from that of the stored draws is forged."""
+
+Index = Mapping[bytes, bytes]
 
 
 def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
@@ -44,7 +70,7 @@ class _Replay:
         self._connection, self._found = connection, list[str]()
         self._state, self._index = State(), dict[bytes, bytes]()
         self._cached: Event | None = None
-        self._rules: Any = None
+        self._rounds = _Rounds(connection)
 
     def findings(self, signer: Signer | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
@@ -64,7 +90,7 @@ class _Replay:
                 self._found.append(f"event {event.seq} ({event.kind}) is not as it was written")
                 return event
             try:
-                self._found += self._check(event)
+                self._found += [f"event {event.seq}: {each}" for each in self._check(event)]
                 self._state.fold(event)
             except Exception as error:
                 self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
@@ -77,20 +103,34 @@ class _Replay:
         return event
 
     def _check(self, event: Event) -> Iterator[str]:
-        state = self._state
+        state, index = self._state, self._index
         if event.kind == CACHED:
             self._cached = event
             if event.body != state_digest(state.dump()):
-                yield f"event {event.seq}: the cached state is not that of the events"
+                yield "the cached state is not that of the events"
             return
         if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
-            yield f"event {event.seq}: the alarm that was raised before it is missing"
+            yield "the alarm that was raised before it is missing"
+        if state.settings is None:
+            return
+        header, columns = unpack(event.body)
         if event.kind == "alarm":
-            yield from _check_alarm(state, event)
-        if state.settings is not None:
-            rules = self._rules = self._rules or rules_of(state, self._connection)
-            yield from rules.check(state, event, self._index)
-            self._index |= mark_claim(event.mark) | rules.claims_of(event, self._index)
+            if state.raises is None or (header["monitor"], header["message"]) != state.raises:
+                yield "an alarm that nothing before it raises"
+        elif event.kind == "losses":
+            yield from _check_losses(state, header, columns)
+        elif state.given.kind == RELEASE:
+            if event.kind == "round":
+                yield from _check_release_step(state, event, header)
+            elif event.kind == "rows":
+                yield from _check_keys(state, header, columns, index)
+        elif event.kind == "round" and state.given.decides_shares:
+            yield from _check_ramp_step(state, header)
+        elif event.kind == "rows":
+            yield from _check_actions(state, columns)
+        if state.given.kind != RELEASE:
+            yield from self._rounds.check(state, event, header, columns)
+        index |= mark_claim(event.mark) | claims_of(state, event, index)
 
     def _check_signature(self, last: Event, signer: Signer | None) -> None:
         if signer is None:
@@ -108,26 +148,192 @@ class _Replay:
             self._found.append(f"{wrong} entries of the index are not those of the events")
 
     def _compare_cache(self) -> None:
-        row = self._connection.execute(sql.select(cache)).first()
+        row, event = self._connection.execute(sql.select(cache)).first(), self._cached
         if row is None:
             return
-        event = self._cached
         if event is None or event.seq != row[0] or not is_cached(event, bytes(row[1])):
             self._found.append("the cache is not the state that its event vouches for")
 
 
-def _check_alarm(state: State, event: Event) -> Iterator[str]:
-    header = read_header(event.body)
-    if state.raises is None or (header["monitor"], header["message"]) != tuple(state.raises):
-        yield f"event {event.seq}: an alarm that nothing before it raises"
-
-
-def rules_of(state: State, connection: sql.Connection | None = None) -> Any:
-    """What has the rules of a kind of run: `check` and `claims_of`."""
+def claims_of(state: State, event: Event, index: Index) -> dict[bytes, bytes]:
+    """The entries of the index that an event makes, given those before it."""
+    if event.kind != "rows":
+        return {}
+    header, columns = unpack(event.body)
     if state.given.kind == RELEASE:
-        from tether.runs import release
+        names = [b"k" + key for key in unpack_keys(columns)]
+        last = last_rows(index, names)
+        last[np.arange(len(names)), columns["arm"]] = header["first"] + np.arange(len(names))
+        return dict(zip(names, claim_values(last), strict=True))
+    return {
+        claim_of(str(key)): claimed(header["first"] + place)
+        for place, key in enumerate(columns.get("key", ()))
+    }
 
-        return release
-    from tether.runs.check_controller import ControllerCheck
 
-    return ControllerCheck(connection)
+# ---- steps and rows -----------------------------------------------------------------------------
+
+
+def _check_losses(state: State, header: dict[str, Any], columns: dict[str, Any]) -> Iterator[str]:
+    for name in header["losses"]:
+        values, bound = columns[f"loss/{name}"], state.given.limits[name].bound
+        if ((values < 0) | (values > bound)).any():
+            yield f"a loss {name!r} is outside [0, {bound:g}]"
+    if np.isinf(columns.get("reward", np.zeros(0))).any():
+        yield "a reward is infinite"
+
+
+def _compare_step(header: dict[str, Any], decided: dict[str, Any]) -> Iterator[str]:
+    expected, number = read_header(pack(decided)), header["number"]
+    if header["level"] != expected["level"]:
+        yield (
+            f"the share of step {number} is {header['level']:.6g}, but its rows give "
+            f"{expected['level']:.6g}"
+        )
+    elif header != expected:
+        yield f"step {number} does not say what its rows say"
+
+
+def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> Iterator[str]:
+    now = state.time_at(event.at)
+    by_hand = state.given.units_per_step is None and state.given.step_seconds is None
+    if state.units and not by_hand and not is_over(state, now):
+        yield f"step {header['number']} began before the last one was over"
+    yield from _compare_step(header, decide_share(state, now))
+
+
+def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
+    number, last = header["number"], state.last
+    goes_on = last is not None and last.policy is not None and header["policy"] == last.policy
+    resumed = last is not None and last.cleared != state.cleared
+    begins = header["ramp"] == number and not (goes_on and resumed)
+    if not begins and state.given.units_per_step is not None and not is_ramp_over(state):
+        yield f"step {number} began before the last one was over"
+    yield from _compare_step(header, decide_ramp(state, header["policy"], begins=begins))
+
+
+def _check_keys(
+    state: State, header: dict[str, Any], columns: dict[str, Any], index: Index
+) -> Iterator[str]:
+    """The rows of a release: which system answered each key, and what was known of it."""
+    keys = unpack_keys(columns)
+    places, arms = positions_in(state, keys), columns["arm"]
+    if (places != columns["position"]).any():
+        yield "a position is not the hash of its key"
+    share = 0.0 if header["outage"] else state.share
+    if (is_below(places, share) != (arms == NEW)).any():
+        yield "a key was answered by another system than its hash says"
+    counts = not header["outage"] and not state.is_stopped
+    last = last_rows(index, [b"k" + key for key in keys])
+    before = standing_rows(state, last[np.arange(len(keys)), arms])
+    known = (last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)
+    wrong = (columns["before"] != before) | (columns["known"] != known)
+    wrong |= columns["calibration"] != counts
+    if wrong.any() or header["first"] != state.rows.size:
+        yield "what was known of a key is not what its earlier rows say"
+    if (before >= state.units[-1].before).any() or len(set(keys)) < len(keys):
+        yield "a key has two rows in one step"
+
+
+def _check_actions(state: State, columns: dict[str, Any]) -> Iterator[str]:
+    """The rows of a controller: which policy acted."""
+    arm, unit, ramps = columns["arm"], state.last, state.given.decides_shares
+    by_policy = bool((arm != 0).any())
+    if unit is None or (by_policy and state.is_stopped):
+        yield "another policy than the safe one acted while the run was stopped"
+        return
+    known = (arm == 0) | (arm == 1)
+    if unit.reference and ramps:
+        known |= arm == -unit.reference
+    serves = unit.policy is not None and not (ramps and unit.level == 0)
+    if not known.all() or (by_policy and not serves):
+        yield f"actions of a policy that round {unit.number} does not serve"
+
+
+# ---- rounds -------------------------------------------------------------------------------------
+
+
+class _Rounds:
+    """Follows the events of a controller, and decides its rounds again."""
+
+    def __init__(self, connection: sql.Connection) -> None:
+        query = sql.select(events.c.body).where(events.c.kind == "round")
+        bodies = connection.execute(query).scalars()
+        self._needed = {read_header(bytes(body)).get("seen", -1) for body in bodies}
+        self._seen: dict[int, Snapshot] = {}
+        self._contents = Contents()
+
+    def check(
+        self, state: State, event: Event, header: dict[str, Any], columns: dict[str, Any]
+    ) -> Iterator[str]:
+        """What is wrong with the beta of a round, given the state before it."""
+        if event.seq - 1 in self._needed:
+            self._seen[event.seq - 1] = Snapshot.of(state, event.seq - 1)
+        if event.kind == "round" and not state.given.decides_shares:
+            yield from self._check_round(state, header, columns)
+        self._contents.take(event)
+
+    def _check_round(
+        self, state: State, header: dict[str, Any], columns: dict[str, Any]
+    ) -> Iterator[str]:
+        number, decision = header["number"], header["decision"]
+        known = self._seen.pop(header["seen"], None)
+        begun = 0 if state.last is None else state.last.event
+        if known is None or header["seen"] < begun:
+            yield f"round {number} rests on events that are not those before it"
+            return
+        if "attempt" not in decision:
+            if header["level"] > -math.inf:
+                yield f"round {number} has a beta, and nothing that it was decided on"
+            return
+        held = state.policies.get(header["policy"], {})
+        if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
+            yield f"round {number} was decided for another policy than it names"
+        contents = self._contents.attempted(decision["attempt"])
+        try:
+            expected = decide_beta(known, contents, number, decision["looked"], decision["given"])
+        except (ValueError, KeyError, LossesMissingError) as error:
+            yield f"the beta of round {number} cannot be computed again: {error}"
+            return
+        yield from _compare_round(header, columns.get("calibration"), expected)
+        psi, drawn = decision.get("log_psi"), drawn_normalizer(expected, contents)
+        if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
+            yield f"the normalizing constant of round {number} is not that of its draws"
+
+
+def _compare_round(header: dict[str, Any], stored: Any, expected: Decision) -> Iterator[str]:
+    """Compare the stored decision of a round, and its calibration, with what its rows give."""
+    number = header["number"]
+    if not _alike(header["level"], expected.level):
+        yield (
+            f"the log beta of round {number} is {header['level']:.6g}, but its rows give "
+            f"{expected.level:.6g}"
+        )
+        return
+    said = {**header["decision"], "reference": header["reference"]}
+    told = {**describe(expected), "reference": expected.reference}
+    if expected.calibration is not None:
+        said["calibration"] = {} if stored is None else json.loads(str(stored[0]))
+        told["calibration"] = encode(expected.calibration)
+    if not all(_alike(said.get(name), told[name]) for name in told.keys() - ROUNDED):
+        yield f"round {number} does not say what its rows say"
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """Whether two plain values are the same, numbers up to rounding."""
+    if isinstance(second, dict) and isinstance(first, dict):
+        same = first.keys() == second.keys()
+        return same and all(_alike(first[name], second[name]) for name in second.keys() - ROUNDED)
+    if isinstance(second, (list, tuple)) and isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if isinstance(second, float) and isinstance(first, (int, float)):
+        near = abs(first - second) <= TOLERANCE * max(abs(second), 1e-3)
+        return near or first == second or (math.isnan(first) and math.isnan(second))
+    return bool(first == second)
+
+
+def _agrees(stored: list[float], drawn: Normalizer) -> bool:
+    """Whether a stored log ψ, of other and at least as many draws, may be that of these draws."""
+    error = float(drawn.standard_error[0])
+    own = min(stored[1], 2 * error)  # nobody widens it by a larger error
+    return not abs(stored[0] - drawn.log_psi[0]) > MOST_ERRORS * math.hypot(error, own)
