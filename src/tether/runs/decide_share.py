@@ -134,16 +134,14 @@ def _share_of(
         found = 1.0
         old = state.kept(rows, OLD)
         old = old[state.rows["calibration"][old]]
+        halved = (state.rows["position"][old] & np.uint64(1) == 0) & (low > 0)
+        rule = limit.delta / limit.bound, limit.ratio
         for silence in (1.0, 0.0):
             mine = _scaled(state, name, new, 1.0, silence, now)
             theirs = _scaled(state, name, old, 0.0, silence, now)
-            rule = limit.delta / limit.bound, limit.ratio
-            if low:
-                even = (state.rows["position"][old] & np.uint64(1)) == 0
-                parts = mine[inside], theirs[even], mine[~inside], theirs[~even]
-                found = min(found, relative_sticky_share(*parts, low, *rule))
-            else:
-                found = min(found, relative_share(mine, theirs, *rule))
+            within = relative_share(mine[inside], theirs[halved], *rule)
+            beyond = relative_share(mine[~inside], theirs[~halved], *rule)
+            found = min(found, relative_sticky_share(within, beyond, low))
         return min(found, LARGEST_RELATIVE)
     old_loss, tolerated = old_risk(state, name), (limit.tolerated or 0.0) / limit.bound
     if old_loss is None:

@@ -245,11 +245,8 @@ class _World:
         if done:
             return 1.0
         rule = limit.delta / limit.bound, limit.ratio
-        if low:
-            found = relative_sticky_share(inside, even, added, odd, low, *rule)
-        else:
-            found = relative_share(added, odd, *rule)
-        return min(found, LARGEST_RELATIVE)
+        within, beyond = relative_share(inside, even, *rule), relative_share(added, odd, *rule)
+        return min(relative_sticky_share(within, beyond, low), LARGEST_RELATIVE)
 
     def _factors(
         self, is_new: Booleans, losses: Floats, share: float, *, finish: bool = False
