@@ -191,7 +191,7 @@ def test_the_relative_plug_in_breaks_its_promise():
 
 
 @cache
-def relative_shares(risk, rows=10, delta=0.1, base=BASE):
+def relative_shares(risk, rows=8, delta=0.1, base=BASE):
     """The relative share with its probability, over all outcomes of both systems."""
     return [
         (
@@ -213,7 +213,7 @@ def relative_sticky_excess(low, r_in, r_new, rule):
 
 @pytest.mark.parametrize("low", [0.0, 0.1, 0.3, 0.7])
 def test_the_relative_share_of_returning_keys_keeps_its_promise(low):
-    risks = [Fraction(k, 20) for k in (0, 3, 5, 8, 18)]
+    risks = [Fraction(k, 20) for k in (0, 5, 8, 18)]
     for pair in product(risks, repeat=2):
         assert relative_sticky_excess(low, *pair, shares.relative_sticky_share) <= 0.1 + 1e-9
 
