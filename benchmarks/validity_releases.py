@@ -187,7 +187,7 @@ RULES: dict[str, Patch] = {
     "plug-in share": lambda: patch.object(decide_share, "sticky_share", plug_in),
     "first units only": lambda: patch.object(State, "kept", first_units),
     "one pooled sample": lambda: patch.object(decide_share, "sticky_share", pooled),
-    "unknown left out": lambda: patch.object(decide_share, "_scaled", known_only),
+    "unknown left out": lambda: patch.object(decide_share, "scaled", known_only),
     "order of arrival": lambda: patch("tether.runs.state.Stop", ArrivalStop),
     "no restarts": lambda: patch.object(watch.Stop, "_log_wealth", first_step_only),
     "share 1 without a finish": lambda: patch.object(watch.Stop, "is_finished", largest_reached),

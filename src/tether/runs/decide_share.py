@@ -46,7 +46,7 @@ def is_over(state: State, now: int) -> bool:
         return True
     if not _has_ended(state, last, now):
         return False
-    rows = _needed_rows(state, last, now)
+    rows = _needed_rows(state, last)
     known = [~np.isnan(state.loss(name)[rows]) for name in state.given.limits]
     if is_collecting(last) and min(int(each.sum()) for each in known) == 0:
         return False
@@ -108,7 +108,7 @@ def _share_of(state: State, name: str, used: int, ramp: int, now: int) -> float:
     settings, limit, low = state.given, state.given.limits[name], 0.0
     if settings.sticky and used > ramp:
         low = min(state.units[used - 1].level, state.units[used - 2].level)
-    rows = used_rows(state, used, now) if used else slice(0, 0)
+    rows = used_rows(state, used) if used else slice(0, 0)
     new = state.kept(rows, NEW)
     inside = is_below(state.rows["position"][new], low)
     if limit.is_relative:
@@ -117,8 +117,8 @@ def _share_of(state: State, name: str, used: int, ramp: int, now: int) -> float:
         old = old[state.rows["calibration"][old]]
         halved = (state.rows["position"][old] & np.uint64(1) == 0) & (low > 0)
         for silence in (1.0, 0.0):
-            mine = _scaled(state, name, new, 1.0, silence, now)
-            theirs = _scaled(state, name, old, 0.0, silence, now)
+            mine = scaled(state, name, new, 1.0, silence, now)
+            theirs = scaled(state, name, old, 0.0, silence, now)
             within = relative_share(mine[inside], theirs[halved], *rule)
             beyond = relative_share(mine[~inside], theirs[~halved], *rule)
             found = min(found, relative_sticky_share(within, beyond, low))
@@ -130,7 +130,7 @@ def _share_of(state: State, name: str, used: int, ramp: int, now: int) -> float:
     old_loss, tolerated = old_risk(state, name, error), (limit.tolerated or 0.0) / limit.bound
     if old_loss is None:
         return 0.0
-    losses = _scaled(state, name, new, unknown=1.0)
+    losses = scaled(state, name, new, unknown=1.0)
     if error is not None:
         return confident_share(losses[inside], losses[~inside], low, old_loss, tolerated, error)
     if not settings.sticky:
@@ -148,7 +148,7 @@ def old_risk(state: State, name: str, error: float | None = None) -> float | Non
         losses = np.repeat([1.0, 0.0], [math.ceil(total), count - math.ceil(total)])
     elif (first := _first_step(state)) is not None:
         rows = state.kept(state.of_unit(first.number), OLD)
-        losses = _scaled(state, name, rows, unknown=1.0)
+        losses = scaled(state, name, rows, unknown=1.0)
         count, total = len(losses), float(losses.sum())
     else:
         return None
@@ -167,7 +167,7 @@ def _promised(state: State, name: str, limit: Guardrail) -> float:
 # ---- which rows ---------------------------------------------------------------------------------
 
 
-def used_rows(state: State, number: int, now: int) -> slice:
+def used_rows(state: State, number: int) -> slice:
     """The rows of a step that decide: their number does not depend on their losses."""
     rows, settings = state.of_unit(number), state.given
     if settings.units_per_step is not None:
@@ -200,7 +200,7 @@ def _least_units(state: State, number: int) -> int:
 
 def _has_settled(state: State, last: Unit, now: int) -> bool:
     """Whether outcomes that are still missing are not waited for any more."""
-    settings, rows = state.given, used_rows(state, last.number, now)
+    settings, rows = state.given, used_rows(state, last.number)
     if settings.outcome_deadline is not None:
         deadline = int(settings.outcome_deadline * MICROSECONDS)
         return now - int(state.rows["at"][rows.stop - 1]) >= deadline
@@ -210,9 +210,9 @@ def _has_settled(state: State, last: Unit, now: int) -> bool:
     return now - last.since >= (1 + SETTLING) * (settings.step_seconds or 0) * MICROSECONDS
 
 
-def _needed_rows(state: State, last: Unit, now: int) -> Integers:
+def _needed_rows(state: State, last: Unit) -> Integers:
     """The rows of the present step whose outcomes the next share rests on."""
-    rows = used_rows(state, last.number, now)
+    rows = used_rows(state, last.number)
     if is_collecting(last):
         return state.kept(rows, OLD)
     relative = any(each.is_relative for each in state.given.limits.values())
@@ -227,7 +227,7 @@ def _first_step(state: State) -> Unit | None:
     return None
 
 
-def _scaled(
+def scaled(
     state: State,
     name: str,
     rows: Integers,

@@ -73,19 +73,16 @@ class ReleasePlan(Described):
     guardrails: dict[str, GuardrailPlan]
 
     def _describe(self) -> Description:
-        columns: dict[str, list[object]] = {
-            name: []
-            for name in ("guardrail", "version", "loss", "steps", "keys", "lost", "stopped")
-        }
+        rows: list[tuple[object, ...]] = []
         for name, each in self.guardrails.items():
-            rows = [("as expected", each.new, each.steps, each.keys, math.nan, math.nan)]
-            rows += [
-                (f"{times} times", cost.risk, math.nan, cost.keys, cost.failures, cost.stopped)
-                for times, cost in each.costs.items()
-            ]
-            for row in rows:
-                for column, value in zip(columns.values(), (name, *row), strict=True):
-                    column.append(value)
+            rows.append((name, "as expected", each.new, each.steps, each.keys, math.nan, math.nan))
+            for times, at in each.costs.items():
+                cost = at.risk, math.nan, at.keys, at.failures, at.stopped
+                rows.append((name, f"{times} times", *cost))
+        names = "guardrail", "version", "loss", "steps", "keys", "lost", "stopped"
+        columns = {
+            name: np.array(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)
+        }
         longest = max(self.guardrails.values(), key=lambda each: each.steps)
         takes = (
             f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
@@ -94,7 +91,7 @@ class ReleasePlan(Described):
         )
         return Description(
             f"full share after {takes}, with {self.keys_per_step:,} keys a step",
-            table=Columns({name: np.array(values) for name, values in columns.items()}),
+            table=Columns(columns),
             notes=("Simulated: the rules of the release on keys that come once each.",),
         )
 
