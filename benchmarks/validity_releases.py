@@ -37,7 +37,8 @@ class World:
     Of `regulars`, those who are `harmed` lose with the new system for certain and come in every
     step, or leave once harmed; the others come with probability `present`. Visitors are new in
     every step and lose with `new_risk`. Keys come in so many `calls`, of which each has its
-    outcomes before the next.
+    outcomes before the next, but for losses of 1 and of 0 that are `late` by a step with these
+    probabilities. Both risks grow by `drift` in every step.
     """
 
     name: str
@@ -56,17 +57,13 @@ class World:
     guardrail: Guardrail | None = None
     turns_bad: int | None = None
     drift: float = 0.0
-    """What is added to both risks, step by step."""
     late: tuple[float, float] = (0.0, 0.0)
-    """How likely a loss of 1, and of 0, is known a step later only."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Of each step: the expected loss served, the same over the old system's, its failures.
-
-    `failures` are those of the new system, `lost` those of both over what is tolerated of them.
-    """
+    """Of each step: the expected loss served, what it is more than the old system's, failures of
+    the new system, and what both lost over what is tolerated."""
 
     served: Array
     over_old: Array
@@ -81,9 +78,7 @@ def simulate(world: World, rng: np.random.Generator, *, stop: float | None = Non
     old = None if limit.is_relative else {"loss": (rng.random(2000) < world.old_risk) * 1.0}
     harmed = rng.random(world.regulars) < world.harmed
     gone = np.zeros(world.regulars, bool)
-    found: list[list[float]] = [[], [], [], []]
-    waiting: list[tuple] = []
-    halted = None
+    found, waiting, halted = [], [], None
     options = {"stop": stop, "growth": world.growth, "sticky": world.sticky}
     with Release("sqlite://", {"loss": limit}, old=old, **options) as release:
         for step in range(1, world.steps + 1):
@@ -111,19 +106,15 @@ def simulate(world: World, rng: np.random.Generator, *, stop: float | None = Non
                 if stop is not None and (lost * new)[call].any() and release.share == 0:
                     halted = step
                     break
-            served = float(np.where(new, risk, old_risk).mean())
-            tolerated = world.tolerated * len(keys)
-            for column, value in zip(
-                *(found, (served, served - old_risk, lost[new].sum(), lost.sum() / tolerated)),
-                strict=True,
-            ):
-                column.append(float(value))
+            served = np.where(new, risk, old_risk).mean()
+            lost_part = lost.sum() / (world.tolerated * len(keys))
+            found.append((served, served - old_risk, lost[new].sum(), lost_part))
             if halted is not None:
                 break
             if world.leave:
                 went = [int(keys[k][1:]) for k in np.flatnonzero(new) if keys[k][0] == "r"]
                 gone[went] = harmed[went]
-    return Run(*(np.array(each) for each in found), halted)
+    return Run(*np.array(found).T, halted)
 
 
 def _report(release: Release, keys: list[str], lost: Array, new: Array, part: Array) -> None:
@@ -181,8 +172,7 @@ def largest_reached(self: watch.Stop, state: State) -> bool:
 
 
 KEPT = State.kept
-Patch = Callable[[], AbstractContextManager[object]]
-RULES: dict[str, Patch] = {
+RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "": nullcontext,
     "plug-in share": lambda: patch.object(decide_share, "sticky_share", plug_in),
     "first units only": lambda: patch.object(State, "kept", first_units),
@@ -199,14 +189,8 @@ FEW = World("40 visitors, new 0.3", 0.3, visitors=40, growth=UNLIMITED, steps=6)
 LATE = World("0.25, harmless outcomes known sooner", 0.25, late=(0.9, 0.1))
 REGULARS = World("900 regulars, 15 % harmed", 0.0, regulars=900, harmed=0.15, visitors=100)
 LEAVE = replace(REGULARS, name="80 % harmed, who leave", harmed=0.8, leave=True, growth=UNLIMITED)
-RELATIVE = World(
-    "relative, 0.04 against 0.02",
-    0.04,
-    guardrail=relative(0.01),
-    visitors=400,
-    steps=40,
-    sticky=False,
-)
+RELATIVE = World("relative, 0.04 against 0.02", 0.04, guardrail=relative(0.01), visitors=400)
+RELATIVE = replace(RELATIVE, steps=40, sticky=False)
 SLOW = World("false halts, harmless late", 0.08, visitors=1000, steps=4, calls=10, late=(0.0, 1.0))
 TURNS = World("failures after step 10 turns bad", 0.03, turns_bad=10, steps=14, calls=10)
 

@@ -64,7 +64,7 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
     if last is not None and last.cleared != state.cleared:
         last = None  # a new ramp begins
     ramp = number if last is None else last.ramp
-    used = number - 1 if last is not None and last.level > 0 else 0
+    used = 0 if last is None else last.number
     # once it is shown that the new system is not worse, no old rows are needed any more
     finished = last is not None and (
         bool(last.decision.get("finished")) or state.stop.is_finished(state)
