@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ FACTORS = (0.2, 0.4, 0.8, 1.0, 2.0, 3.0, 6.0)
 """Rates of new versions, as multiples of what is tolerated."""
 
 
-@dataclass
-class Interval:
+class Interval(NamedTuple):
     """What a rule learns of an interval: rows and failures of both systems."""
 
     new: int
@@ -103,9 +101,9 @@ def is_worse(new: float, new_failures: float, old: float, old_failures: float) -
 
 def fixed_steps() -> Rule:
     """Nothing is measured."""
-    shares = (0.01, 0.05, 0.25, 0.5, 1.0)
-    for number in count():
-        yield shares[min(number, 4)]
+    yield from (0.01, 0.05, 0.25, 0.5)
+    while True:
+        yield 1.0
 
 
 RULES: dict[str, Callable[[], Rule]] = {
@@ -120,8 +118,7 @@ GUARDRAILS = {
 }
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Whether it was stopped, the failures of the new version, and keys until full share."""
 
     stopped: bool

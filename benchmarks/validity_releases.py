@@ -2,10 +2,11 @@
 
 A world has keys that come in a step and the risk of each under both systems, so the expected loss
 of what is served is known. Each right rule is the package as it is; a wrong one is the package with
-one function exchanged: a plug-in share, one pooled sample of keys that return, unknown outcomes
-left out, bets in the order of arrival, no restarts, a share of 1 without a finish.
+one function exchanged: a plug-in share, a key's first unit alone, one pooled sample of keys that
+return, unknown outcomes left out, bets in the order of arrival, no restarts, a share of 1 without a
+finish. `make validity` runs the cases.
 
-    python -m benchmarks.validity_releases [runs]   # the stop: failures until halt, by version
+    python -m benchmarks.validity_releases [runs]   # what the stop and the limit on growth prevent
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ import numpy as np
 from benchmarks.cases import Case
 from tether.runs import Release, decide_share, relative, watch
 from tether.runs.shares import Guardrail, fresh_share
+from tether.runs.state import NEW, State
 
 Array = np.ndarray
+UNLIMITED = 1e5
+"""A growth that limits nothing."""
 
 
 @dataclass(frozen=True)
 class World:
     """Who comes in a step, what the new system does to them, and when outcomes are known.
 
-    Of `regulars`, all come in every step; a part `harmed` of them loses with the new system for
-    certain, and comes `often` times as likely as the others, or leaves once harmed. Visitors are
-    new in every step and lose with `new_risk`.
+    Of `regulars`, those who are `harmed` lose with the new system for certain and come in every
+    step, or leave once harmed; the others come with probability `present`. Visitors are new in
+    every step and lose with `new_risk`. Keys come in so many `calls`, of which each has its
+    outcomes before the next, but for losses of 1 and of 0 that are `late` by a step with these
+    probabilities. Both risks grow by `drift` in every step.
     """
 
     name: str
@@ -45,23 +51,24 @@ class World:
     present: float = 1.0
     leave: bool = False
     steps: int = 8
+    calls: int = 1
     growth: float = 3.0
     sticky: bool = True
     guardrail: Guardrail | None = None
     turns_bad: int | None = None
     drift: float = 0.0
-    """What is added to both risks, step by step."""
     late: tuple[float, float] = (0.0, 0.0)
-    """How likely a loss of 1, and of 0, is known a step later only."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Of each step: the excess loss served over the old system's, its share, its failures."""
+    """Of each step: the expected loss served, what it is more than the old system's, failures of
+    the new system, and what both lost over what is tolerated."""
 
     served: Array
     over_old: Array
     failures: Array
+    lost: Array
     halted: int | None
 
 
@@ -71,49 +78,49 @@ def simulate(world: World, rng: np.random.Generator, *, stop: float | None = Non
     old = None if limit.is_relative else {"loss": (rng.random(2000) < world.old_risk) * 1.0}
     harmed = rng.random(world.regulars) < world.harmed
     gone = np.zeros(world.regulars, bool)
-    served, over_old, failures, waiting, halted = [], [], [], [], None
-    with Release(
-        "sqlite://", {"loss": limit}, old=old, stop=stop, growth=world.growth, sticky=world.sticky
-    ) as release:
+    found, waiting, halted = [], [], None
+    options = {"stop": stop, "growth": world.growth, "sticky": world.sticky}
+    with Release("sqlite://", {"loss": limit}, old=old, **options) as release:
         for step in range(1, world.steps + 1):
             if step > 1:
                 release.advance()
-            for keys, losses, who in waiting:
-                release.observe(keys, {"loss": losses}, system=who)
+            for each in waiting:
+                _report(release, *each)
+            waiting = []
             chance = np.where(harmed, 1.0, world.present) * ~gone
             regulars = np.flatnonzero(rng.random(world.regulars) < chance)
             keys = [f"r{k}" for k in regulars] + [f"{step}-{k}" for k in range(world.visitors)]
             rng.shuffle(keys)
             bad = world.turns_bad is not None and step >= world.turns_bad
-            visitor = world.new_risk * (10 if bad else 1)
+            visitor, level = world.new_risk * (10 if bad else 1), world.drift * (step - 1)
             risk = np.array([harmed[int(k[1:])] * 1.0 if k[0] == "r" else visitor for k in keys])
-            level = world.drift * (step - 1)
             risk, old_risk = np.minimum(risk + level, 1.0), min(world.old_risk + level, 1.0)
-            systems = np.array(release.assign(keys))
-            new = systems == "new"
-            lost = (rng.random(len(keys)) < np.where(new, risk, old_risk)) * 1.0
-            later = rng.random(len(keys)) < np.where(lost > 0, *world.late)
-            served.append(float(np.where(new, risk, old_risk).mean()))
-            over_old.append(served[-1] - old_risk)
-            failures.append(float(lost[new].sum()))
-            known, unknown = np.flatnonzero(~later), np.flatnonzero(later)
-            waiting = [_reported(keys, lost, systems, unknown)] if len(unknown) else []
-            for part in np.array_split(known, 4):
-                names, losses, who = _reported(keys, lost, systems, part)
-                release.observe(names, {"loss": losses}, system=who)
-                if halted is None and stop is not None and release.share == 0:
+            new, lost = np.zeros(len(keys), bool), np.zeros(len(keys))
+            for call in np.array_split(np.arange(len(keys)), world.calls):
+                systems = np.array(release.assign([keys[k] for k in call]))
+                new[call] = systems == "new"
+                lost[call] = rng.random(len(call)) < np.where(new[call], risk[call], old_risk)
+                later = rng.random(len(call)) < np.where(lost[call] > 0, *world.late)
+                _report(release, keys, lost, new, call[~later])
+                waiting.append((keys, lost, new, call[later]))
+                if stop is not None and (lost * new)[call].any() and release.share == 0:
                     halted = step
-                    failures[-1] = float(lost[: part[-1] + 1][new[: part[-1] + 1]].sum())
-            if world.leave:
-                names = [k for k in np.flatnonzero(new) if keys[k][0] == "r"]
-                gone[[int(keys[k][1:]) for k in names if risk[k] >= 1]] = True
+                    break
+            served = np.where(new, risk, old_risk).mean()
+            lost_part = lost.sum() / (world.tolerated * len(keys))
+            found.append((served, served - old_risk, lost[new].sum(), lost_part))
             if halted is not None:
                 break
-    return Run(*(np.array(each) for each in (served, over_old, failures)), halted)
+            if world.leave:
+                went = [int(keys[k][1:]) for k in np.flatnonzero(new) if keys[k][0] == "r"]
+                gone[went] = harmed[went]
+    return Run(*np.array(found).T, halted)
 
 
-def _reported(keys: list[str], lost: Array, systems: Array, part: Array) -> tuple:
-    return [keys[k] for k in part], lost[part], systems[part].tolist()
+def _report(release: Release, keys: list[str], lost: Array, new: Array, part: Array) -> None:
+    names, who = [keys[k] for k in part], np.where(new[part], "new", "old").tolist()
+    if names:
+        release.observe(names, {"loss": lost[part]}, system=who)
 
 
 # ---- wrong rules ------------------------------------------------------------------------------
@@ -131,7 +138,14 @@ def pooled(inside: Array, added: Array, low: float, old: float, tolerated: float
     return fresh_share(np.append(inside, added), old, tolerated)
 
 
-def known_only(state: object, name: str, rows: Array, *more: object, **named: object) -> Array:
+def first_units(state: State, rows: slice, arm: int | None = None) -> Array:
+    """Wrong: of the new system's rows, only those of keys that it had never answered before."""
+    mine = KEPT(state, rows, arm)
+    returns = (state.rows["known"][mine] & watch.SEEN_BY_NEW) > 0
+    return mine[~returns] if arm == NEW else mine
+
+
+def known_only(state: State, name: str, rows: Array, *more: object, **named: object) -> Array:
     """Wrong: outcomes that are not known are left out, as if they were like the known ones."""
     losses = state.loss(name)[rows] / state.given.limits[name].bound
     return np.where(np.isnan(losses), np.nanmean(losses) if len(losses) else 0.0, losses)
@@ -140,30 +154,30 @@ def known_only(state: object, name: str, rows: Array, *more: object, **named: ob
 class ArrivalStop(watch.Stop):
     """Wrong: bets on outcomes in the order in which they arrive, and on nothing unknown."""
 
-    def _move(self, state: object, place: int, rows: Array, scaled: Array, sign: int) -> None:
-        if scaled is not None:
-            super()._move(state, place, rows, scaled, sign)
+    def _move(self, state: State, place: int, rows: Array, given: Array, sign: int) -> None:
+        losses = np.broadcast_to(given, rows.shape)
+        known = ~np.isnan(losses)
+        super()._move(state, place, rows[known], losses[known], sign)
 
 
-def first_step_only(
-    self: watch.Stop, place: int, end: int, kind: int, *, over: bool = False
-) -> float:
+def first_step_only(self: watch.Stop, place: int, end: int) -> float:
     """Too slow: one capital since the first step, without restarts."""
-    total = self.sums[:end, place, kind].sum(axis=(0, 1))
+    total = self.sums[:end, place, : watch.FINISH].sum(axis=(0, 1))
     return float(np.logaddexp.reduce(total) - np.log(len(total)))
 
 
-def largest_reached(self: watch.Stop, state: object) -> bool:
+def largest_reached(self: watch.Stop, state: State) -> bool:
     """Wrong: the largest share with old rows is taken for evidence that nothing is worse."""
     return bool(state.share >= decide_share.LARGEST_RELATIVE)
 
 
-Patch = Callable[[], AbstractContextManager[object]]
-RULES: dict[str, Patch] = {
+KEPT = State.kept
+RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "": nullcontext,
     "plug-in share": lambda: patch.object(decide_share, "sticky_share", plug_in),
+    "first units only": lambda: patch.object(State, "kept", first_units),
     "one pooled sample": lambda: patch.object(decide_share, "sticky_share", pooled),
-    "unknown left out": lambda: patch.object(decide_share, "_scaled", known_only),
+    "unknown left out": lambda: patch.object(decide_share, "scaled", known_only),
     "order of arrival": lambda: patch("tether.runs.state.Stop", ArrivalStop),
     "no restarts": lambda: patch.object(watch.Stop, "_log_wealth", first_step_only),
     "share 1 without a finish": lambda: patch.object(watch.Stop, "is_finished", largest_reached),
@@ -171,18 +185,14 @@ RULES: dict[str, Patch] = {
 
 # ---- cases ------------------------------------------------------------------------------------
 
-RETURNING = World(
-    "900 regulars, 15 % harmed, 100 visitors", 0.0, regulars=900, harmed=0.15, visitors=100
-)
+FEW = World("40 visitors, new 0.3", 0.3, visitors=40, growth=UNLIMITED, steps=6)
 LATE = World("0.25, harmless outcomes known sooner", 0.25, late=(0.9, 0.1))
-RELATIVE = World(
-    "relative, 0.035 against 0.02",
-    0.035,
-    guardrail=relative(0.01),
-    visitors=400,
-    steps=15,
-    sticky=False,
-)
+REGULARS = World("900 regulars, 15 % harmed", 0.0, regulars=900, harmed=0.15, visitors=100)
+LEAVE = replace(REGULARS, name="80 % harmed, who leave", harmed=0.8, leave=True, growth=UNLIMITED)
+RELATIVE = World("relative, 0.04 against 0.02", 0.04, guardrail=relative(0.01), visitors=400)
+RELATIVE = replace(RELATIVE, steps=40, sticky=False)
+SLOW = World("false halts, harmless late", 0.08, visitors=1000, steps=4, calls=10, late=(0.0, 1.0))
+TURNS = World("failures after step 10 turns bad", 0.03, turns_bad=10, steps=14, calls=10)
 
 
 def risks(world: World, rule: str, rng: np.random.Generator) -> Array:
@@ -213,49 +223,50 @@ def cases() -> Iterator[Case]:
         return Case(name, partial(measure, world, rule), limit, bool(rule), runs)
 
     for new_risk in (0.05, 0.2, 1.0):
-        world = World(f"visitors, new {new_risk:g}", new_risk)
-        yield case(risks, world, "", 0.1, 60)
-    few = World("40 visitors, new 0.5", 0.5, visitors=40)
-    yield case(risks, few, "", 0.1, 150)
-    yield case(risks, few, "plug-in share", 0.1, 150)
+        yield case(risks, World(f"visitors, new {new_risk:g}", new_risk), "", 0.1, 60)
+    yield case(risks, FEW, "", 0.1, 120)
+    yield case(risks, FEW, "plug-in share", 0.1, 120)
     yield case(risks, LATE, "", 0.1, 60)
-    yield case(risks, LATE, "unknown left out", 0.1, 60)
-    yield case(risks, RETURNING, "", 0.1, 25)
-    rarer = replace(RETURNING, name="regulars, harmed come 3 times as often", present=1 / 3)
-    yield case(risks, rarer, "", 0.1, 25)
-    leave = replace(RETURNING, name="regulars, harmed leave", leave=True, harmed=0.3, growth=1e5)
-    yield case(risks, leave, "", 0.1, 25)
-    yield case(risks, leave, "one pooled sample", 0.1, 25)
-    yield case(risks, RELATIVE, "", 0.01, 60)
-    drift = replace(RELATIVE, name="relative, both drift up", drift=0.01)
-    yield case(risks, drift, "", 0.01, 60)
-    yield case(risks, RELATIVE, "share 1 without a finish", 0.01, 60)
+    yield case(risks, LATE, "unknown left out", 0.1, 20)
+    yield case(risks, REGULARS, "", 0.1, 30)
+    yield case(risks, REGULARS, "first units only", 0.1, 15)
+    often = replace(REGULARS, name="regulars, harmed come 3 times as often", present=1 / 3)
+    yield case(risks, often, "", 0.1, 30)
+    yield case(risks, LEAVE, "", 0.1, 40)
+    yield case(risks, LEAVE, "one pooled sample", 0.1, 25)
+    yield case(risks, RELATIVE, "", 0.01, 40)
+    yield case(risks, RELATIVE, "share 1 without a finish", 0.01, 25)
+    sticky = replace(RELATIVE, name="relative, keys stay", sticky=True)
+    yield case(risks, sticky, "", 0.01, 40)
+    yield case(risks, replace(sticky, name="relative, both drift up", drift=0.005), "", 0.01, 40)
     for new_risk in (0.08, 0.1):
-        good = World(f"false halts at {new_risk:g} of 0.1", new_risk, steps=10)
-        yield case(halts, good, "", 0.05, 60)
-    slow = World("false halts at 0.08, harmless late", 0.08, steps=10, late=(0.0, 0.9))
-    yield case(halts, slow, "", 0.05, 60)
-    yield case(halts, slow, "order of arrival", 0.05, 60)
-    turns = World("failures after step 10 turns bad", 0.03, turns_bad=10, steps=14)
-    yield case(cost, turns, "", 90, 30)
-    yield case(cost, turns, "no restarts", 90, 30)
+        good = World(f"false halts at {new_risk:g} of 0.1", new_risk, calls=10)
+        yield case(halts, good, "", 0.05, 80)
+    yield case(halts, SLOW, "", 0.05, 40)
+    yield case(halts, SLOW, "order of arrival", 0.05, 40)
+    yield case(cost, TURNS, "", 90, 20)
+    yield case(cost, TURNS, "no restarts", 90, 20)
 
 
 def main(runs: int) -> None:
-    """Failures until the halt at 2, 3 and 6 times what is tolerated, beside no stop at all."""
-    print(f"{runs} releases each, tolerated 0.05, 1,000 keys a step, 12 steps")
+    """What the stop costs and prevents by version, and what the limit on growth does."""
+    print(f"{runs} releases each, 12 steps of 1,000 keys in calls of 20, tolerated 0.05, old 0.01")
+    base = World("", 0.05, 0.05, 0.01, visitors=1000, steps=12)
     for factor in (0.4, 0.8, 1.0, 2.0, 3.0, 6.0):
-        world = World("", 0.05 * factor, 0.05, 0.01, visitors=1000, steps=12)
-        rng = np.random.default_rng(0)
-        found = [simulate(world, rng, stop=0.05) for _ in range(runs)]
-        without = [simulate(world, rng).failures.sum() for _ in range(max(runs // 4, 1))]
+        world, rng = replace(base, new_risk=0.05 * factor), np.random.default_rng(0)
+        found = [simulate(replace(world, calls=50), rng, stop=0.05) for _ in range(runs)]
+        failed = np.array([each.failures.sum() for each in found])
         halted = np.mean([each.halted is not None for each in found])
-        failed = np.mean([each.failures.sum() for each in found])
+        without = [simulate(world, rng).failures.sum() for _ in range(runs)]
         print(
-            f"  {factor:g} times tolerated: halted {halted:5.1%}, failures {failed:6.1f}, without "
-            f"the stop {np.mean(without):6.1f}",
+            f"  {factor:g} times tolerated: halted {halted:6.1%}, failures {failed.mean():6.1f} "
+            f"± {failed.std() / runs**0.5:.1f}, without the stop {np.mean(without):6.1f}",
             flush=True,
         )
+    for growth in (UNLIMITED, 3.0):
+        world, rng = replace(base, new_risk=0.1, growth=growth), np.random.default_rng(1)
+        lost = np.array([simulate(world, rng).lost for _ in range(4 * runs)])
+        print(f"  growth {growth:g}: {(lost > 1.5).mean():.3f} of steps lose 1.5 times as much")
 
 
 if __name__ == "__main__":

@@ -138,6 +138,9 @@ an old system above what is tolerated
 the relative series without the old losses
   - u * (l0 - k) / (n0 - k) if k < min(l0, n0) else 0.0
   + 0.0
+added keys get more than is left
+  - low + (1 - low / within) * beyond
+  + low + beyond
 unlimited growth
   - min(share, factor * last + step)
   + share
@@ -153,8 +156,8 @@ unknown outcomes of the new system are harmless
   + new, unknown=0.0
 runs/decide_ramp.py | tests/runs/test_controller_ramps.py
 a ramp takes unknown losses for none
-  - 1.0, losses)
-  + 0.0, losses)
+  - rows, unknown=1.0
+  + rows, unknown=0.0
 the reference of a ramp is not asked for
   - (float(known.sum()) + 1) / (len(known) + 1)
   + 0.0

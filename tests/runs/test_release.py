@@ -98,6 +98,15 @@ def test_without_an_old_log_the_first_step_collects_it():
         assert release.verify() == []
 
 
+def test_a_ratio_alone_begins_with_what_the_old_system_was_seen_to_lose():
+    with Release("sqlite://", {"error": relative(ratio=0.5)}, step=100) as release:
+        assert set(serve(release, [f"a{k}" for k in range(100)], np.arange(100) < 20)) == {"old"}
+        assert release.share == pytest.approx(0.5 * (101 / 81 - 1))
+        serve(release, [f"b{k}" for k in range(100)], np.arange(100) < 20)
+        assert release.share > 0.1
+        assert release.verify() == []
+
+
 def test_an_old_system_that_does_not_pass_leaves_the_share_at_0():
     with open_release(old={"error": [1.0] * 20 + [0.0] * 80}) as release:
         assert release.share == 0.0

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tether.runs import shares
 
 RISKS = [Fraction(k, 20) for k in range(1, 20)]
+BASE = Fraction(1, 10)
 
 
 def zeros_and_ones(rows, total):
@@ -189,20 +190,39 @@ def test_the_relative_plug_in_breaks_its_promise():
     assert worst > 1.05 * 0.05
 
 
-@pytest.mark.parametrize("low", [0.1, 0.5])
+@cache
+def relative_shares(risk, rows=8, delta=0.1, base=BASE):
+    """The relative share with its probability, over all outcomes of both systems."""
+    return [
+        (
+            float(p * q),
+            shares.relative_share(zeros_and_ones(rows, a), zeros_and_ones(rows, b), delta, 0.0),
+        )
+        for (a, p), (b, q) in product(binomial(rows, risk), binomial(rows, base))
+    ]
+
+
+def relative_sticky_excess(low, r_in, r_new, rule):
+    """What is served more than the old system's risk where keys return."""
+    total = 0.0
+    for (p, x), (q, g) in product(relative_shares(r_in), relative_shares(r_new)):
+        s = rule(x, g, low)
+        total += p * q * (min(s, low) * float(r_in - BASE) + max(s - low, 0) * float(r_new - BASE))
+    return total
+
+
+@pytest.mark.parametrize("low", [0.0, 0.1, 0.3, 0.7])
 def test_the_relative_share_of_returning_keys_keeps_its_promise(low):
-    delta, base, rows = 0.1, Fraction(1, 10), 6
-    chances = list(binomial(rows, base))
-    for r_in, r_new in product([Fraction(1, 10), Fraction(4, 10), Fraction(9, 10)], repeat=2):
-        total = Fraction(0)
-        for (a, p_a), (b, p_b), (c, p_c), (d, p_d) in product(
-            binomial(rows, r_in), chances, binomial(rows, r_new), chances
-        ):
-            parts = (zeros_and_ones(rows, each) for each in (a, b, c, d))
-            share = shares.relative_sticky_share(*parts, low, delta, 0.0)
-            excess = min(share, low) * (r_in - base) + max(share - low, 0) * (r_new - base)
-            total += p_a * p_b * p_c * p_d * Fraction(excess)
-        assert float(total) <= delta + 1e-9
+    risks = [Fraction(k, 20) for k in (0, 5, 8, 18)]
+    for pair in product(risks, repeat=2):
+        assert relative_sticky_excess(low, *pair, shares.relative_sticky_share) <= 0.1 + 1e-9
+
+
+def test_all_that_the_added_rows_allow_would_be_too_much():
+    def careless(within, beyond, low):
+        return min(within, low) if within <= low else min(1.0, low + beyond)
+
+    assert relative_sticky_excess(0.3, Fraction(8, 20), Fraction(18, 20), careless) > 0.11
 
 
 @settings(max_examples=20)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.arrays import Floats, Integers
-from tether.runs.settings import Settings
+from tether._core.arrays import Integers
+from tether.runs.decide_share import scaled
 from tether.runs.shares import GROWTH_STEP, fresh_share, grown
 from tether.runs.state import NEW, State, Unit
 
@@ -46,29 +46,25 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
     }
     if policy is None:
         return header | {"decision": {"reason": "no policy was given"}}
-    window, target = (0, -1), 1.0
     if begins or last is None or last.cleared != state.cleared:
+        last, window = None, (0, -1)
         header["reference"] = _find_reference(state)
-        begins = True
     else:
         header |= {"ramp": last.ramp, "reference": last.reference}
         window = tuple(last.decision["window"])
-    fresh = max(header["ramp"], window[1] + 1), number - 1
-    replaces = len(_new_rows(state, *fresh)) >= LEAST_PART_OF_WINDOW * len(
-        _new_rows(state, *window)
-    )
-    window = fresh if replaces and not begins else window
+        fresh = max(last.ramp, window[1] + 1), number - 1
+        least = LEAST_PART_OF_WINDOW * len(_new_rows(state, *window))
+        window = fresh if len(_new_rows(state, *fresh)) >= least else window
     old = _old_rows(state, header["reference"], header["ramp"])
     shares = _shares(state, old, _new_rows(state, *window))
-    target, reason = min(shares.values()), ""
-    if not target:
+    share, reason = min(shares.values()), ""
+    if not share:
         reason = "the reference policy alone is not shown to be within what is tolerated"
         reason = reason if len(old) else "there are no rows of the reference policy yet"
         reason += ": the safe policy serves"
-    share = target
-    if not begins and last is not None and last.level > 0:
-        share = grown(target, last.level, state.given.growth, GROWTH_STEP)
-        reason = "growth is limited" if share < target else reason
+    if last is not None and last.level > 0:
+        limited = grown(share, last.level, state.given.growth, GROWTH_STEP)
+        share, reason = limited, "growth is limited" if limited < share else reason
     if state.standing is not None:
         share, reason = 0.0, f"alarm {state.standing} stood when the step began"
     promises = {name: limit.tolerated for name, limit in state.given.limits.items()}
@@ -77,21 +73,14 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
 
 
 def _shares(state: State, old: Integers, new: Integers) -> dict[str, float]:
-    """The share that each loss allows."""
+    """The share that each loss allows; one that is not known counts as the worst."""
     shares = {}
     for name, limit in state.given.limits.items():
-        known = _scaled(state, name, old, state.given)
+        known, losses = (scaled(state, name, rows, unknown=1.0) for rows in (old, new))
         risk = (float(known.sum()) + 1) / (len(known) + 1)
         tolerated = (limit.tolerated or 0.0) / limit.bound
-        losses = _scaled(state, name, new, state.given)
         shares[name] = float(fresh_share(losses, risk, tolerated)) if len(known) else 0.0
     return shares
-
-
-def _scaled(state: State, name: str, rows: Integers, settings: Settings) -> Floats:
-    """Losses over their bound; one that is not known counts as the worst."""
-    losses = state.loss(name)[rows] / settings.limits[name].bound
-    return np.where(np.isnan(losses), 1.0, losses)
 
 
 def _new_rows(state: State, first: int, last: int) -> Integers:

@@ -46,7 +46,7 @@ def is_over(state: State, now: int) -> bool:
         return True
     if not _has_ended(state, last, now):
         return False
-    rows = _needed_rows(state, last, now)
+    rows = _needed_rows(state, last)
     known = [~np.isnan(state.loss(name)[rows]) for name in state.given.limits]
     if is_collecting(last) and min(int(each.sum()) for each in known) == 0:
         return False
@@ -60,29 +60,25 @@ def is_collecting(unit: Unit) -> bool:
 
 def decide_share(state: State, now: int) -> dict[str, Any]:
     """The header of the next `round` event: the share, and what it rests on."""
-    last, number = state.last, len(state.units) + 1
-    begins = last is None or last.cleared != state.cleared
-    ramp = number if begins or last is None else last.ramp
-    used = number - 1 if last is not None and number - 1 >= ramp and last.level > 0 else 0
+    last, number, limits = state.last, len(state.units) + 1, state.given.limits
+    if last is not None and last.cleared != state.cleared:
+        last = None  # a new ramp begins
+    ramp = number if last is None else last.ramp
+    used = 0 if last is None else last.number
     # once it is shown that the new system is not worse, no old rows are needed any more
-    finished = (
-        not begins
-        and last is not None
-        and (bool(last.decision.get("finished")) or state.stop.is_finished(state))
+    finished = last is not None and (
+        bool(last.decision.get("finished")) or state.stop.is_finished(state)
     )
-    limits, reason = state.given.limits, ""
     shares = {
-        name: _share_of(state, name, limit, used, ramp, finished, now)
+        name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
         for name, limit in limits.items()
     }
-    share = min(shares.values())
-    if _first_step(state) is None and not all(
-        each.is_relative or name in state.given.old for name, each in limits.items()
-    ):
+    share, reason = min(shares.values()), ""
+    if any(old_risk(state, name) is None for name, each in limits.items() if not each.is_relative):
         share, reason = 0.0, COLLECTING
     elif share == 0:
         reason = "the old system alone is not shown to be within what is tolerated"
-    if not begins and last is not None and last.level > 0:
+    if last is not None and last.level > 0:
         limited = grown(share, last.level, state.given.growth, GROWTH_STEP)
         reason = reason or ("growth is limited" if limited < share else "")
         share = limited
@@ -104,86 +100,59 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
     }
 
 
-def old_risk(state: State, name: str) -> float | None:
-    """A bound on the old system's expected loss over the bound; None if nothing is known."""
-    limit = state.given.limits[name]
-    if name in state.given.old:
-        return state.given.old[name].risk(limit.bound) / limit.bound
-    first = _first_step(state)
-    if first is None:
-        return None
-    losses = _scaled(state, name, state.kept(state.of_unit(first.number), OLD), unknown=1.0)
-    return (float(losses.sum()) + 1) / (len(losses) + 1)
-
-
 # ---- the share of one guardrail -----------------------------------------------------------------
 
 
-def _share_of(
-    state: State, name: str, limit: Guardrail, used: int, ramp: int, finished: bool, now: int
-) -> float:
-    """The share that one guardrail allows."""
-    settings = state.given
-    rows = used_rows(state, used, now) if used else slice(0, 0)
+def _share_of(state: State, name: str, used: int, ramp: int, now: int) -> float:
+    """The share that one guardrail allows, from the rows of the step that is used."""
+    settings, limit, low = state.given, state.given.limits[name], 0.0
+    if settings.sticky and used > ramp:
+        low = min(state.units[used - 1].level, state.units[used - 2].level)
+    rows = used_rows(state, used) if used else slice(0, 0)
     new = state.kept(rows, NEW)
-    low = _low(state, used, ramp) if settings.sticky else 0.0
     inside = is_below(state.rows["position"][new], low)
     if limit.is_relative:
-        if finished:
-            return 1.0
-        found = 1.0
+        found, rule = LARGEST_RELATIVE, (limit.delta / limit.bound, limit.ratio)
         old = state.kept(rows, OLD)
         old = old[state.rows["calibration"][old]]
+        halved = (state.rows["position"][old] & np.uint64(1) == 0) & (low > 0)
         for silence in (1.0, 0.0):
-            mine = _scaled(state, name, new, 1.0, silence, now)
-            theirs = _scaled(state, name, old, 0.0, silence, now)
-            rule = limit.delta / limit.bound, limit.ratio
-            if low:
-                even = (state.rows["position"][old] & np.uint64(1)) == 0
-                parts = mine[inside], theirs[even], mine[~inside], theirs[~even]
-                found = min(found, relative_sticky_share(*parts, low, *rule))
-            else:
-                found = min(found, relative_share(mine, theirs, *rule))
-        return min(found, LARGEST_RELATIVE)
-    old_loss, tolerated = old_risk(state, name), (limit.tolerated or 0.0) / limit.bound
+            mine = scaled(state, name, new, 1.0, silence, now)
+            theirs = scaled(state, name, old, 0.0, silence, now)
+            within = relative_share(mine[inside], theirs[halved], *rule)
+            beyond = relative_share(mine[~inside], theirs[~halved], *rule)
+            found = min(found, relative_sticky_share(within, beyond, low))
+        return found
+    number, error = len(state.units) + 1, None
+    if settings.confidence is not None:  # the errors of all bounds of all steps add up
+        bounds = 3 * len(settings.limits) * number * (number + 1)
+        error = (1 - settings.confidence) / bounds
+    old_loss, tolerated = old_risk(state, name, error), (limit.tolerated or 0.0) / limit.bound
     if old_loss is None:
         return 0.0
-    losses = _scaled(state, name, new, unknown=1.0)
-    if settings.confidence is not None:
-        error = _error(state, ramp)
-        old_loss = _confident_old_risk(state, name, error)
+    losses = scaled(state, name, new, unknown=1.0)
+    if error is not None:
         return confident_share(losses[inside], losses[~inside], low, old_loss, tolerated, error)
     if not settings.sticky:
         return fresh_share(losses, old_loss, tolerated)
     return sticky_share(losses[inside], losses[~inside], low, old_loss, tolerated)
 
 
-def _error(state: State, ramp: int) -> float:
-    """The error of each bound of a decision; those of all decisions add up to 1 − confidence."""
-    number, bounds = len(state.units) + 1, 3 * len(state.given.limits)
-    return (1 - float(state.given.confidence or 0)) / (bounds * number * (number + 1))
-
-
-def _confident_old_risk(state: State, name: str, error: float) -> float:
-    """The same with confidence: what was declared, or a bound from the rows."""
+def old_risk(state: State, name: str, error: float | None = None) -> float | None:
+    """A bound on the old system's expected loss over the bound; None if nothing is known."""
     limit, given = state.given.limits[name], state.given.old.get(name)
     if given is not None and given.declared is not None:
         return given.declared / limit.bound
     if given is not None:
-        total = given.total / limit.bound
-        whole = np.repeat([1.0, 0.0], [math.ceil(total), given.rows - math.ceil(total)])
-        return upper_bound(whole, error)
-    first = _first_step(state)
-    assert first is not None
-    rows = state.kept(state.of_unit(first.number), OLD)
-    return upper_bound(_scaled(state, name, rows, unknown=1.0), error)
-
-
-def _low(state: State, used: int, ramp: int) -> float:
-    """The smaller of the shares of the step that is used and the one before it in the ramp."""
-    if used <= ramp:
-        return 0.0
-    return min(state.units[used - 1].level, state.units[used - 2].level)
+        count, total = given.rows, given.total / limit.bound
+        losses = np.repeat([1.0, 0.0], [math.ceil(total), count - math.ceil(total)])
+    elif (first := _first_step(state)) is not None:
+        rows = state.kept(state.of_unit(first.number), OLD)
+        losses = scaled(state, name, rows, unknown=1.0)
+        count, total = len(losses), float(losses.sum())
+    else:
+        return None
+    return (total + 1) / (count + 1) if error is None else upper_bound(losses, error)
 
 
 def _promised(state: State, name: str, limit: Guardrail) -> float:
@@ -198,7 +167,7 @@ def _promised(state: State, name: str, limit: Guardrail) -> float:
 # ---- which rows ---------------------------------------------------------------------------------
 
 
-def used_rows(state: State, number: int, now: int) -> slice:
+def used_rows(state: State, number: int) -> slice:
     """The rows of a step that decide: their number does not depend on their losses."""
     rows, settings = state.of_unit(number), state.given
     if settings.units_per_step is not None:
@@ -231,7 +200,7 @@ def _least_units(state: State, number: int) -> int:
 
 def _has_settled(state: State, last: Unit, now: int) -> bool:
     """Whether outcomes that are still missing are not waited for any more."""
-    settings, rows = state.given, used_rows(state, last.number, now)
+    settings, rows = state.given, used_rows(state, last.number)
     if settings.outcome_deadline is not None:
         deadline = int(settings.outcome_deadline * MICROSECONDS)
         return now - int(state.rows["at"][rows.stop - 1]) >= deadline
@@ -241,9 +210,9 @@ def _has_settled(state: State, last: Unit, now: int) -> bool:
     return now - last.since >= (1 + SETTLING) * (settings.step_seconds or 0) * MICROSECONDS
 
 
-def _needed_rows(state: State, last: Unit, now: int) -> Integers:
+def _needed_rows(state: State, last: Unit) -> Integers:
     """The rows of the present step whose outcomes the next share rests on."""
-    rows = used_rows(state, last.number, now)
+    rows = used_rows(state, last.number)
     if is_collecting(last):
         return state.kept(rows, OLD)
     relative = any(each.is_relative for each in state.given.limits.values())
@@ -258,7 +227,7 @@ def _first_step(state: State) -> Unit | None:
     return None
 
 
-def _scaled(
+def scaled(
     state: State,
     name: str,
     rows: Integers,

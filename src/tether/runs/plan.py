@@ -73,19 +73,16 @@ class ReleasePlan(Described):
     guardrails: dict[str, GuardrailPlan]
 
     def _describe(self) -> Description:
-        columns: dict[str, list[object]] = {
-            name: []
-            for name in ("guardrail", "version", "loss", "steps", "keys", "lost", "stopped")
-        }
+        rows: list[tuple[object, ...]] = []
         for name, each in self.guardrails.items():
-            rows = [("as expected", each.new, each.steps, each.keys, math.nan, math.nan)]
-            rows += [
-                (f"{times} times", cost.risk, math.nan, cost.keys, cost.failures, cost.stopped)
-                for times, cost in each.costs.items()
-            ]
-            for row in rows:
-                for column, value in zip(columns.values(), (name, *row), strict=True):
-                    column.append(value)
+            rows.append((name, "as expected", each.new, each.steps, each.keys, math.nan, math.nan))
+            for times, at in each.costs.items():
+                cost = at.risk, math.nan, at.keys, at.failures, at.stopped
+                rows.append((name, f"{times} times", *cost))
+        names = "guardrail", "version", "loss", "steps", "keys", "lost", "stopped"
+        columns = {
+            name: np.array(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)
+        }
         longest = max(self.guardrails.values(), key=lambda each: each.steps)
         takes = (
             f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
@@ -94,7 +91,7 @@ class ReleasePlan(Described):
         )
         return Description(
             f"full share after {takes}, with {self.keys_per_step:,} keys a step",
-            table=Columns({name: np.array(values) for name, values in columns.items()}),
+            table=Columns(columns),
             notes=("Simulated: the rules of the release on keys that come once each.",),
         )
 
@@ -150,18 +147,14 @@ def plan_release(
         base = validate.number(f"old[{name!r}]", old[name], above=0, below=limit.bound)
         risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
         world = _World(limit, base / limit.bound, keys_per_step, stop)
-        good = [world.release(risk / limit.bound, rng, MOST_STEPS) for _ in range(runs)]
-        steps = [len(run.shares) if run.shares[-1] >= FULL else math.inf for run in good]
-        length = max(len(run.shares) for run in good)
-        shares = [[*run.shares, *[run.shares[-1]] * (length - len(run.shares))] for run in good]
-        median = float(np.median(steps))
-        plan = GuardrailPlan(
-            *(limit, base, risk, tuple(np.mean(shares, axis=0).tolist())),
-            *(median, (median - 1) * keys_per_step),
+        good = [world.release(risk / limit.bound, rng).shares for _ in range(runs)]
+        median = float(np.median([len(e) if e[-1] >= FULL else math.inf for e in good]))
+        length = max(len(each) for each in good)
+        mean = np.mean([each + each[-1:] * (length - len(each)) for each in good], axis=0)
+        plans[name] = GuardrailPlan(
+            *(limit, base, risk, tuple(mean.tolist()), median, (median - 1) * keys_per_step),
+            {times: world.cost(times, runs, rng) for times in MULTIPLES},
         )
-        for times in MULTIPLES:
-            plan.costs[times] = world.cost(times, runs, rng)
-        plans[name] = plan
     return ReleasePlan(keys_per_step, plans)
 
 
@@ -183,41 +176,38 @@ class _World:
     stop: float
 
     @property
+    def rule(self) -> tuple[float, float]:
+        """The difference and the ratio of a relative guardrail."""
+        return self.limit.delta / self.limit.bound, self.limit.ratio
+
+    @property
     def tolerated(self) -> float:
         """What the new system's own loss may be, over the bound."""
-        limit = self.limit
-        if limit.is_relative:
-            return self.old + limit.delta / limit.bound + limit.ratio * self.old
-        return float(limit.tolerated or 0.0) / limit.bound
+        if self.limit.tolerated is not None:
+            return self.limit.tolerated / self.limit.bound
+        return self.old + self.rule[0] + self.rule[1] * self.old
 
     def cost(self, times: int, runs: int, rng: np.random.Generator) -> Cost:
         """What a version costs that is so many times as bad as is tolerated."""
-        risk = times * self.tolerated
-        if self.limit.is_relative:
-            risk = self.old + times * (self.tolerated - self.old)
-        risk = min(risk, 1.0)
-        found = [self.release(risk, rng, MOST_STEPS) for _ in range(runs)]
-        more = 1 - self.old / risk
+        base = self.old if self.limit.is_relative else 0.0
+        risk = min(base + times * (self.tolerated - base), 1.0)
+        found = [self.release(risk, rng) for _ in range(runs)]
         return Cost(
             risk * self.limit.bound,
             float(np.mean([run.keys for run in found])),
-            float(np.mean([run.failures for run in found])) * more,
+            float(np.mean([run.failures for run in found])) * (1 - self.old / risk),
             float(np.mean([run.stopped for run in found])),
         )
 
-    def release(self, risk: float, rng: np.random.Generator, most: int) -> _Run:
-        """One release until it is stopped, has full share, or has had so many steps."""
-        run, sums, finished = _Run(), list[Floats](), list[Floats]()
-        nothing = np.zeros(0)
-        low, inside, added, even, odd = 0.0, nothing, nothing, nothing, nothing
-        while len(run.shares) < most:
-            done = bool(finished) and log_wealth(np.array(finished)) >= math.log(1 / self.stop)
-            share = self._share(low, inside, added, even, odd, done)
-            if run.shares:
-                share = grown(share, run.shares[-1], GROWTH_FACTOR, GROWTH_STEP)
+    def release(self, risk: float, rng: np.random.Generator) -> _Run:
+        """One release until it is stopped, has full share, or has had the most steps."""
+        run, sums, finish = _Run(), list[Floats](), list[Floats]()
+        position = losses = np.zeros(0)
+        while len(run.shares) < MOST_STEPS:
+            share = self._share(run.shares, position, losses, finish)
             run.shares.append(share)
             if share >= FULL and risk <= self.tolerated:
-                return run
+                break
             position = rng.random(self.keys)
             is_new = position < share
             losses = (rng.random(self.keys) < np.where(is_new, risk, self.old)).astype(float)
@@ -226,53 +216,45 @@ class _World:
             run.failures += float(losses[:stopped][is_new[:stopped]].sum())
             if stopped is not None:
                 run.stopped = True
-                return run
+                break
             sums.append(self._factors(is_new, losses, share))
             if self.limit.is_relative:
-                finished.append(self._factors(is_new, losses, share, finish=True))
-            low = min(run.shares[-2:]) if len(run.shares) > 1 else 0.0
-            inside, added = losses[position < low], losses[is_new & (position >= low)]
-            old, half = losses[~is_new], int((~is_new).sum()) // 2
-            even, odd = (old[:half], old[half:]) if low else (nothing, old)
+                finish.append(self._factors(is_new, losses, share, finish=True))
         return run
 
     def _share(
-        self, low: float, inside: Floats, added: Floats, even: Floats, odd: Floats, done: bool
+        self, shares: list[float], position: Floats, losses: Floats, finish: list[Floats]
     ) -> float:
-        limit = self.limit
-        if not limit.is_relative:
-            return sticky_share(inside, added, low, self.old, self.tolerated)
-        if done:
-            return 1.0
-        rule = limit.delta / limit.bound, limit.ratio
-        if low:
-            found = relative_sticky_share(inside, even, added, odd, low, *rule)
+        last, low = shares[-1] if shares else 0.0, min(shares[-2:]) if len(shares) > 1 else 0.0
+        inside, is_new = position < low, position < last
+        mine, added, old = losses[inside], losses[is_new & ~inside], losses[~is_new]
+        if not self.limit.is_relative:
+            share = sticky_share(mine, added, low, self.old, self.tolerated)
+        elif finish and log_wealth(np.array(finish)) >= math.log(1 / self.stop):
+            share = 1.0
         else:
-            found = relative_share(added, odd, *rule)
-        return min(found, LARGEST_RELATIVE)
+            half = len(old) // 2 if low else 0
+            within = relative_share(mine, old[:half], *self.rule)
+            beyond = relative_share(added, old[half:], *self.rule)
+            share = min(relative_sticky_share(within, beyond, low), LARGEST_RELATIVE)
+        return grown(share, last, GROWTH_FACTOR, GROWTH_STEP) if shares else share
 
     def _factors(
         self, is_new: Booleans, losses: Floats, share: float, *, finish: bool = False
     ) -> Floats:
         if not self.limit.is_relative:
             return log_factors(losses[is_new], self.tolerated)
-        if not 0 < share < 1:
-            return log_factors(np.zeros(0), 1.0)
-        rule = self.limit.delta / self.limit.bound, self.limit.ratio
         coins = np.full(len(losses), share)
-        return relative_log_factors(losses, is_new, coins, *rule, finish=finish)
+        return relative_log_factors(losses, is_new, coins, *self.rule, finish=finish)
 
     def _stopped_at(
         self, sums: list[Floats], is_new: Booleans, losses: Floats, share: float
     ) -> int | None:
         """After how many keys of a step the stop fires; only failures of the new system matter."""
         failing = np.flatnonzero(is_new & (losses > 0))
-        limit = math.log(1 / self.stop)
-        if len(sums) == 0:
-            failing = failing[FEWEST_FAILURES - 1 :]
-        for place in failing.tolist():
+        for place in failing[0 if sums else FEWEST_FAILURES - 1 :].tolist():
             until = slice(place + 1)
             now = self._factors(is_new[until], losses[until], share)
-            if log_wealth(np.array([*sums, now])) >= limit:
+            if log_wealth(np.array([*sums, now])) >= math.log(1 / self.stop):
                 return int(place) + 1
         return None

@@ -26,10 +26,6 @@ class OldSystem:
     total: float = 0.0
     declared: float | None = None
 
-    def risk(self, bound: float) -> float:
-        """A bound on its expected loss: of the next row on average, or as declared."""
-        return (self.total + bound) / (self.rows + 1) if self.declared is None else self.declared
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -47,10 +47,12 @@ R0). Nothing is asked of the old system's risk, and it starts at δ without any 
 
 Where keys return, let x be this share from the inside rows and g that from the added ones, each
 against one half of the old system's rows, cut by chance; the next share is x if x ≤ low, else
-low + (x − low)·g. If the old system's risk is the same for keys inside and outside, D_in and D_out
-are the differences of the risks, and E[x]·D_in ≤ m, E[g]·D_out ≤ m. What is served exceeds R0 by
-min(x, low)·D_in + (x − low)₊·g·D_out, at most min(x, low)·D_in + (x − low)₊·m given x. That is at
-most x·D_in if D_in ≥ m, with an expectation of at most m, and at most m otherwise. ∎
+low + (1 − low/x)·g. Let the old system's risk be the same for keys inside and outside, and D_in and
+D_out the differences of the risks. E[g]·D_out ≤ m, so given x what is served exceeds R0 by at most
+m·f(x), with f = x/μ up to low and low/μ + 1 − low/x beyond it, μ = m/D_in. If D_in ≤ m, f ≤ 1.
+Otherwise E[x] ≤ μ. If μ ≤ low, f(x) ≤ x/μ. If μ > low, f lies below its tangent at μ, 1 +
+(x − μ)·low/μ²: beyond low it is concave, and up to low it is linear, with a distance of 1 − low/μ
+at 0 and of (1 − low/μ)² at low. So E[f] ≤ 1. ∎
 
 **With confidence.** Upper bounds on the mean losses of inside, added and old rows each fail with a
 small probability, which is divided over all steps; the share is the largest whose expected loss is
@@ -212,20 +214,11 @@ def relative_share(new: Floats, old: Floats, delta: float, ratio: float) -> floa
     return min(1.0, low + (total - whole) * (high - low) if rows else low)
 
 
-def relative_sticky_share(
-    inside: Floats,
-    old_for_inside: Floats,
-    added: Floats,
-    old_for_added: Floats,
-    low: float,
-    delta: float,
-    ratio: float,
-) -> float:
-    """The relative share where keys return; the old system's rows are cut into two parts."""
-    within = relative_share(inside, old_for_inside, delta, ratio)
-    if within <= low:
-        return within
-    return low + (within - low) * relative_share(added, old_for_added, delta, ratio)
+def relative_sticky_share(within: float, beyond: float, low: float) -> float:
+    """The relative share where keys return, from those of the inside and of the added rows."""
+    if low == 0:
+        return beyond
+    return within if within <= low else low + (1 - low / within) * beyond
 
 
 def _series(n1: int, l1: float, n0: int, l0: int, delta: float, ratio: float) -> float:

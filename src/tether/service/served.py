@@ -282,7 +282,7 @@ class PatientRelease(Release):
         if last is None or state.cleared > last.cleared or state.tightened > last.event:
             super().begin_if_due(t)
         elif is_over(state, t.now):
-            rows = state.kept(used_rows(state, last.number, t.now))
+            rows = state.kept(used_rows(state, last.number))
             young = rows[state.rows["at"][rows] > t.now - self._patience]
             if not any(np.isnan(state.loss(name)[young]).any() for name in self._reported):
                 super().begin_if_due(t)
