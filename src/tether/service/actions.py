@@ -6,7 +6,6 @@ Ids are text, since those of actions that wait in an outbox are larger than a Ja
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 import math
@@ -34,18 +33,21 @@ from tether.runs.errors import (
     RoundTakenError,
     StoreError,
 )
-from tether.runs.event_log import Transaction
 from tether.runs.round import MAX_KEY_LENGTH
 from tether.runs.run import act_header
-from tether.service.api import JSON_TYPE, ApiError, Endpoint, encode
+from tether.service.api import ApiError, endpoint, json_response
 from tether.service.batcher import Batcher
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import AdvanceRequest, Reason, StepBegun
-from tether.service.served import Present, Served, check_losses, unavailable
+from tether.service.operate import Reason
+from tether.service.served import Served, loss_columns, one_or_many, unavailable
 from tether.service.settings import RunTable, ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
 """How often an action may find its round over, before that is an error."""
+BEGIN_TEXT = (
+    "An optimized policy is made from the training rows and calibrated, and the next round begins "
+    "with it. Actions go on meanwhile. The moment must not depend on losses of calibration rows."
+)
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH - 6)]
@@ -85,13 +87,10 @@ class RunOutcome(Struct, forbid_unknown_fields=True):
     reward: float | None = None
 
 
-class RunOutcomeRequest(Struct, forbid_unknown_fields=True):
+class RunOutcomeRequest(RunOutcome, forbid_unknown_fields=True):
     """One outcome, or several."""
 
-    id: Id | UnsetType = UNSET
-    loss: float | UnsetType = UNSET
-    losses: dict[str, float] | UnsetType = UNSET
-    reward: float | None = None
+    id: Id | UnsetType = UNSET  # type: ignore[assignment]
     outcomes: list[RunOutcome] | UnsetType = UNSET
 
 
@@ -125,7 +124,8 @@ class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
     `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
-    `convert(values)` makes contexts of JSON values.
+    `convert(values)` makes contexts of JSON values. `drawing` is the policy of a tethered gateway
+    that draws answers: then there are no other actions.
     """
 
     def __init__(
@@ -137,14 +137,18 @@ class ServedRun(Served):
         *,
         name: str | None = None,
         convert: Callable[[Sequence[Any]], Any] | None = None,
+        drawing: Any = None,
     ) -> None:
         super().__init__("", title, run, deadline)
         self.controller, self._improve, self._name = run, improve, name
         self.convert = contexts_from_json if convert is None else convert
-        self._round = run.round or run.begin()
+        self.drawing, self._round = drawing, run.round or run.begin()
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
-        self.drawing: Any = None  # the policy that draws, where that is a server
+        is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
+        absent = {"/v1/actions": drawing is not None, "/v1/begin": improve is None}
+        absent["/v1/advance"] = not is_ramp
+        self.hidden = frozenset(path for path, is_absent in absent.items() if is_absent)
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -179,11 +183,11 @@ class ServedRun(Served):
 
     def begin(self, number: int, reason: str, actor: str) -> int:
         """Make, calibrate and begin the round after one, beside all requests; its number."""
-        assert self.present is not None
-        if self._beginning is not None or number != self.present.number:
-            if self._beginning == number + 1 or number == self.present.number - 1:
+        present = 0 if self.present is None else self.present.step.number
+        if self._beginning is not None or number != present:
+            if self._beginning == number + 1 or number == present - 1:
                 return number + 1
-            raise ApiError(409, f"round must be the present one, {self.present.number}")
+            raise ApiError(409, f"round must be the present one, {present}")
         header = act_header("begin", reason, actor)
         self.controller.submit(lambda t: t.append("act", pack(header)))
         self._beginning, self._begin_failure = number + 1, ""
@@ -211,126 +215,66 @@ class ServedRun(Served):
         """What people may do on the page, beside halt and resume."""
         if self._improve is None or self.present is None:
             return []
-        text = (
-            "An optimized policy is made from the training rows and calibrated, and the next round "
-            "begins with it. Actions go on meanwhile. The moment must not depend on losses of "
-            "calibration rows."
-        )
-        offer = {"name": "begin", "title": "Begin a round", "text": text}
-        offer |= {"confirm": "Begin the round", "style": ""}
         return [
-            {**offer, "is_open": self._beginning is None, "body": {"round": self.present.number}}
+            {
+                "name": "begin",
+                "title": "Begin a round",
+                "text": BEGIN_TEXT,
+                "confirm": "Begin the round",
+                "style": "",
+                "is_open": self._beginning is None,
+                "body": {"round": self.present.step.number},
+            }
         ]
-
-    @property
-    def can_begin(self) -> bool:
-        """Whether the next policy can be made here."""
-        return self._improve is not None
-
-    async def _look(self) -> Present:
-        def job() -> Present:
-            found: Present = self.controller.submit(self._read)
-            if found.number != self._round.number:
-                self._round = self.controller.round or self._round
-            return found
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
 
 
 class RunApi:
-    """The endpoints of a run; without `acts` another one takes the actions."""
+    """The endpoints of a run, of which its `hidden` ones are left out."""
 
     def __init__(
-        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings, *, acts: bool
+        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings
     ) -> None:
-        self._served, self._metrics, self._acts = served, metrics, acts
-        self._limits, self._losses = settings.limits, served.run.settings.limits
+        self._served, self._metrics = served, metrics
+        self._most, self._losses = settings.limits.items_per_request, served.run.settings.limits
         at_once = 1 if settings.run is None else settings.run.calls_at_once
         self._batcher: Batcher[Asked, Actions] = Batcher(
             self._act_together, at_once=at_once, most=64, name="tether-actions"
         )
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        served, settings = self._served, self._served.run.settings
-        found = [
-            Endpoint(
-                "POST", "/v1/outcomes", "report", self.outcomes, "Store losses and rewards.",
-                RunOutcomeRequest, (RunOutcomeResult,), (409, 503),
-            )
-        ]  # fmt: skip
-        if self._acts:
-            found.append(Endpoint(
-                "POST", "/v1/actions", "decide", self.actions, "Take an action in each context.",
-                ActionRequest, (Action, ActionList), (409, 502, 503),
-            ))  # fmt: skip
-        if served.can_begin:
-            text = "Calibrate the next round, beside all requests."
-            found.append(Endpoint(
-                "POST", "/v1/begin", "operate", self.begin, text, BeginRequest, (Beginning,),
-                (409, 503),
-            ))  # fmt: skip
-        if settings.decides_shares and settings.units_per_step is None:
-            found.append(Endpoint(
-                "POST", "/v1/advance", "operate", self.advance, "End the present step.",
-                AdvanceRequest, (StepBegun,), (409, 503),
-            ))  # fmt: skip
-        return found
-
     async def close(self) -> None:
         """Let actions end that are under way."""
         await self._batcher.close()
 
+    @endpoint("POST", "/v1/actions", "decide", 409, 502, 503)
     async def actions(self, request: Request, body: ActionRequest) -> Action | ActionList:
         """Take an action in a context, or in each of many."""
-        if (body.context is UNSET) == (body.contexts is UNSET):
-            raise ApiError(400, "the body must have either context or contexts")
-        contexts = [body.context] if body.contexts is UNSET else body.contexts
-        if not 0 < len(contexts) <= self._limits.items_per_request:
-            most = self._limits.items_per_request
-            raise ApiError(400, f"contexts must have 1 to {most:,} items, got {len(contexts):,}")
+        contexts = one_or_many(body.context, body.contexts, "contexts", self._most)
+        if not contexts:
+            raise ApiError(400, f"contexts must have 1 to {self._most:,} items, got none")
         try:
             key = body.idempotency_key or request.headers.get("idempotency-key")
-            asked = Asked(contexts, key)
-            taken = await self._batcher.ask(asked, self._served.deadline)
+            taken = await self._batcher.ask(Asked(contexts, key), self._served.deadline)
         except Exception as error:
             raise act_error(error) from error
         self._served.note(taken, self._metrics)
-        made = [
-            Action(str(number), action, served_by(by), taken.stored)
-            for number, action, by in zip(
-                taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True
-            )
-        ]
+        rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
+        made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
         return made[0] if body.contexts is UNSET else ActionList(made)
 
+    @endpoint("POST", "/v1/outcomes", "report", 409, 503)
     async def outcomes(self, request: Request, body: RunOutcomeRequest) -> RunOutcomeResult:
         """Store what actions cost and brought: all of a request, or nothing."""
-        if (body.id is UNSET) == (body.outcomes is UNSET):
-            raise ApiError(400, "the body must have either one outcome or outcomes")
-        given: Sequence[Any] = [body] if body.outcomes is UNSET else body.outcomes
-        if len(given) > self._limits.items_per_request:
-            most = self._limits.items_per_request
-            raise ApiError(400, f"outcomes may have at most {most:,} items, got {len(given):,}")
+        one = UNSET if body.id is UNSET else body
+        given = one_or_many(one, body.outcomes, "outcomes", self._most)
         if not given:
             return RunOutcomeResult(0)
-        merged: dict[int, dict[str, float]] = {}
-        rewards: dict[int, float] = {}
-        for each in given:
-            losses = self._named(each)
-            check_losses(losses, self._losses)
-            known = merged.setdefault(int(each.id), {})
-            for name, loss in losses.items():
-                if known.setdefault(name, loss) != loss:
-                    raise ApiError(400, f"loss {name!r} of id {each.id} has two values")
-            if each.reward is not None:
-                rewards[int(each.id)] = each.reward
-        names = {name for each in merged.values() for name in each}
-        columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
-        gained = [rewards.get(number, math.nan) for number in merged] if rewards else None
+        named = ((int(each.id), f"id {each.id}", self._named(each)) for each in given)
+        rows, columns = loss_columns(named, self._losses)
+        rewards = {int(each.id): each.reward for each in given if each.reward is not None}
+        gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
         run = self._served.controller
         try:
-            new = await self._served.call(lambda: run.observe(list(merged), columns, gained))
+            new = await self._served.call(lambda: run.observe(rows, columns, gained))
         except FinalLossError as error:
             raise ApiError(409, str(error)) from None
         except (ValueError, TypeError, OverflowError) as error:
@@ -338,29 +282,13 @@ class RunApi:
         self._metrics.outcomes(self._served.title, new)
         return RunOutcomeResult(new)
 
+    @endpoint("POST", "/v1/begin", "operate", 409, 503, results=(Beginning,))
     async def begin(self, request: Request, body: BeginRequest) -> Response:
-        """Begin the round after the present one, which the request names."""
+        """Calibrate and begin the next round, beside all requests."""
         served, actor = self._served, request.scope["tether.name"]
         number = await served.call(lambda: served.begin(body.round, body.reason, actor))
         self._metrics.count("operator_acts", served.title, "begin")
-        return Response(encode(Beginning(number)), 202, media_type=JSON_TYPE)
-
-    async def advance(self, request: Request, body: AdvanceRequest) -> StepBegun:
-        """End the present step of a ramp, which the request names."""
-        run = self._served.controller
-
-        def job(t: Transaction) -> StepBegun:
-            number = len(t.state.units)
-            if number == body.step:
-                run.next_step(t)
-            elif number != body.step + 1:
-                raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
-            return StepBegun(len(t.state.units), t.state.share)
-
-        found = await self._served.call(lambda: run.submit(job))
-        self._metrics.count("operator_acts", self._served.title, "advance")
-        await self._served.look()
-        return found
+        return json_response(Beginning(number), 202)
 
     def _named(self, outcome: Any) -> dict[str, float]:
         """The losses of an outcome, by name."""
@@ -416,13 +344,11 @@ class RunApi:
 def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
     store = table.store_at(folder)
-    make = named_function("run.controller", table.controller, folder)
-    improve = None
-    if table.optimized is not None:
-        improve = named_function("run.optimized", table.optimized, folder)
-    convert = None
-    if table.contexts is not None:
-        convert = named_function("run.contexts", table.contexts, folder)
+    make, improve, convert = (
+        path and named_function(f"run.{name}", path, folder)
+        for name in ("controller", "optimized", "contexts")
+        for path in [getattr(table, name)]
+    )
     made = make() if store is None else make(store)
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")

@@ -36,10 +36,10 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tether.service.api import CODES, ApiError, Endpoint, encode
+from tether.service.api import CODES, ApiError, encode, endpoint
 from tether.service.decisions import read_key
 from tether.service.metrics import ServiceMetrics
 from tether.service.served import Observe, ServedRelease
@@ -229,34 +229,24 @@ class GatewayApi:
                 "one answers for it counts for the new system"
             )
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
+    @endpoint("POST", "/v1/chat/completions", "decide", 502, shape=openai_error)
+    async def chat(self, request: Request, body: bytes) -> Response:
+        """Answer a chat (OpenAI)."""
+        return self._response(request, body, "chat/completions")
 
-        def posted(path: str, summary: str) -> Endpoint:
-            async def answer(request: Request, body: bytes) -> Response:
-                return self._response(request, body, path)
+    @endpoint("POST", "/v1/completions", "decide", 502, shape=openai_error)
+    async def complete(self, request: Request, body: bytes) -> Response:
+        """Complete a text (OpenAI)."""
+        return self._response(request, body, "completions")
 
-            return Endpoint(
-                "POST", f"/v1/{path}", "decide", answer, summary, bytes, (), (502,),
-                shape=openai_error,
-            )  # fmt: skip
-
-        return [
-            posted("chat/completions", "Answer a chat (OpenAI)."),
-            posted("completions", "Complete a text (OpenAI)."),
-            Endpoint(
-                "GET", "/v1/models", "decide", self.models, "The old upstream's models (OpenAI).",
-                None, (), (502,), shape=openai_error,
-            ),
-        ]  # fmt: skip
-
+    @endpoint("GET", "/v1/models", "decide", 502, shape=openai_error)
     async def models(self, request: Request, body: None) -> Response:
-        """Show the models of the old upstream; this is no unit of the release."""
+        """The old upstream's models (OpenAI)."""
         try:
             answer = await self._relay.old.get("models", request.headers.raw)
         except UpstreamError as error:
             self._note_failure("old", error.reason)
-            return JSONResponse(openai_error(502, NO_UPSTREAM), 502)
+            raise ApiError(502, NO_UPSTREAM) from None
         response = Response(answer.content, answer.status)
         response.raw_headers += answer.headers
         return response

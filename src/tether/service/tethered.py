@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from tether.llm.chat import ChatPolicy, canonical_json, chat_context, read_answer
 from tether.llm.client import counting_usage, ending
@@ -30,7 +30,7 @@ from tether.runs import Controller
 from tether.runs.actions import Actions
 from tether.runs.round import MAX_KEY_LENGTH
 from tether.service.actions import ServedRun, act_error, named_function, served_by
-from tether.service.api import ApiError, Endpoint, encode
+from tether.service.api import ApiError, encode, endpoint, json_response
 from tether.service.batcher import Batcher
 from tether.service.gateway import openai_error
 from tether.service.metrics import ServiceMetrics
@@ -177,24 +177,15 @@ class TetheredApi:
             name="tether-gateway",
         )
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        made = []
-        for path, kind, text in (
-            ("chat/completions", "messages", "Answer a chat (OpenAI)."),
-            ("completions", "prompt", "Complete a text (OpenAI)."),
-        ):
+    @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
+    async def chat(self, request: Request, body: dict[str, Any]) -> Response:
+        """Answer a chat (OpenAI)."""
+        return await self._answer(request, body, "messages")
 
-            async def answer(request: Request, body: dict[str, Any], kind: str = kind) -> Response:
-                return await self._answer(request, body, kind)
-
-            made.append(
-                Endpoint(
-                    "POST", f"/v1/{path}", "decide", answer, text, dict[str, Any], (),
-                    (409, 502, 503), shape=openai_error,
-                )
-            )  # fmt: skip
-        return made
+    @endpoint("POST", "/v1/completions", "decide", 409, 502, 503, shape=openai_error)
+    async def complete(self, request: Request, body: dict[str, Any]) -> Response:
+        """Complete a text (OpenAI)."""
+        return await self._answer(request, body, "prompt")
 
     async def close(self) -> None:
         """Give up what waits for the upstream: the web server has waited for it long enough."""
@@ -223,7 +214,7 @@ class TetheredApi:
         if question.is_streamed:
             events = answer.events(with_usage=question.with_usage)
             return StreamingResponse(events, 200, headers, "text/event-stream")
-        return JSONResponse(answer.whole(), headers=headers)
+        return json_response(answer.whole(), headers=headers)
 
     def _question(self, body: dict[str, Any], kind: str) -> Question:
         """What a request asks; what only says how it is answered is no part of the context."""
@@ -354,9 +345,8 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
         drawn, store, policies=policies, fallback="safe", deadline=deadline, **controller
     )
     try:
-        made = ServedRun(run, "gateway", deadline, lambda rows: optimized, name=name)
-        made.drawing = drawing
-        return made
+        improve = lambda rows: optimized  # noqa: E731
+        return ServedRun(run, "gateway", deadline, improve, name=name, drawing=drawing)
     except BaseException:
         run.close()
         raise

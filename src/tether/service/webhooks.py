@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import stamina
 from msgspec import Struct
 
 from tether._version import __version__
-from tether.runs.history import moment
 from tether.service.api import encode
 from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
-from tether.service.operate import sentence
 from tether.service.served import Present, Served
 from tether.service.settings import Webhook
 
@@ -92,25 +91,20 @@ class Events:
         if now is None:
             return
         before = None if self._before is None else self._before.alarm
-        alarm = now.alarm
+        alarm, step = now.alarm, now.step
         if before is not None and (alarm is None or alarm.number != before.number):
-            text = f"the alarm is cleared; {sentence(now)}"
+            text = f"the alarm is cleared; {now.sentence}"
             yield self._event("resume", before.number, text, now, {"alarm": before.number})
         if alarm is not None and (before is None or alarm.number != before.number):
             kind = "halt" if alarm.monitor == "halt" else "alarm"
-            details = {
-                "number": alarm.number,
-                "monitor": alarm.monitor,
-                "message": alarm.message,
-                "raised": moment(alarm.raised),
-                now.unit: alarm.unit,
-            }
+            details = msgspec.structs.asdict(alarm)
+            details[now.unit] = details.pop("unit")
             text = f"{kind} {alarm.number}: {alarm.message}"
             yield self._event(kind, alarm.number, text, now, details)
-        if self._before is not None and self._before.number != now.number:
-            details = {"number": now.number, "begun": now.begun, "level": now.level}
-            text = f"{now.unit} {now.number} has begun; {sentence(now)}"
-            yield self._event(now.unit, now.number, text, now, details)
+        if self._before is not None and self._before.step.number != step.number:
+            details = {"number": step.number, "begun": step.begun, "level": step.level}
+            text = f"{now.unit} {step.number} has begun; {now.sentence}"
+            yield self._event(now.unit, step.number, text, now, details)
 
     def _event(
         self, kind: str, name: object, text: str, now: Present | None, details: dict[str, Any]
@@ -232,10 +226,11 @@ class Webhooks:
         self._events: dict[str, Events] = {}
         self._lock: int | None = None
 
-    def noticed(self, served: Served, present: Present | None) -> None:
-        """Take what holds now; None if the store is silent."""
+    def noticed(self, served: Served) -> None:
+        """Take what holds now."""
         if not self._senders:
             return
+        present = served.present if served.is_available else None
         events = self._events.setdefault(served.title, Events(served.title)).noticed(present)
         if events and self._is_mine():
             for event in events:
