@@ -22,7 +22,7 @@ from tether.service.metrics import ServiceMetrics
 from tether.service.operate import GateApi, HealthApi, OperateApi
 from tether.service.page import IndexApi, PageApi
 from tether.service.served import PatientRelease, Served, ServedRelease
-from tether.service.settings import NamedRelease, ServiceSettings, TetheredGateway
+from tether.service.settings import ReleaseTable, ServiceSettings, TetheredGateway
 from tether.service.tethered import TetheredApi, open_tethered
 from tether.service.webhooks import Webhooks
 
@@ -152,7 +152,7 @@ class Service:
         if settings.releases:
             self._endpoints += endpoints_of(IndexApi(self.served))
 
-    def _open_release(self, name: str, table: NamedRelease) -> ServedRelease:
+    def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:
         limits, options = self.settings.limits, table.options(self.settings.folder)
         store = table.store_at(self.settings.folder)
         where = f"releases.{name}" if name else "release"
