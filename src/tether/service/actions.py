@@ -6,16 +6,16 @@ Ids are text, since those of actions that wait in an outbox are larger than a Ja
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Thread
-from typing import Annotated, Any, NamedTuple
+from threading import Event, Thread
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
@@ -52,6 +52,7 @@ _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH - 6)]
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
+Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
@@ -113,11 +114,24 @@ class Beginning(Struct):
     beginning: int
 
 
-class Asked(NamedTuple):
-    """The contexts of a request, as JSON has them, and its idempotency key."""
-
-    contexts: Sequence[Any]
-    key: str | None = None
+def contexts_from_json(values: Sequence[Any]) -> Any:
+    """Contexts of JSON values: their number for nulls, floats for numbers and lists of them."""
+    if all(each is None for each in values):
+        return len(values)
+    if all(isinstance(each, str) for each in values):
+        return np.array(values, dtype=object)
+    try:
+        found = np.array(values)
+    except ValueError:  # lists of different lengths
+        found = np.empty(0, dtype=object)
+    if found.dtype.kind in "iuf":
+        return found.astype(np.float64)
+    if found.dtype.kind == "b":
+        return found
+    raise ValueError(
+        f"contexts must be null, text, or numbers and lists of numbers of one length, got "
+        f"{values[0]!r:.80}; for others name a function as run.contexts"
+    )
 
 
 class ServedRun(Served):
@@ -125,7 +139,8 @@ class ServedRun(Served):
 
     `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
     `convert(values)` makes contexts of JSON values. `drawing` is the policy of a tethered gateway
-    that draws answers: then there are no other actions.
+    that draws answers: then there are no other actions. Up to `at_once` calls act at once, and
+    `waiting` more may wait.
     """
 
     def __init__(
@@ -136,19 +151,42 @@ class ServedRun(Served):
         improve: Callable[[Any], Any] | None = None,
         *,
         name: str | None = None,
-        convert: Callable[[Sequence[Any]], Any] | None = None,
+        convert: Callable[[Sequence[Any]], Any] = contexts_from_json,
         drawing: Any = None,
+        at_once: int = 4,
+        waiting: int = 20_000,
     ) -> None:
         super().__init__("", title, run, deadline)
         self.controller, self._improve, self._name = run, improve, name
-        self.convert = contexts_from_json if convert is None else convert
-        self.drawing, self._round = drawing, run.round or run.begin()
+        self.convert, self.drawing, self.ending = convert, drawing, Event()
+        self._round = run.round or run.begin()
+        self._batcher: Batcher[Callable[[], Any], Any] = Batcher(
+            lambda calls, _: [call() for call in calls],
+            at_once=at_once,
+            most=1,
+            most_waiting=waiting,
+            name="tether-actions",
+        )
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
         is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
         absent = {"/v1/actions": drawing is not None, "/v1/begin": improve is None}
         absent["/v1/advance"] = not is_ramp
         self.hidden = frozenset(path for path, is_absent in absent.items() if is_absent)
+
+    async def close(self) -> None:
+        """Let actions end that are under way; a model may not end them soon, and is given up."""
+        self.ending.set()
+        await self._batcher.close(0.0 if self.drawing is not None else 5.0)
+        await super().close()
+
+    async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
+        """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
+        try:
+            found: Result = await self._batcher.ask(call, within)
+            return found
+        except Exception as error:
+            raise act_error(error, hidden) from error
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -236,14 +274,6 @@ class RunApi:
     ) -> None:
         self._served, self._metrics = served, metrics
         self._most, self._losses = settings.limits.items_per_request, served.run.settings.limits
-        at_once = 1 if settings.run is None else settings.run.calls_at_once
-        self._batcher: Batcher[Asked, Actions] = Batcher(
-            self._act_together, at_once=at_once, most=64, name="tether-actions"
-        )
-
-    async def close(self) -> None:
-        """Let actions end that are under way."""
-        await self._batcher.close()
 
     @endpoint("POST", "/v1/actions", "decide", 409, 502, 503)
     async def actions(self, request: Request, body: ActionRequest) -> Action | ActionList:
@@ -251,12 +281,11 @@ class RunApi:
         contexts = one_or_many(body.context, body.contexts, "contexts", self._most)
         if not contexts:
             raise ApiError(400, f"contexts must have 1 to {self._most:,} items, got none")
-        try:
-            key = body.idempotency_key or request.headers.get("idempotency-key")
-            taken = await self._batcher.ask(Asked(contexts, key), self._served.deadline)
-        except Exception as error:
-            raise act_error(error) from error
-        self._served.note(taken, self._metrics)
+        served, key = self._served, body.idempotency_key or request.headers.get("idempotency-key")
+        taken = await served.soon(
+            lambda: served.act(served.convert(contexts), key), served.deadline
+        )
+        served.note(taken, self._metrics)
         rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
         made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
         return made[0] if body.contexts is UNSET else ActionList(made)
@@ -301,59 +330,21 @@ class RunApi:
             raise ApiError(400, f"this run has several losses: send losses, some of {known}")
         return {known[0]: outcome.loss}
 
-    def _act_together(self, asked: list[Asked], seconds: float) -> Sequence[Actions | Exception]:
-        """What comes of each request; contexts of the same format share a call.
-
-        A request with an idempotency key is a call of its own, and a call that is refused is made
-        again for each request alone: a request is refused only for its own contexts.
-        """
-        results: list[Any] = [None] * len(asked)
-        groups: dict[Any, list[tuple[int, Any]]] = {}
-        for place, each in enumerate(asked):
-            try:
-                contexts = self._served.convert(each.contexts)
-            except Exception as error:
-                results[place] = error
-                continue
-            if each.key is None and (kind := _format(contexts)) is not None:
-                groups.setdefault(kind, []).append((place, contexts))
-            else:
-                results[place] = self._attempt(contexts, each.key)
-        for members in groups.values():
-            together = self._attempt(_joined([contexts for _, contexts in members]))
-            if isinstance(together, ValueError | TypeError) and len(members) > 1:
-                for place, contexts in members:
-                    results[place] = self._attempt(contexts)
-                continue
-            begin = 0
-            for place, contexts in members:
-                end = begin + length(contexts)
-                part = together
-                if isinstance(together, Actions):
-                    part = _part(together, begin, end)
-                results[place], begin = part, end
-        return results
-
-    def _attempt(self, contexts: Any, key: str | None = None) -> Actions | Exception:
-        try:
-            return self._served.act(contexts, key)
-        except Exception as error:
-            return error
-
 
 def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
-    store = table.store_at(folder)
+    store, paths = table.store_at(folder), msgspec.structs.asdict(table)
     make, improve, convert = (
-        path and named_function(f"run.{name}", path, folder)
+        None if paths[name] is None else named_function(f"run.{name}", paths[name], folder)
         for name in ("controller", "optimized", "contexts")
-        for path in [getattr(table, name)]
     )
+    assert make is not None
     made = make() if store is None else make(store)
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
+    options = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
     try:
-        return ServedRun(made, "run", deadline, improve, convert=convert)
+        return ServedRun(made, "run", deadline, improve, **options)  # type: ignore[arg-type]
     except BaseException:
         made.close()
         raise
@@ -373,7 +364,7 @@ def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def act_error(error: Exception, hidden: str = "") -> ApiError:
+def act_error(error: Exception, hidden: str) -> ApiError:
     """An error of `act` as a client is told of it, without the text that is `hidden`."""
     if isinstance(error, ApiError):
         return error
@@ -396,50 +387,3 @@ def without_bodies(message: str) -> str:
 def served_by(number: int) -> str:
     """Who took an action: the safe policy for 0, otherwise that of a round."""
     return f"round {number}" if number else "safe"
-
-
-def contexts_from_json(values: Sequence[Any]) -> Any:
-    """Contexts of JSON values: their number for nulls, floats for numbers and lists of them."""
-    if all(each is None for each in values):
-        return len(values)
-    if all(isinstance(each, str) for each in values):
-        return np.array(values, dtype=object)
-    try:
-        found = np.array(values)
-    except ValueError:  # lists of different lengths
-        found = np.empty(0, dtype=object)
-    if found.dtype.kind in "iuf":
-        return found.astype(np.float64)
-    if found.dtype.kind == "b":
-        return found
-    raise ValueError(
-        f"contexts must be null, text, or numbers and lists of numbers of one length, got "
-        f"{values[0]!r:.80}; for others name a function as run.contexts"
-    )
-
-
-def _format(contexts: Any) -> Any:
-    """What contexts must have in common to be put together; None if they cannot be."""
-    if isinstance(contexts, int):
-        return int
-    if not isinstance(contexts, np.ndarray):
-        return None  # a frame
-    return contexts.dtype.kind, contexts.shape[1:]
-
-
-def _joined(contexts: list[Any]) -> Any:
-    if isinstance(contexts[0], int):
-        return sum(contexts)
-    return contexts[0] if len(contexts) == 1 else np.concatenate(contexts)
-
-
-def _part(taken: Actions, begin: int, end: int) -> Actions:
-    """Some rows of a call, without their contexts and candidates, which nobody asks for."""
-    return dataclasses.replace(
-        taken,
-        ids=taken.ids[begin:end],
-        actions=taken.actions[begin:end],
-        contexts=end - begin,
-        candidates=None,
-        served=taken.served[begin:end],
-    )
