@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tether.service.api import JSON_TYPE, ApiError, Bodies, Endpoint, encode, error_response
+from tether.service.api import ApiError, Endpoint, decode, error_response, json_response, read_body
 from tether.service.keys import ROLES, KeyFile
 from tether.service.metrics import ServiceMetrics
 from tether.service.settings import ServiceSettings, is_loopback
@@ -78,7 +79,6 @@ class Access:
         self._rate = RateLimit(limits.requests_per_second, limits.burst)
         per_minute = limits.wrong_keys_per_minute
         self._wrong = RateLimit(per_minute / 60, max(5, per_minute / 6))
-        self._bodies = Bodies(limits.body_bytes, limits.body_seconds)
 
     def handler(self, endpoint: Endpoint) -> ASGIApp:
         """An endpoint as an application that answers everyone who may ask."""
@@ -120,14 +120,15 @@ class Access:
         request = Request(scope, receive)
         try:
             self._admit(request, endpoint.role)
-            body = None
+            body: Any = None
             if endpoint.body is not None:
-                content = await self._bodies.read(request)
-                raw = endpoint.body is bytes
-                body = content if raw else self._bodies.decode(content, endpoint.body)
+                limits = self._settings.limits
+                body = await read_body(request, limits.body_bytes, limits.body_seconds)
+                if endpoint.body is not bytes:
+                    body = decode(body, endpoint.body)
             made = await endpoint.answer(request, body)
             if not isinstance(made, Response):
-                made = Response(encode(made), media_type=JSON_TYPE)
+                made = json_response(made)
             await made(scope, receive, answer)
         except ApiError as error:
             response = error_response(error.status, error.message, endpoint.shape)

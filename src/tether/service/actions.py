@@ -6,17 +6,16 @@ Ids are text, since those of actions that wait in an outbox are larger than a Ja
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import logging
 import math
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Thread
-from typing import Annotated, Any, NamedTuple
+from threading import Event, Thread
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
@@ -34,22 +33,26 @@ from tether.runs.errors import (
     RoundTakenError,
     StoreError,
 )
-from tether.runs.event_log import Transaction
 from tether.runs.round import MAX_KEY_LENGTH
 from tether.runs.run import act_header
-from tether.service.api import JSON_TYPE, ApiError, Endpoint, encode
+from tether.service.api import ApiError, endpoint, json_response
 from tether.service.batcher import Batcher
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import AdvanceRequest, Reason, StepBegun
-from tether.service.served import Present, Served, check_losses, unavailable
+from tether.service.operate import Reason
+from tether.service.served import Served, loss_columns, one_or_many, unavailable
 from tether.service.settings import RunTable, ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
 """How often an action may find its round over, before that is an error."""
+BEGIN_TEXT = (
+    "An optimized policy is made from the training rows and calibrated, and the next round begins "
+    "with it. Actions go on meanwhile. The moment must not depend on losses of calibration rows."
+)
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH - 6)]
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
+Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
@@ -85,13 +88,10 @@ class RunOutcome(Struct, forbid_unknown_fields=True):
     reward: float | None = None
 
 
-class RunOutcomeRequest(Struct, forbid_unknown_fields=True):
+class RunOutcomeRequest(RunOutcome, forbid_unknown_fields=True):
     """One outcome, or several."""
 
-    id: Id | UnsetType = UNSET
-    loss: float | UnsetType = UNSET
-    losses: dict[str, float] | UnsetType = UNSET
-    reward: float | None = None
+    id: Id | UnsetType = UNSET  # type: ignore[assignment]
     outcomes: list[RunOutcome] | UnsetType = UNSET
 
 
@@ -114,18 +114,33 @@ class Beginning(Struct):
     beginning: int
 
 
-class Asked(NamedTuple):
-    """The contexts of a request, as JSON has them, and its idempotency key."""
-
-    contexts: Sequence[Any]
-    key: str | None = None
+def contexts_from_json(values: Sequence[Any]) -> Any:
+    """Contexts of JSON values: their number for nulls, floats for numbers and lists of them."""
+    if all(each is None for each in values):
+        return len(values)
+    if all(isinstance(each, str) for each in values):
+        return np.array(values, dtype=object)
+    try:
+        found = np.array(values)
+    except ValueError:  # lists of different lengths
+        found = np.empty(0, dtype=object)
+    if found.dtype.kind in "iuf":
+        return found.astype(np.float64)
+    if found.dtype.kind == "b":
+        return found
+    raise ValueError(
+        f"contexts must be null, text, or numbers and lists of numbers of one length, got "
+        f"{values[0]!r:.80}; for others name a function as run.contexts"
+    )
 
 
 class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
     `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
-    `convert(values)` makes contexts of JSON values.
+    `convert(values)` makes contexts of JSON values. `drawing` is the policy of a tethered gateway
+    that draws answers: then there are no other actions. Up to `at_once` calls act at once, and
+    `waiting` more may wait.
     """
 
     def __init__(
@@ -136,15 +151,42 @@ class ServedRun(Served):
         improve: Callable[[Any], Any] | None = None,
         *,
         name: str | None = None,
-        convert: Callable[[Sequence[Any]], Any] | None = None,
+        convert: Callable[[Sequence[Any]], Any] = contexts_from_json,
+        drawing: Any = None,
+        at_once: int = 4,
+        waiting: int = 20_000,
     ) -> None:
         super().__init__("", title, run, deadline)
         self.controller, self._improve, self._name = run, improve, name
-        self.convert = contexts_from_json if convert is None else convert
+        self.convert, self.drawing, self.ending = convert, drawing, Event()
         self._round = run.round or run.begin()
+        self._batcher: Batcher[Callable[[], Any], Any] = Batcher(
+            lambda calls, _: [call() for call in calls],
+            at_once=at_once,
+            most=1,
+            most_waiting=waiting,
+            name="tether-actions",
+        )
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
-        self.drawing: Any = None  # the policy that draws, where that is a server
+        is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
+        absent = {"/v1/actions": drawing is not None, "/v1/begin": improve is None}
+        absent["/v1/advance"] = not is_ramp
+        self.hidden = frozenset(path for path, is_absent in absent.items() if is_absent)
+
+    async def close(self) -> None:
+        """Let actions end that are under way; a model may not end them soon, and is given up."""
+        self.ending.set()
+        await self._batcher.close(0.0 if self.drawing is not None else 5.0)
+        await super().close()
+
+    async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
+        """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
+        try:
+            found: Result = await self._batcher.ask(call, within)
+            return found
+        except Exception as error:
+            raise act_error(error, hidden) from error
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -179,11 +221,11 @@ class ServedRun(Served):
 
     def begin(self, number: int, reason: str, actor: str) -> int:
         """Make, calibrate and begin the round after one, beside all requests; its number."""
-        assert self.present is not None
-        if self._beginning is not None or number != self.present.number:
-            if self._beginning == number + 1 or number == self.present.number - 1:
+        present = 0 if self.present is None else self.present.step.number
+        if self._beginning is not None or number != present:
+            if self._beginning == number + 1 or number == present - 1:
                 return number + 1
-            raise ApiError(409, f"round must be the present one, {self.present.number}")
+            raise ApiError(409, f"round must be the present one, {present}")
         header = act_header("begin", reason, actor)
         self.controller.submit(lambda t: t.append("act", pack(header)))
         self._beginning, self._begin_failure = number + 1, ""
@@ -211,126 +253,57 @@ class ServedRun(Served):
         """What people may do on the page, beside halt and resume."""
         if self._improve is None or self.present is None:
             return []
-        text = (
-            "An optimized policy is made from the training rows and calibrated, and the next round "
-            "begins with it. Actions go on meanwhile. The moment must not depend on losses of "
-            "calibration rows."
-        )
-        offer = {"name": "begin", "title": "Begin a round", "text": text}
-        offer |= {"confirm": "Begin the round", "style": ""}
         return [
-            {**offer, "is_open": self._beginning is None, "body": {"round": self.present.number}}
+            {
+                "name": "begin",
+                "title": "Begin a round",
+                "text": BEGIN_TEXT,
+                "confirm": "Begin the round",
+                "style": "",
+                "is_open": self._beginning is None,
+                "body": {"round": self.present.step.number},
+            }
         ]
-
-    @property
-    def can_begin(self) -> bool:
-        """Whether the next policy can be made here."""
-        return self._improve is not None
-
-    async def _look(self) -> Present:
-        def job() -> Present:
-            found: Present = self.controller.submit(self._read)
-            if found.number != self._round.number:
-                self._round = self.controller.round or self._round
-            return found
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
 
 
 class RunApi:
-    """The endpoints of a run; without `acts` another one takes the actions."""
+    """The endpoints of a run, of which its `hidden` ones are left out."""
 
     def __init__(
-        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings, *, acts: bool
+        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings
     ) -> None:
-        self._served, self._metrics, self._acts = served, metrics, acts
-        self._limits, self._losses = settings.limits, served.run.settings.limits
-        at_once = 1 if settings.run is None else settings.run.calls_at_once
-        self._batcher: Batcher[Asked, Actions] = Batcher(
-            self._act_together, at_once=at_once, most=64, name="tether-actions"
-        )
+        self._served, self._metrics = served, metrics
+        self._most, self._losses = settings.limits.items_per_request, served.run.settings.limits
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        served, settings = self._served, self._served.run.settings
-        found = [
-            Endpoint(
-                "POST", "/v1/outcomes", "report", self.outcomes, "Store losses and rewards.",
-                RunOutcomeRequest, (RunOutcomeResult,), (409, 503),
-            )
-        ]  # fmt: skip
-        if self._acts:
-            found.append(Endpoint(
-                "POST", "/v1/actions", "decide", self.actions, "Take an action in each context.",
-                ActionRequest, (Action, ActionList), (409, 502, 503),
-            ))  # fmt: skip
-        if served.can_begin:
-            text = "Calibrate the next round, beside all requests."
-            found.append(Endpoint(
-                "POST", "/v1/begin", "operate", self.begin, text, BeginRequest, (Beginning,),
-                (409, 503),
-            ))  # fmt: skip
-        if settings.decides_shares and settings.units_per_step is None:
-            found.append(Endpoint(
-                "POST", "/v1/advance", "operate", self.advance, "End the present step.",
-                AdvanceRequest, (StepBegun,), (409, 503),
-            ))  # fmt: skip
-        return found
-
-    async def close(self) -> None:
-        """Let actions end that are under way."""
-        await self._batcher.close()
-
+    @endpoint("POST", "/v1/actions", "decide", 409, 502, 503)
     async def actions(self, request: Request, body: ActionRequest) -> Action | ActionList:
         """Take an action in a context, or in each of many."""
-        if (body.context is UNSET) == (body.contexts is UNSET):
-            raise ApiError(400, "the body must have either context or contexts")
-        contexts = [body.context] if body.contexts is UNSET else body.contexts
-        if not 0 < len(contexts) <= self._limits.items_per_request:
-            most = self._limits.items_per_request
-            raise ApiError(400, f"contexts must have 1 to {most:,} items, got {len(contexts):,}")
-        try:
-            key = body.idempotency_key or request.headers.get("idempotency-key")
-            asked = Asked(contexts, key)
-            taken = await self._batcher.ask(asked, self._served.deadline)
-        except Exception as error:
-            raise act_error(error) from error
-        self._served.note(taken, self._metrics)
-        made = [
-            Action(str(number), action, served_by(by), taken.stored)
-            for number, action, by in zip(
-                taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True
-            )
-        ]
+        contexts = one_or_many(body.context, body.contexts, "contexts", self._most)
+        if not contexts:
+            raise ApiError(400, f"contexts must have 1 to {self._most:,} items, got none")
+        served, key = self._served, body.idempotency_key or request.headers.get("idempotency-key")
+        taken = await served.soon(
+            lambda: served.act(served.convert(contexts), key), served.deadline
+        )
+        served.note(taken, self._metrics)
+        rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
+        made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
         return made[0] if body.contexts is UNSET else ActionList(made)
 
+    @endpoint("POST", "/v1/outcomes", "report", 409, 503)
     async def outcomes(self, request: Request, body: RunOutcomeRequest) -> RunOutcomeResult:
         """Store what actions cost and brought: all of a request, or nothing."""
-        if (body.id is UNSET) == (body.outcomes is UNSET):
-            raise ApiError(400, "the body must have either one outcome or outcomes")
-        given: Sequence[Any] = [body] if body.outcomes is UNSET else body.outcomes
-        if len(given) > self._limits.items_per_request:
-            most = self._limits.items_per_request
-            raise ApiError(400, f"outcomes may have at most {most:,} items, got {len(given):,}")
+        one = UNSET if body.id is UNSET else body
+        given = one_or_many(one, body.outcomes, "outcomes", self._most)
         if not given:
             return RunOutcomeResult(0)
-        merged: dict[int, dict[str, float]] = {}
-        rewards: dict[int, float] = {}
-        for each in given:
-            losses = self._named(each)
-            check_losses(losses, self._losses)
-            known = merged.setdefault(int(each.id), {})
-            for name, loss in losses.items():
-                if known.setdefault(name, loss) != loss:
-                    raise ApiError(400, f"loss {name!r} of id {each.id} has two values")
-            if each.reward is not None:
-                rewards[int(each.id)] = each.reward
-        names = {name for each in merged.values() for name in each}
-        columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
-        gained = [rewards.get(number, math.nan) for number in merged] if rewards else None
+        named = ((int(each.id), f"id {each.id}", self._named(each)) for each in given)
+        rows, columns = loss_columns(named, self._losses)
+        rewards = {int(each.id): each.reward for each in given if each.reward is not None}
+        gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
         run = self._served.controller
         try:
-            new = await self._served.call(lambda: run.observe(list(merged), columns, gained))
+            new = await self._served.call(lambda: run.observe(rows, columns, gained))
         except FinalLossError as error:
             raise ApiError(409, str(error)) from None
         except (ValueError, TypeError, OverflowError) as error:
@@ -338,29 +311,13 @@ class RunApi:
         self._metrics.outcomes(self._served.title, new)
         return RunOutcomeResult(new)
 
+    @endpoint("POST", "/v1/begin", "operate", 409, 503, results=(Beginning,))
     async def begin(self, request: Request, body: BeginRequest) -> Response:
-        """Begin the round after the present one, which the request names."""
+        """Calibrate and begin the next round, beside all requests."""
         served, actor = self._served, request.scope["tether.name"]
         number = await served.call(lambda: served.begin(body.round, body.reason, actor))
         self._metrics.count("operator_acts", served.title, "begin")
-        return Response(encode(Beginning(number)), 202, media_type=JSON_TYPE)
-
-    async def advance(self, request: Request, body: AdvanceRequest) -> StepBegun:
-        """End the present step of a ramp, which the request names."""
-        run = self._served.controller
-
-        def job(t: Transaction) -> StepBegun:
-            number = len(t.state.units)
-            if number == body.step:
-                run.next_step(t)
-            elif number != body.step + 1:
-                raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
-            return StepBegun(len(t.state.units), t.state.share)
-
-        found = await self._served.call(lambda: run.submit(job))
-        self._metrics.count("operator_acts", self._served.title, "advance")
-        await self._served.look()
-        return found
+        return json_response(Beginning(number), 202)
 
     def _named(self, outcome: Any) -> dict[str, float]:
         """The losses of an outcome, by name."""
@@ -373,61 +330,21 @@ class RunApi:
             raise ApiError(400, f"this run has several losses: send losses, some of {known}")
         return {known[0]: outcome.loss}
 
-    def _act_together(self, asked: list[Asked], seconds: float) -> Sequence[Actions | Exception]:
-        """What comes of each request; contexts of the same format share a call.
-
-        A request with an idempotency key is a call of its own, and a call that is refused is made
-        again for each request alone: a request is refused only for its own contexts.
-        """
-        results: list[Any] = [None] * len(asked)
-        groups: dict[Any, list[tuple[int, Any]]] = {}
-        for place, each in enumerate(asked):
-            try:
-                contexts = self._served.convert(each.contexts)
-            except Exception as error:
-                results[place] = error
-                continue
-            if each.key is None and (kind := _format(contexts)) is not None:
-                groups.setdefault(kind, []).append((place, contexts))
-            else:
-                results[place] = self._attempt(contexts, each.key)
-        for members in groups.values():
-            together = self._attempt(_joined([contexts for _, contexts in members]))
-            if isinstance(together, ValueError | TypeError) and len(members) > 1:
-                for place, contexts in members:
-                    results[place] = self._attempt(contexts)
-                continue
-            begin = 0
-            for place, contexts in members:
-                end = begin + length(contexts)
-                part = together
-                if isinstance(together, Actions):
-                    part = _part(together, begin, end)
-                results[place], begin = part, end
-        return results
-
-    def _attempt(self, contexts: Any, key: str | None = None) -> Actions | Exception:
-        try:
-            return self._served.act(contexts, key)
-        except Exception as error:
-            return error
-
 
 def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
-    store = table.store_at(folder)
-    make = named_function("run.controller", table.controller, folder)
-    improve = None
-    if table.optimized is not None:
-        improve = named_function("run.optimized", table.optimized, folder)
-    convert = None
-    if table.contexts is not None:
-        convert = named_function("run.contexts", table.contexts, folder)
+    store, paths = table.store_at(folder), msgspec.structs.asdict(table)
+    make, improve, convert = (
+        None if paths[name] is None else named_function(f"run.{name}", paths[name], folder)
+        for name in ("controller", "optimized", "contexts")
+    )
+    assert make is not None
     made = make() if store is None else make(store)
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
+    options = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
     try:
-        return ServedRun(made, "run", deadline, improve, convert=convert)
+        return ServedRun(made, "run", deadline, improve, **options)  # type: ignore[arg-type]
     except BaseException:
         made.close()
         raise
@@ -447,7 +364,7 @@ def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def act_error(error: Exception, hidden: str = "") -> ApiError:
+def act_error(error: Exception, hidden: str) -> ApiError:
     """An error of `act` as a client is told of it, without the text that is `hidden`."""
     if isinstance(error, ApiError):
         return error
@@ -470,50 +387,3 @@ def without_bodies(message: str) -> str:
 def served_by(number: int) -> str:
     """Who took an action: the safe policy for 0, otherwise that of a round."""
     return f"round {number}" if number else "safe"
-
-
-def contexts_from_json(values: Sequence[Any]) -> Any:
-    """Contexts of JSON values: their number for nulls, floats for numbers and lists of them."""
-    if all(each is None for each in values):
-        return len(values)
-    if all(isinstance(each, str) for each in values):
-        return np.array(values, dtype=object)
-    try:
-        found = np.array(values)
-    except ValueError:  # lists of different lengths
-        found = np.empty(0, dtype=object)
-    if found.dtype.kind in "iuf":
-        return found.astype(np.float64)
-    if found.dtype.kind == "b":
-        return found
-    raise ValueError(
-        f"contexts must be null, text, or numbers and lists of numbers of one length, got "
-        f"{values[0]!r:.80}; for others name a function as run.contexts"
-    )
-
-
-def _format(contexts: Any) -> Any:
-    """What contexts must have in common to be put together; None if they cannot be."""
-    if isinstance(contexts, int):
-        return int
-    if not isinstance(contexts, np.ndarray):
-        return None  # a frame
-    return contexts.dtype.kind, contexts.shape[1:]
-
-
-def _joined(contexts: list[Any]) -> Any:
-    if isinstance(contexts[0], int):
-        return sum(contexts)
-    return contexts[0] if len(contexts) == 1 else np.concatenate(contexts)
-
-
-def _part(taken: Actions, begin: int, end: int) -> Actions:
-    """Some rows of a call, without their contexts and candidates, which nobody asks for."""
-    return dataclasses.replace(
-        taken,
-        ids=taken.ids[begin:end],
-        actions=taken.actions[begin:end],
-        contexts=end - begin,
-        candidates=None,
-        served=taken.served[begin:end],
-    )

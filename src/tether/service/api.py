@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -36,11 +38,20 @@ CODES = {
     503: "unavailable",
 }
 """The code that stands for each status."""
+HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},  # the rest of the body is not waited for
+    413: {"Connection": "close"},
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
+"""What a refusal says beside its body."""
 DRAINED_BYTES, DRAINED_SECONDS = 64_000_000, 5.0
 """How much of a body that is too long is read and thrown away: else its client would see a broken
 connection instead of the answer."""
 
 encode = msgspec.json.Encoder().encode
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ApiError(Exception):
@@ -69,21 +80,18 @@ def api_error(status: int, message: str) -> Any:
     return Error(ErrorDetails(CODES[status], message))
 
 
+def json_response(
+    content: Any, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """A struct, or anything else that JSON can have, as a response."""
+    return Response(encode(content), status, headers, JSON_TYPE)
+
+
 def error_response(
     status: int, message: str, made: Callable[[int, str], Any] = api_error
 ) -> Response:
     """An error as JSON, in the shape that `made` gives it."""
-    headers: dict[str, str] = {}
-    if status in (429, 503):
-        headers["Retry-After"] = "1"
-    if status in (408, 413):  # the rest of the body is not waited for
-        headers["Connection"] = "close"
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return Response(encode(made(status, message)), status, headers, JSON_TYPE)
-
-
-Answer = Callable[[Request, Any], Awaitable[Any]]
+    return json_response(made(status, message), status, HEADERS.get(status))
 
 
 @dataclass(frozen=True)
@@ -97,82 +105,104 @@ class Endpoint:
     method: str
     path: str
     role: str | None
-    answer: Answer
-    summary: str
-    body: Any = None
-    results: Sequence[Any] = ()
     statuses: Sequence[int] = ()
+    results: Sequence[Any] = ()
     media: str = JSON_TYPE
     query: Sequence[str] = ()
     shape: Callable[[int, str], Any] = api_error
+    answer: Callable[[Request, Any], Awaitable[Any]] = NotImplemented
+    summary: str = ""
+    body: Any = None
 
-    def under(self, prefix: str) -> Endpoint:
-        """The same below a path."""
-        return Endpoint(**{**vars(self), "path": prefix + self.path})
+
+def endpoint(
+    method: str, path: str, role: str | None, *statuses: int, **more: Any
+) -> Callable[[Function], Function]:
+    """Declare that a method answers at a path; `statuses` are refusals of its own.
+
+    Its docstring is the summary, and its annotations are the body and what is answered.
+    """
+
+    def declare(function: Function) -> Function:
+        function.declared = Endpoint(method, path, role, statuses, **more)  # type: ignore[attr-defined]
+        return function
+
+    return declare
 
 
-class Bodies:
-    """Reads bodies of requests, within a length and a time."""
+def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
+    """What the methods of an object answer, below a path."""
+    found = []
+    for name, function in vars(type(api)).items():
+        if (declared := getattr(function, "declared", None)) is None:
+            continue
+        hints = get_type_hints(function)
+        listed = (hints["return"], *get_args(hints["return"]))
+        structs = [each for each in listed if isinstance(each, type) and issubclass(each, Struct)]
+        made = replace(
+            declared,
+            path=prefix + declared.path,
+            results=declared.results or structs,
+            answer=getattr(api, name),
+            summary=function.__doc__,
+            body=None if hints["body"] is NoneType else hints["body"],
+        )
+        found.append(made)
+    return found
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most, self._seconds = most, seconds
-        self._decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
-    async def read(self, request: Request) -> bytes:
-        """The whole body."""
-        headers = request.headers
-        kind = headers.get("content-type", JSON_TYPE)
-        if kind.partition(";")[0].strip().lower() != JSON_TYPE:
-            raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
-        stated = headers.get("content-length", "0")
-        if not stated.isdecimal() or len(stated) > 18 or int(stated) > self._most:
-            raise await self._too_long(request)
-        content: bytes = b""
-        try:
-            async with asyncio.timeout(self._seconds):
-                while True:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ApiError(400, "the client has closed the connection")
-                    content += message.get("body", b"")
-                    if len(content) > self._most:
-                        raise await self._too_long(request, len(content))
-                    if not message.get("more_body", False):
-                        return content
-        except TimeoutError:
-            raise ApiError(408, f"the body was not complete after {self._seconds:g} s") from None
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """The whole body of a request, within a length and a time."""
+    kind = request.headers.get("content-type", JSON_TYPE)
+    if kind.partition(";")[0].strip().lower() != JSON_TYPE:
+        raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
+    stated = request.headers.get("content-length", "0")
+    is_long = not stated.isdecimal() or len(stated) > 18 or int(stated) > most
+    content, read, more = b"", 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while more and not is_long:
+                part, more = await _receive(request)
+                content += part
+                is_long = len(content) > most
+    except TimeoutError:
+        raise ApiError(408, f"the body was not complete after {seconds:g} s") from None
+    if not is_long:
+        return content
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAINED_SECONDS):
+            while more and read < DRAINED_BYTES:
+                part, more = await _receive(request)
+                read += len(part)
+    raise ApiError(413, f"a body may have at most {most:,} bytes")
 
-    def decode(self, content: bytes, kind: Any) -> Any:
-        """A body as a struct."""
-        decoder = self._decoders.get(kind)
-        if decoder is None:
-            decoder = self._decoders[kind] = msgspec.json.Decoder(kind)
-        try:
-            return decoder.decode(content)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            told = str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
-            raise ApiError(400, f"the body is invalid: {told:.300}") from None
 
-    async def _too_long(self, request: Request, read: int = 0) -> ApiError:
-        try:
-            async with asyncio.timeout(DRAINED_SECONDS):
-                while read < DRAINED_BYTES:
-                    message = await request.receive()
-                    read += len(message.get("body", b""))
-                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                        break
-        except TimeoutError:
-            pass
-        return ApiError(413, f"a body may have at most {self._most:,} bytes")
+async def _receive(request: Request) -> tuple[bytes, bool]:
+    """The next part of a body, and whether there are more."""
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise ApiError(400, "the client has closed the connection")
+    return message.get("body", b""), message.get("more_body", False)
+
+
+def decode(content: bytes, kind: Any) -> Any:
+    """A body as a struct."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        told = str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
+        raise ApiError(400, f"the body is invalid: {told:.300}") from None
 
 
 def openapi(title: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """The OpenAPI schema of endpoints."""
     endpoints = list(endpoints)
-    kinds = {Error}
-    for each in endpoints:
-        kinds |= {each.body} if each.body not in (None, bytes) else set()
-        kinds |= set(each.results)
+    kinds = {
+        Error,
+        *(each.body for each in endpoints),
+        *(r for each in endpoints for r in each.results),
+    }
+    kinds -= {None, bytes}
     made, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )

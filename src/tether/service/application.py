@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tether.runs.errors import StoreError
 from tether.service.access import Access
-from tether.service.actions import RunApi, ServedRun, open_run
-from tether.service.api import Endpoint
-from tether.service.decisions import DecisionsApi, Ofrep
+from tether.service.actions import RunApi, open_run
+from tether.service.api import Endpoint, endpoints_of, openapi
+from tether.service.decisions import DecisionsApi, OfrepApi
 from tether.service.gateway import GatewayApi
 from tether.service.keys import KeyFile
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import Health, OperateApi
-from tether.service.page import HEADERS, Page, index_page
-from tether.service.served import PatientRelease, Present, Served, ServedRelease
-from tether.service.settings import (
-    Flag,
-    NamedRelease,
-    ServiceSettings,
-    TetheredGateway,
-)
+from tether.service.operate import GateApi, HealthApi, OperateApi
+from tether.service.page import IndexApi, PageApi
+from tether.service.served import PatientRelease, Served, ServedRelease
+from tether.service.settings import ReleaseTable, ServiceSettings, TetheredGateway
 from tether.service.tethered import TetheredApi, open_tethered
 from tether.service.webhooks import Webhooks
-
-log = logging.getLogger("tether.service")
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
@@ -94,24 +85,23 @@ class Service:
         self.keys = read_keys(settings)
         self.access = Access(settings, self.keys, self.metrics)
         self.served: list[Served] = []
-        self.pages: list[Page] = []
+        self.pages: list[PageApi] = []
+        self._endpoints: list[Endpoint] = []
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self._flags: dict[str, tuple[Flag, ServedRelease]] = {}
-        self._health = Health(self.served, self.metrics)
+        self._health = HealthApi(self.served, self.metrics)
         try:
-            endpoints = self._open()
+            self._open()
         except BaseException:
             for each in self.served:
                 each.run.close()
             raise
         self.webhooks = Webhooks(settings.webhooks, self.metrics)
-        endpoints += self._health.endpoints()
-        self._health.describe(", ".join(each.title for each in self.served), endpoints)
+        self._endpoints += endpoints_of(self._health)
+        title = ", ".join(each.title for each in self.served)
+        self._health.schema = openapi(title, self._endpoints)
         self.routes = [
-            Route(
-                each.path, self.access.handler(each), methods=[each.method], include_in_schema=False
-            )
-            for each in endpoints
+            Route(each.path, self.access.handler(each), methods=[each.method])
+            for each in self._endpoints
         ]
 
     async def start(self) -> None:
@@ -134,28 +124,35 @@ class Service:
         for page in self.pages:
             page.end()
 
-    def _noticed(self, served: Served, present: Present | None) -> None:
+    def _noticed(self, served: Served) -> None:
         self.metrics.present(served.title, served.present, served.is_serving)
-        self.webhooks.noticed(served, present)
+        self.webhooks.noticed(served)
 
-    def _open(self) -> list[Endpoint]:
-        settings, endpoints = self.settings, list[Endpoint]()
+    def _open(self) -> None:
+        settings, metrics, deadline = (
+            self.settings,
+            self.metrics,
+            self.settings.limits.store_deadline,
+        )
         if settings.run is not None:
-            run = open_run(settings.run, settings.folder, settings.limits.store_deadline)
-            endpoints += self._run_endpoints(run)
-        elif isinstance(settings.gateway, TetheredGateway):
-            run = open_tethered(settings.gateway, settings.folder, settings.limits.store_deadline)
-            endpoints += self._run_endpoints(run, settings.gateway)
+            run = open_run(settings.run, settings.folder, deadline)
+            self._add(run, RunApi(run, metrics, settings))
+        elif isinstance(gateway := settings.gateway, TetheredGateway):
+            run = open_tethered(gateway, settings.folder, deadline)
+            self._add(run, RunApi(run, metrics, settings), TetheredApi(run, gateway, metrics))
+        flags = {}
         for name, table in settings.named_releases():
             served = self._open_release(name, table)
-            endpoints += self._release_endpoints(served, table)
-        if self._flags:
-            endpoints += Ofrep(self._flags, self.metrics).endpoints()
+            flags[table.flag.key] = table.flag, served
+            apis: list[Any] = [DecisionsApi(served, metrics, settings.limits.items_per_request)]
+            apis += [] if table.gateway is None else [GatewayApi(served, table.gateway, metrics)]
+            self._add(served, *apis, GateApi(served))
+        if flags:
+            self._endpoints += endpoints_of(OfrepApi(flags, metrics))
         if settings.releases:
-            endpoints.append(Endpoint("GET", "/", None, self._index, "Links to the pages."))
-        return endpoints
+            self._endpoints += endpoints_of(IndexApi(self.served))
 
-    def _open_release(self, name: str, table: NamedRelease) -> ServedRelease:
+    def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:
         limits, options = self.settings.limits, table.options(self.settings.folder)
         store = table.store_at(self.settings.folder)
         where = f"releases.{name}" if name else "release"
@@ -171,48 +168,20 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        flag = table.flag.key
-        made = ServedRelease(name, flag, release, limits.store_deadline, limits.answer_within)
-        self.served.append(made)
-        self._flags[flag] = table.flag, made
-        return made
+        title = table.flag.key
+        return ServedRelease(name, title, release, limits.store_deadline, limits.answer_within)
 
-    def _release_endpoints(self, served: ServedRelease, table: NamedRelease) -> list[Endpoint]:
-        most = self.settings.limits.items_per_request
-        page = Page(served, self.keys)
-        self.pages.append(page)
-        found = [
-            *DecisionsApi(served, self.metrics, most).endpoints(),
-            *OperateApi(served, self.metrics).endpoints(),
-            *page.endpoints(),
-        ]
-        if table.gateway is not None:
-            gateway = GatewayApi(served, table.gateway, self.metrics)
-            self._closing.append(gateway.close)
-            found += gateway.endpoints()
-        return [each.under(served.prefix) for each in found]
-
-    def _run_endpoints(
-        self, served: ServedRun, gateway: TetheredGateway | None = None
-    ) -> list[Endpoint]:
+    def _add(self, served: Served, *apis: Any) -> None:
+        """Serve a run or release: what its kind answers, and what all of them do."""
         self.served.append(served)
-        api = RunApi(served, self.metrics, self.settings, acts=gateway is None)
-        page = Page(served, self.keys, served.offers)
+        page = PageApi(served, self.keys)
         self.pages.append(page)
-        self._closing.append(api.close)
-        found = [
-            *api.endpoints(),
-            *OperateApi(served, self.metrics, served.told).endpoints(),
-            *page.endpoints(),
-        ]
-        if gateway is not None:
-            tethered = TetheredApi(served, gateway, self.metrics)
-            self._closing.append(tethered.close)
-            found += tethered.endpoints()
-        return found
-
-    async def _index(self, request: Request, body: None) -> Response:
-        return HTMLResponse(index_page(self.served), headers=HEADERS)
+        for api in (*apis, OperateApi(served, self.metrics), page):
+            found = endpoints_of(api, served.prefix)
+            hidden = {served.prefix + path for path in served.hidden}
+            self._endpoints += [each for each in found if each.path not in hidden]
+            if hasattr(api, "close"):
+                self._closing.append(api.close)
 
 
 def read_keys(settings: ServiceSettings) -> KeyFile | None:

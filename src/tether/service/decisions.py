@@ -9,7 +9,6 @@ before it is answered.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal
@@ -20,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tether.runs.errors import FinalLossError
-from tether.service.api import JSON_TYPE, ApiError, Endpoint, encode
+from tether.service.api import JSON_TYPE, ApiError, encode, endpoint, json_response
 from tether.service.metrics import ServiceMetrics
-from tether.service.served import Observe, ServedRelease, check_losses
+from tether.service.served import Observe, ServedRelease, loss_columns, one_or_many
 from tether.service.settings import Flag
 
 LONGEST_KEY = 500
@@ -118,58 +117,34 @@ class DecisionsApi:
 
     def __init__(self, served: ServedRelease, metrics: ServiceMetrics, most: int) -> None:
         self._served, self._metrics, self._most = served, metrics, most
-        self._limits = served.release.settings.limits
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        return [
-            Endpoint(
-                "POST", "/v1/decisions", "decide", self.decide, "Which system answers.",
-                DecisionRequest, (Decision, Decisions),
-            ),
-            Endpoint(
-                "POST", "/v1/outcomes", "report", self.outcomes, "Store losses.",
-                OutcomeRequest, (OutcomeResult,), (409, 503),
-            ),
-        ]  # fmt: skip
-
+    @endpoint("POST", "/v1/decisions", "decide")
     async def decide(self, request: Request, body: DecisionRequest) -> Decision | Decisions:
-        """Say which system answers a key, or each of many."""
-        if (body.key is UNSET) == (body.keys is UNSET):
-            raise ApiError(400, "the body must have either key or keys")
-        given = [body.key] if body.keys is UNSET else body.keys
-        self._check_count("keys", given)
-        keys = [read_key(each) for each in given]  # type: ignore[arg-type]
+        """Which system answers a key, or each of many."""
+        given = one_or_many(body.key, body.keys, "keys", self._most)
+        keys = [read_key(each) for each in given]
         found = await self._served.decide(keys) if keys else []
         self._metrics.decisions(self._served.title, found, len(keys))
-        stored = found is not None
-        systems = ["old"] * len(keys) if found is None else [each.system for each in found]
+        systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
         pairs = zip(given, systems, strict=True)
-        made = [Decision(key, system, stored) for key, system in pairs]  # type: ignore[arg-type]
+        made = [Decision(key, system, found is not None) for key, system in pairs]
         return made[0] if body.keys is UNSET else Decisions(made)
 
+    @endpoint("POST", "/v1/outcomes", "report", 409, 503)
     async def outcomes(self, request: Request, body: OutcomeRequest) -> OutcomeResult:
         """Store the losses of a key, or of each of many: all of them or nothing."""
-        one = (body.key, body.system, body.losses)
-        if body.outcomes is UNSET:
-            if UNSET in one:
-                raise ApiError(400, "an outcome has key, system and losses; or send outcomes")
-            given = [Outcome(*one)]  # type: ignore[arg-type]
-        else:
-            if any(each is not UNSET for each in one):
-                raise ApiError(400, "the body must have either one outcome or outcomes")
-            given = body.outcomes
-        self._check_count("outcomes", given)
+        one: Any = (body.key, body.system, body.losses)
+        if body.outcomes is UNSET and UNSET in one:
+            raise ApiError(400, "an outcome has key, system and losses; or send outcomes")
+        single = UNSET if all(each is UNSET for each in one) else Outcome(*one)
+        given = one_or_many(single, body.outcomes, "outcomes", self._most)
         if not given:
             return OutcomeResult(0, 0)
-        merged = self._merged(given, body.keep_first)
-        names = [name for name in self._limits if any(name in each for each in merged.values())]
-        columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
-        asked = Observe(
-            [key for key, _ in merged], columns, [system for _, system in merged], body.keep_first
-        )
+        named = (((read_key(x.key), x.system), f"key {x.key!r}", x.losses) for x in given)
+        rows, columns = loss_columns(named, self._served.run.settings.limits, body.keep_first)
+        keys, systems = [key for key, _ in rows], [system for _, system in rows]
         try:
-            found = await self._served.observe(asked)
+            found = await self._served.observe(Observe(keys, columns, systems, body.keep_first))
         except FinalLossError as error:
             raise ApiError(409, str(error)) from None
         except ValueError as error:
@@ -177,27 +152,8 @@ class DecisionsApi:
         self._metrics.outcomes(self._served.title, found.new, found.without_row)
         return OutcomeResult(found.new, found.without_row)
 
-    def _merged(
-        self, given: list[Outcome], keep_first: bool
-    ) -> dict[tuple[bytes, str], dict[str, float]]:
-        """The losses of each key and system, which may be named more than once."""
-        merged: dict[tuple[bytes, str], dict[str, float]] = {}
-        for each in given:
-            check_losses(each.losses, self._limits)
-            known = merged.setdefault((read_key(each.key), each.system), {})
-            for name, loss in each.losses.items():
-                if known.setdefault(name, loss) != loss and not keep_first:
-                    raise ApiError(
-                        400, f"loss {name!r} of key {each.key!r:.80} has two values in this request"
-                    )
-        return merged
 
-    def _check_count(self, name: str, items: Any) -> None:
-        if len(items) > self._most:
-            raise ApiError(400, f"{name} may have at most {self._most:,} items, got {len(items):,}")
-
-
-class Ofrep:
+class OfrepApi:
     """The two endpoints of the protocol; every release is a flag."""
 
     def __init__(
@@ -205,33 +161,24 @@ class Ofrep:
     ) -> None:
         self._releases, self._metrics = releases, metrics
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        return [
-            Endpoint(
-                "POST", f"{OFREP_PATH}/{{flag}}", "decide", self.evaluate,
-                "Evaluate a flag (OFREP).", bytes, (Evaluation,), (404,),
-            ),
-            Endpoint(
-                "POST", OFREP_PATH, "decide", self.evaluate_all, "Evaluate all flags (OFREP).",
-                bytes, (Evaluations,), (304,),
-            ),
-        ]  # fmt: skip
-
+    @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide", 404)
     async def evaluate(self, request: Request, body: bytes) -> Evaluation | Response:
-        """Evaluate one flag."""
+        """Evaluate a flag (OFREP)."""
         name = request.path_params["flag"]
         if name not in self._releases:
             details = f"there is no flag {name!r:.120}"
-            return _failed(EvaluationError("FLAG_NOT_FOUND", details, name), 404)
+            return json_response(EvaluationError("FLAG_NOT_FOUND", details, name), 404)
         key = _targeting_key(body, name)
-        return await self._evaluation(name, key) if isinstance(key, bytes) else _failed(key)
+        if isinstance(key, EvaluationError):
+            return json_response(key, 400)
+        return await self._evaluation(name, key)
 
+    @endpoint("POST", OFREP_PATH, "decide", 304, results=(Evaluations,))
     async def evaluate_all(self, request: Request, body: bytes) -> Response:
-        """Evaluate all flags."""
+        """Evaluate all flags (OFREP)."""
         key = _targeting_key(body)
-        if not isinstance(key, bytes):
-            return _failed(key)
+        if isinstance(key, EvaluationError):
+            return json_response(key, 400)
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
         content = encode(Evaluations(list(found)))
         tag = f'"{sha256(content).hexdigest()[:32]}"'
@@ -252,10 +199,6 @@ class Ofrep:
         return Evaluation(name, value, reason, variant, {"stored": found is not None})
 
 
-def _failed(error: EvaluationError, status: int = 400) -> Response:
-    return Response(encode(error), status, media_type=JSON_TYPE)
-
-
 def _targeting_key(content: bytes, name: str | UnsetType = UNSET) -> bytes | EvaluationError:
     """The targeting key of a request, or the protocol's error."""
     try:
@@ -263,17 +206,13 @@ def _targeting_key(content: bytes, name: str | UnsetType = UNSET) -> bytes | Eva
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return EvaluationError("PARSE_ERROR", "the body must be JSON", name)
     context = body.get("context", {}) if isinstance(body, dict) else None
-    if not isinstance(context, dict):
-        return EvaluationError("INVALID_CONTEXT", "context must be an object", name)
-    key = context.get("targetingKey", "")
+    key = context.get("targetingKey", "") if isinstance(context, dict) else None
     if key == "":
-        return EvaluationError(
-            "TARGETING_KEY_MISSING", "the context must have a targetingKey", name
-        )
+        told = "the context must have a targetingKey"
+        return EvaluationError("TARGETING_KEY_MISSING", told, name)
     if not isinstance(key, str):
-        return EvaluationError(
-            "INVALID_CONTEXT", f"targetingKey must be text, got {key!r:.80}", name
-        )
+        told = f"context must be an object whose targetingKey is text, got {key!r:.80}"
+        return EvaluationError("INVALID_CONTEXT", told, name)
     try:
         return read_key(key, "targetingKey")
     except ApiError as error:

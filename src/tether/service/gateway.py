@@ -28,7 +28,7 @@ import math
 import secrets
 import string
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,10 +36,10 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tether.service.api import CODES, ApiError, Endpoint, encode
+from tether.service.api import CODES, ApiError, encode, endpoint
 from tether.service.decisions import read_key
 from tether.service.metrics import ServiceMetrics
 from tether.service.served import Observe, ServedRelease
@@ -60,7 +60,7 @@ REPORT_SECONDS = 86_400.0
 """How long a loss that the gateway reports may wait for the store."""
 REPORT_EVERY, MOST_REPORTS = 0.05, 5_000
 """Seconds in which losses gather, so that decisions need not wait for their transactions."""
-_PRINTED = f"{string.ascii_letters}{string.digits}{string.punctuation} ".replace("%", "")
+_PRINTED = string.punctuation.replace("%", "")
 _JSON = ((b"content-type", b"application/json"),)
 
 log = logging.getLogger("tether.service")
@@ -79,49 +79,31 @@ class CircuitBreaker:
     A success closes it. A try whose end is never told is followed by another after the next pause.
     """
 
-    def __init__(self, failures: int, pause: float) -> None:
-        self._most, self._pause = failures, pause
-        self._failures, self._try_at = 0, 0.0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the upstream is not asked at present, but for tries."""
-        return self._failures >= self._most
+    def __init__(self, most: int, pause: float) -> None:
+        self._most, self._pause, self._failures, self._try_at = most, pause, 0, 0.0
 
     def allows(self) -> bool:
         """Whether the upstream may be asked now."""
-        if not self.is_open:
-            return True
         now = time.monotonic()
-        if now < self._try_at:
-            return False
-        self._try_at = now + self._pause
-        return True
+        allowed = self._failures < self._most or now >= self._try_at
+        if allowed:
+            self._try_at = now + self._pause
+        return allowed
 
     def note(self, *, failed: bool) -> None:
         """Note whether the upstream has answered."""
-        was_open = self.is_open
-        self._failures = self._failures + 1 if failed else 0
-        if failed and self.is_open:
-            self._try_at = time.monotonic() + self._pause
-        if self.is_open != was_open:
-            log.warning("the new upstream %s", "is paused" if self.is_open else "answers again")
-
-
-@dataclass(frozen=True)
-class Relayed:
-    """An answer, the upstream that gave it, and whether the system that was decided has failed."""
-
-    answer: Answer
-    served: str
-    failed: bool
+        was, self._failures = self._failures, self._failures + 1 if failed else 0
+        self._try_at = time.monotonic() + self._pause
+        if (was >= self._most) != (self._failures >= self._most):
+            log.warning("the new upstream %s", "is paused" if failed else "answers again")
 
 
 @dataclass
 class Unit:
     """One request, and what becomes of it.
 
-    `waited` is the seconds to the first byte, or until the client left without one.
+    `served` is the upstream that has answered, `failed` whether the system that was decided has,
+    and `waited` the seconds to the first byte, or until the client left without one.
     """
 
     key: bytes
@@ -131,6 +113,7 @@ class Unit:
     system: str = "old"
     is_stored: bool = False
     is_first: bool = False
+    served: str = "none"
     failed: bool = False
     waited: float | None = None
     begun: float = field(default_factory=time.perf_counter)
@@ -144,35 +127,38 @@ class Relay:
         self._failed = failed
         self._breaker = CircuitBreaker(settings.failures_until_pause, settings.pause)
 
-    async def ask(self, unit: Unit) -> Relayed:
-        """The answer of a system; an `UpstreamError` if no upstream has answered.
+    async def ask(self, unit: Unit) -> Answer:
+        """The answer of a system: status 502 if no upstream has answered.
 
         While the old upstream is asked for the new one, that is a failure, also if nobody waits for
         the end; it is none if both refuse.
         """
         refusal = None
         if unit.system == "new":
-            found = await self._ask_new(unit)
-            if found is not None and found.is_success:
-                return Relayed(found, "new", failed=False)
-            refusal, unit.failed = found, True
+            refusal = await self._ask_new(unit)
+            if refusal is not None and refusal.is_success:
+                unit.served = "new"
+                return refusal
+            unit.failed = True
         try:
             answer = await self.old.post(unit.path, unit.content, unit.headers)
         except UpstreamError as error:
             self._failed("old", error.reason)
+            unit.failed = True
             if refusal is None:
-                raise
-            return Relayed(refusal, "new", failed=True)
-        is_busy = answer.status == 429
+                return Answer(502, _JSON, encode(openai_error(502, NO_UPSTREAM)))
+            unit.served = "new"
+            return refusal
+        unit.served, is_busy = "old", answer.status == 429
         if is_busy:
             self._failed("old", "rate_limited")
         if refusal is not None and answer.is_success:
             self._failed("new", "refused")
         is_clients_error = not answer.is_success and not is_busy
-        failed = is_busy
+        unit.failed = is_busy
         if unit.system == "new":
-            failed = not (refusal is not None and is_clients_error)
-        return Relayed(answer, "old", failed)
+            unit.failed = refusal is None or not is_clients_error
+        return answer
 
     def broke(self, served: str) -> None:
         """Note that a stream has broken after it began, which nothing can replace."""
@@ -229,34 +215,24 @@ class GatewayApi:
                 "one answers for it counts for the new system"
             )
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
+    @endpoint("POST", "/v1/chat/completions", "decide", 502, shape=openai_error)
+    async def chat(self, request: Request, body: bytes) -> Response:
+        """Answer a chat (OpenAI)."""
+        return self._response(request, body, "chat/completions")
 
-        def posted(path: str, summary: str) -> Endpoint:
-            async def answer(request: Request, body: bytes) -> Response:
-                return self._response(request, body, path)
+    @endpoint("POST", "/v1/completions", "decide", 502, shape=openai_error)
+    async def complete(self, request: Request, body: bytes) -> Response:
+        """Complete a text (OpenAI)."""
+        return self._response(request, body, "completions")
 
-            return Endpoint(
-                "POST", f"/v1/{path}", "decide", answer, summary, bytes, (), (502,),
-                shape=openai_error,
-            )  # fmt: skip
-
-        return [
-            posted("chat/completions", "Answer a chat (OpenAI)."),
-            posted("completions", "Complete a text (OpenAI)."),
-            Endpoint(
-                "GET", "/v1/models", "decide", self.models, "The old upstream's models (OpenAI).",
-                None, (), (502,), shape=openai_error,
-            ),
-        ]  # fmt: skip
-
+    @endpoint("GET", "/v1/models", "decide", 502, shape=openai_error)
     async def models(self, request: Request, body: None) -> Response:
-        """Show the models of the old upstream; this is no unit of the release."""
+        """The old upstream's models (OpenAI)."""
         try:
             answer = await self._relay.old.get("models", request.headers.raw)
         except UpstreamError as error:
             self._note_failure("old", error.reason)
-            return JSONResponse(openai_error(502, NO_UPSTREAM), 502)
+            raise ApiError(502, NO_UPSTREAM) from None
         response = Response(answer.content, answer.status)
         response.raw_headers += answer.headers
         return response
@@ -360,18 +336,12 @@ class UnitResponse(Response):
 
     async def _answer(self, send: Send) -> None:
         unit, gateway = self._unit, self._gateway
-        try:
-            relayed = await gateway._relay.ask(unit)
-        except UpstreamError:
-            content = encode(openai_error(502, NO_UPSTREAM))
-            relayed = Relayed(Answer(502, _JSON, content), "none", failed=True)
-        unit.failed, answer = relayed.failed, relayed.answer
+        answer = await gateway._relay.ask(unit)
         try:
             unit.waited = time.perf_counter() - unit.begun
-            gateway._metrics.first_byte(
-                gateway._served.title, unit.system, relayed.served, unit.waited
-            )
-            headers = [*answer.headers, *own_headers(unit, relayed.served)]
+            title = gateway._served.title
+            gateway._metrics.first_byte(title, unit.system, unit.served, unit.waited)
+            headers = [*answer.headers, *own_headers(unit)]
             if answer.rest is None:
                 headers.append((b"content-length", b"%d" % len(answer.content)))
             self._has_begun = True
@@ -379,27 +349,26 @@ class UnitResponse(Response):
             if answer.rest is None:
                 await self._give(send, answer.content, more=False)
             else:
-                await self._stream(relayed, send)
+                await self._stream(answer.content, answer.rest, send)
             self._is_complete = True
         finally:
             await answer.close()
 
-    async def _stream(self, relayed: Relayed, send: Send) -> None:
+    async def _stream(self, first: bytes, rest: AsyncIterator[bytes], send: Send) -> None:
         """Pass events on; if the stream breaks, end it with an error that clients understand."""
-        answer, is_broken = relayed.answer, False
+        is_broken = False
 
         async def pass_on(events: bytes) -> None:
             nonlocal is_broken
             if has_error(events) and not is_broken:
                 is_broken = self._unit.failed = True
-                self._gateway._relay.broke(relayed.served)
+                self._gateway._relay.broke(self._unit.served)
             await self._give(send, events, more=True)
 
         self._is_streaming = True
-        await pass_on(answer.content)
+        await pass_on(first)
         try:
-            assert answer.rest is not None
-            async for events in answer.rest:
+            async for events in rest:
                 await pass_on(events)
         except UpstreamError:
             if not is_broken:  # otherwise the upstream has said so itself
@@ -459,19 +428,13 @@ def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
     return secrets.token_hex(16).encode()
 
 
-def own_headers(unit: Unit, served: str) -> list[tuple[bytes, bytes]]:
-    """What a client needs to report an outcome, and who has really answered.
-
-    The key is percent-encoded where it is not printable ASCII, and at its ends, which a header
-    would lose.
-    """
-    inner = unit.key.strip(b" ")
-    before, _, after = unit.key.partition(inner) if inner else (unit.key, b"", b"")
+def own_headers(unit: Unit) -> list[tuple[bytes, bytes]]:
+    """What a client needs to report an outcome, and who has really answered."""
     own = {
         "x-tether-system": unit.system,
-        "x-tether-served": served,
+        "x-tether-served": unit.served,
         "x-tether-stored": "true" if unit.is_stored else "false",
-        KEY_HEADER: quote(before) + quote(inner, safe=_PRINTED) + quote(after),
+        KEY_HEADER: quote(unit.key, safe=_PRINTED),  # as a header can have it
     }
     return [(name.encode(), value.encode()) for name, value in own.items()]
 

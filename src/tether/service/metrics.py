@@ -154,21 +154,19 @@ class ServiceMetrics:
         if present.share is not None:  # without the store the old system or safe policy answers
             put("share", present.share if is_serving else 0.0)
         else:
-            put("log_beta", present.level if is_serving else -math.inf)
-        put("step", present.number)
-        put("step_rows", present.rows)
+            put("log_beta", float(present.step.level) if is_serving else -math.inf)
+        put("step", present.step.number)
+        put("step_rows", present.step.rows)
         put("alarm_standing", present.alarm is not None)
         put("gate_failing", bool(present.failures))
-        for name, each in present.measured.items():
-            tolerated = each.limit.tolerated
-            put("tolerated", math.nan if tolerated is None else tolerated, name)
-            promise = present.promises.get(name, math.nan) if is_serving else math.nan
-            put("promise", promise, name)
+        for name, each in present.losses.items():
+            put("tolerated", _number(each.tolerated), name)
+            put("promise", _number(each.promise) if is_serving else math.nan, name)
             for system, found in (("old", each.old), ("new", each.new)):
-                put("loss_mean", found.mean, name, system)
+                put("loss_mean", _number(found.mean), name, system)
                 put("loss_lower", found.lower, name, system)
-                put("loss_outcomes", found.count, name, system)
-                put("loss_missing", each.missing[system], name, system)
+                put("loss_outcomes", found.outcomes, name, system)
+                put("loss_missing", found.missing, name, system)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -177,3 +175,7 @@ class ServiceMetrics:
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

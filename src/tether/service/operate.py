@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
@@ -21,10 +21,17 @@ from starlette.responses import Response
 
 from tether._version import __version__
 from tether.runs.event_log import Transaction
-from tether.runs.history import Estimate, moment
-from tether.service.api import JSON_TYPE, ApiError, Endpoint, encode, openapi
+from tether.service.api import ApiError, endpoint, json_response
 from tether.service.metrics import ServiceMetrics
-from tether.service.served import Measured, Present, Served, ServedRelease
+from tether.service.served import (
+    AlarmStatus,
+    LossStatus,
+    Present,
+    Served,
+    ServedRelease,
+    SystemMean,
+    UnitStatus,
+)
 
 CLOSED_STATUS = 412
 """What `POST` answers where the gate is not open."""
@@ -58,50 +65,6 @@ class StepBegun(Struct):
 
     step: int
     share: float
-
-
-class SystemMean(Struct):
-    """The mean loss of a system since the ramp or round began, with a 95 % interval."""
-
-    outcomes: int
-    missing: int
-    mean: float | None
-    lower: float
-    upper: float
-
-
-class LossStatus(Struct):
-    """One guardrail or loss."""
-
-    tolerated: float | None
-    delta: float
-    ratio: float
-    bound: float
-    promise: float | None
-    exceeds: str
-    old: SystemMean
-    new: SystemMean
-
-
-class UnitStatus(Struct):
-    """The present step or round; `level` is its share, or its log beta as text."""
-
-    number: int
-    begun: str
-    level: float | str
-    rows: int
-    note: str
-    policy: str | None
-
-
-class AlarmStatus(Struct):
-    """The alarm that stands."""
-
-    number: int
-    unit: int
-    monitor: str
-    message: str
-    raised: str
 
 
 class Status(Struct):
@@ -141,120 +104,71 @@ class Ready(Struct):
 
 
 class OperateApi:
-    """The endpoints of one release or run; `more()` is what only its kind tells."""
+    """The endpoints of one release or run."""
 
-    def __init__(
-        self,
-        served: Served,
-        metrics: ServiceMetrics,
-        more: Callable[[], dict[str, Any]] = dict,
-    ) -> None:
-        self._served, self._metrics, self._more = served, metrics, more
+    def __init__(self, served: Served, metrics: ServiceMetrics) -> None:
+        self._served, self._metrics = served, metrics
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        halt = "Let the old system or safe policy answer everything."
-        found = [
-            Endpoint(
-                "GET", "/v1/status", "read", self.status, "What holds now.", None, (Status,), (503,)
-            ),
-            Endpoint("POST", "/v1/halt", "operate", self.halt, halt, Why, (Halted,), (503,)),
-            Endpoint(
-                "POST", "/v1/resume", "operate", self.resume, "Clear the alarms.", Why, (Halted,),
-                (409, 503),
-            ),
-        ]  # fmt: skip
-        if not isinstance(self._served, ServedRelease):
-            return found
-        told = "Whether another tool may go on, as the status code."
-        return [
-            *found,
-            Endpoint(
-                "POST", "/v1/advance", "operate", self.advance, "End the present step.",
-                AdvanceRequest, (StepBegun,), (409, 503),
-            ),
-            Endpoint(
-                "GET", "/v1/gate", "read", self.read_gate, "Whether another tool may go on.", None,
-                (GateAnswer,), (400, 503), query=("weight",),
-            ),
-            Endpoint(
-                "POST", "/v1/gate", "read", self.check_gate, told, bytes, (GateAnswer,),
-                (400, CLOSED_STATUS, 503), query=("weight",),
-            ),
-        ]  # fmt: skip
-
+    @endpoint("GET", "/v1/status", "read", 503)
     async def status(self, request: Request, body: None) -> Status:
-        """Say what holds now, as of a moment ago."""
+        """What holds now, as of a moment ago."""
         served, present = self._served, self._served.present
         if present is None:
             raise ApiError(503, "the store has not answered yet")
-        serving, failures = served.is_serving, present.failures
-        fallback = "old system" if served.unit == "step" else "safe policy"
-        told = sentence(present) if serving else UNAVAILABLE.format(fallback)
-        warnings = [*([] if serving else [told]), *failures, *missing(present)]
+        serving, warnings = served.is_serving, [*present.failures, *missing(present)]
+        told, share, losses = present.sentence, present.share, present.losses
+        verdict: Any = "fail" if present.failures else "pass"
+        if not serving:
+            fallback = "old system" if served.unit == "step" else "safe policy"
+            told, verdict = UNAVAILABLE.format(fallback), "unknown"
+            warnings, share = [told, *warnings], None if share is None else 0.0
+            losses = {n: msgspec.structs.replace(x, promise=None) for n, x in losses.items()}
         return Status(
             name=served.title,
             kind=served.run.settings.kind,
             state=told,
-            verdict="unknown" if not serving else "fail" if failures else "pass",
+            verdict=verdict,
             warnings=warnings,
-            share=present.share if serving or present.share is None else 0.0,
-            step=UnitStatus(
-                present.number,
-                present.begun,
-                plain(present.level),
-                present.rows,
-                present.note,
-                present.policy,
-            ),
-            alarm=alarm_status(present),
-            losses={
-                name: LossStatus(
-                    *(each.limit.tolerated, each.limit.delta, each.limit.ratio, each.limit.bound),
-                    present.promises.get(name) if serving else None,
-                    each.exceeds,
-                    systems(each)["old"],
-                    systems(each)["new"],
-                )
-                for name, each in present.measured.items()
-            },
+            share=share,
+            step=present.step,
+            alarm=present.alarm,
+            losses=losses,
             store_available=serving,
-            more=self._more(),
+            more=served.told(),
             version=__version__,
         )
 
+    @endpoint("POST", "/v1/halt", "operate", 503)
     async def halt(self, request: Request, body: Why) -> Halted:
-        """Let the old system or safe policy answer, in every process."""
+        """Let the old system or safe policy answer everything, in every process."""
         run, actor = self._served.run, request.scope["tether.name"]
         call = self._served.call(lambda: run.halt(body.reason, actor=actor))
-        await self.act(request, "halt", call)
+        await self._act(request, "halt", call)
         return Halted(True)
 
+    @endpoint("POST", "/v1/resume", "operate", 409, 503)
     async def resume(self, request: Request, body: Why) -> Halted:
         """Clear the alarms that stand; the ramp begins anew."""
         run, actor = self._served.run, request.scope["tether.name"]
         call = self._served.call(lambda: run.resume(body.reason, actor=actor))
-        await self.act(request, "resume", call)
+        await self._act(request, "resume", call)
         return Halted(False)
 
+    @endpoint("POST", "/v1/advance", "operate", 409, 503)
     async def advance(self, request: Request, body: AdvanceRequest) -> StepBegun:
-        """End the present step, after the losses that wait are stored."""
-        served = self._served
-        assert isinstance(served, ServedRelease)
+        """End the present step, which the request names."""
 
         def job(t: Transaction) -> StepBegun:
             number = len(t.state.units)
             if number == body.step:
-                served.release.next_step(t)
+                self._served.run.next_step(t)
             elif number != body.step + 1:
                 raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
-            last = t.state.units[-1]
-            return StepBegun(last.number, t.state.share)
+            return StepBegun(len(t.state.units), t.state.share)
 
-        begun: StepBegun = await self.act(request, "advance", served.do(job))
-        return begun
+        return await self._act(request, "advance", self._served.do(job))  # type: ignore[no-any-return]
 
-    async def act(self, request: Request, name: str, doing: Awaitable[Any]) -> Any:
+    async def _act(self, request: Request, name: str, doing: Awaitable[Any]) -> Any:
         """Do it, count it, log it, and see what holds then."""
         try:
             done = await doing
@@ -266,17 +180,16 @@ class OperateApi:
         await self._served.look()
         return done
 
+
+class GateApi:
+    """The gate of a release."""
+
+    def __init__(self, served: ServedRelease) -> None:
+        self._served = served
+
+    @endpoint("GET", "/v1/gate", "read", 400, 503, query=("weight",))
     async def read_gate(self, request: Request, body: None) -> GateAnswer:
-        """Say whether the gate is open."""
-        return await self._gate(request)
-
-    async def check_gate(self, request: Request, body: bytes) -> Response:
-        """Say it by the status; the body of the request is not used."""
-        answer = await self._gate(request)
-        status = 200 if answer.passes else CLOSED_STATUS
-        return Response(encode(answer), status, media_type=JSON_TYPE)
-
-    async def _gate(self, request: Request) -> GateAnswer:
+        """Whether another tool may go on."""
         weight = read_weight(request)
         await self._served.look()  # not what held before
         present = self._served.present
@@ -296,105 +209,67 @@ class OperateApi:
             verdict=verdict,  # type: ignore[arg-type]
             reason=reason,
             share=share,
-            step=present.number,
+            step=present.step.number,
             alarm=None if present.alarm is None else present.alarm.number,
-            losses={name: systems(each) for name, each in present.measured.items()},
+            losses={name: {"old": x.old, "new": x.new} for name, x in present.losses.items()},
         )
 
+    @endpoint(
+        "POST",
+        "/v1/gate",
+        "read",
+        400,
+        CLOSED_STATUS,
+        503,
+        query=("weight",),
+        results=(GateAnswer,),
+    )
+    async def check_gate(self, request: Request, body: bytes) -> Response:
+        """Whether another tool may go on, as the status; the body is not used."""
+        answer = await self.read_gate(request, None)
+        return json_response(answer, 200 if answer.passes else CLOSED_STATUS)
 
-class Health:
-    """What those ask who run the service itself."""
+
+class HealthApi:
+    """What those ask who run the service itself; `schema` is set once all endpoints are known."""
 
     def __init__(self, served: list[Served], metrics: ServiceMetrics) -> None:
         self._served, self._metrics = served, metrics
-        self.is_ready = False
-        self._schema: dict[str, Any] = {}
+        self.is_ready, self.schema = False, dict[str, Any]()
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        return [
-            Endpoint("GET", "/healthz", None, self.healthz, "Whether the process answers."),
-            Endpoint(
-                "GET", "/readyz", None, self.readyz, "Whether requests may be sent.", None, (Ready,)
-            ),
-            Endpoint(
-                "GET", "/metrics", "read", self.show_metrics, "Metrics for Prometheus.",
-                media="text/plain",
-            ),
-            Endpoint("GET", "/openapi.json", None, self.schema, "This schema."),
-        ]  # fmt: skip
-
-    def describe(self, title: str, endpoints: list[Endpoint]) -> None:
-        """Take the endpoints that the schema describes: those of the whole service."""
-        self._schema = openapi(title, endpoints)
-
+    @endpoint("GET", "/healthz", None)
     async def healthz(self, request: Request, body: None) -> dict[str, str]:
-        """Say that the process answers."""
+        """Whether the process answers."""
         return {"status": "ok"}
 
+    @endpoint("GET", "/readyz", None)
     async def readyz(self, request: Request, body: None) -> Ready:
-        """Say whether requests may be sent here."""
+        """Whether requests may be sent."""
         if not self.is_ready:
             raise ApiError(503, "the service is starting or shutting down")
         return Ready(True, all(each.is_serving for each in self._served))
 
+    @endpoint("GET", "/metrics", "read", media="text/plain")
     async def show_metrics(self, request: Request, body: None) -> Response:
-        """Show the metrics."""
+        """Metrics for Prometheus."""
         for each in self._served:
             self._metrics.present(each.title, each.present, each.is_serving)
         return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    async def schema(self, request: Request, body: None) -> dict[str, Any]:
-        """Show the OpenAPI schema."""
-        return self._schema
-
-
-def sentence(present: Present) -> str:
-    """What holds now, in words."""
-    if present.alarm is not None:
-        return f"stopped by alarm {present.alarm.number}: {present.alarm.message}"
-    if present.share is None:
-        beta = math.exp(min(present.level, 700.0))
-        return f"round {present.number} with a beta of {beta:.4g}"
-    new, rows = ("system", "keys") if present.unit == "step" else ("policy", "actions")
-    percent = f"{100 * present.share:.5g} %"
-    return f"the new {new} has {percent} of the {rows} in {present.unit} {present.number}"
+    @endpoint("GET", "/openapi.json", None)
+    async def show_schema(self, request: Request, body: None) -> dict[str, Any]:
+        """The OpenAPI schema of everything that is answered here."""
+        return self.schema
 
 
 def missing(present: Present) -> list[str]:
     """Which outcomes are missing so much that they hold a share back."""
     return [
-        f"{each.missing[system]} outcomes of {name} of the {system} system are missing"
-        for name, each in present.measured.items()
+        f"{found.missing} outcomes of {name} of the {system} system are missing"
+        for name, each in present.losses.items()
         for system, found in (("old", each.old), ("new", each.new))
-        if each.missing[system] >= max(20, 0.05 * (found.count + each.missing[system]))
+        if found.missing >= max(20, 0.05 * (found.outcomes + found.missing))
     ]
-
-
-def alarm_status(present: Present) -> AlarmStatus | None:
-    """The alarm that stands, with its time as text."""
-    if (alarm := present.alarm) is None:
-        return None
-    return AlarmStatus(alarm.number, alarm.unit, alarm.monitor, alarm.message, moment(alarm.raised))
-
-
-def systems(measured: Measured) -> dict[str, SystemMean]:
-    """Both systems, as plain numbers."""
-
-    def shown(found: Estimate, unknown: int) -> SystemMean:
-        numbers = asdict(found)
-        mean = None if math.isnan(found.mean) else found.mean
-        return SystemMean(found.count, unknown, mean, numbers["lower"], numbers["upper"])
-
-    return {
-        "old": shown(measured.old, measured.missing["old"]),
-        "new": shown(measured.new, measured.missing["new"]),
-    }
-
-
-def plain(number: float) -> float | str:
-    """A number as JSON can have it."""
-    return number if math.isfinite(number) else str(number)
 
 
 def read_weight(request: Request) -> float | None:

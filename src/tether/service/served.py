@@ -2,29 +2,30 @@
 
 Everything that uses the store of a release goes through one batcher: outcomes first, then what
 begins steps, then decisions, all in one transaction. So what is known of a step is stored before
-the step can end, above all what the gateway reports by itself.
+the step can end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, Struct
 
-from tether.runs import Alarm, Guardrail, Release, Run
+from tether.runs import Controller, Guardrail, Release
 from tether.runs.decide_share import is_over, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
-from tether.runs.history import Estimate, estimate, moment
+from tether.runs.history import estimate, moment
 from tether.runs.release import SYSTEMS
-from tether.runs.settings import Settings
 from tether.runs.state import MICROSECONDS, OLD, State
 from tether.service.api import ApiError
 from tether.service.batcher import Batcher
@@ -40,46 +41,59 @@ Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One loss since the present ramp or round began: of each system, and how many are unknown."""
+class SystemMean(Struct, frozen=True):
+    """The mean loss of a system since the ramp or round began, with a 95 % interval."""
 
-    limit: Guardrail
-    old: Estimate
-    new: Estimate
-    missing: dict[str, int]
-
-    @property
-    def exceeds(self) -> str:
-        """What is shown, in words, if the new system's own mean exceeds what is tolerated."""
-        tolerated = self.limit.tolerated
-        if tolerated is None:
-            tolerated = self.limit.delta + (1 + self.limit.ratio) * self.old.upper
-        if not self.new.count or not self.new.lower > tolerated:
-            return ""
-        beside = f"; the old one {self.old.mean:.4g}" if self.old.count else ""
-        return (
-            f"the new system's mean of {self.new.mean:.4g} on {self.new.count} rows is shown to "
-            f"exceed {tolerated:.4g}{beside}"
-        )
+    outcomes: int
+    missing: int
+    mean: float | None
+    lower: float
+    upper: float
 
 
-@dataclass(frozen=True)
-class Present:
-    """What holds now. `level` is the share, or the log beta of a round, which has no share."""
+class LossStatus(Struct, frozen=True):
+    """One guardrail or loss; `exceeds` says so where the new system's mean is shown to exceed."""
 
-    unit: str
+    tolerated: float | None
+    delta: float
+    ratio: float
+    bound: float
+    old: SystemMean
+    new: SystemMean
+    exceeds: str
+    promise: float | None = None
+
+
+class UnitStatus(Struct, frozen=True):
+    """The present step or round; `level` is its share, or its log beta as text."""
+
     number: int
     begun: str
-    level: float
-    share: float | None
+    level: float | str
     rows: int
     note: str
     policy: str | None
-    alarm: Alarm | None
-    promises: dict[str, float]
+
+
+class AlarmStatus(Struct, frozen=True):
+    """The alarm that stands."""
+
+    number: int
+    unit: int
+    monitor: str
+    message: str
+    raised: str
+
+
+class Present(Struct, frozen=True):
+    """What holds now; a round has no share."""
+
+    unit: str
+    step: UnitStatus
+    share: float | None
+    alarm: AlarmStatus | None
+    losses: dict[str, LossStatus]
     seq: int
-    measured: dict[str, Measured]
 
     @property
     def failures(self) -> list[str]:
@@ -87,48 +101,80 @@ class Present:
         found = []
         if (alarm := self.alarm) is not None:
             found.append(f"alarm {alarm.number} stands ({alarm.monitor}): {alarm.message}")
-        found += [f"{name}: {each.exceeds}" for name, each in self.measured.items() if each.exceeds]
-        return found
+        return found + [f"{name}: {x.exceeds}" for name, x in self.losses.items() if x.exceeds]
+
+    @property
+    def sentence(self) -> str:
+        """What holds, in words."""
+        if self.alarm is not None:
+            return f"stopped by alarm {self.alarm.number}: {self.alarm.message}"
+        if self.share is None:
+            beta = math.exp(min(float(self.step.level), 700.0))
+            return f"round {self.step.number} with a beta of {beta:.4g}"
+        new, rows = ("system", "keys") if self.unit == "step" else ("policy", "actions")
+        percent = f"{100 * self.share:.5g} %"
+        return f"the new {new} has {percent} of the {rows} in {self.unit} {self.step.number}"
 
 
-def measure(state: State, settings: Settings) -> dict[str, Measured]:
+def measure(state: State) -> dict[str, LossStatus]:
     """The losses since the present ramp, or round, began."""
-    last = state.last
-    begin = 0 if last is None else state.units[max(last.ramp, 1) - 1].before
-    if last is not None and not settings.decides_shares:
+    settings, last, begin = state.given, state.last, 0
+    if last is not None:
         begin = last.before
+        if settings.decides_shares:
+            begin = state.units[max(last.ramp, 1) - 1].before
     kept = state.kept(slice(begin, state.rows.size))
     is_new = state.rows["arm"][kept] > OLD
-    arms = {"old": kept[~is_new], "new": kept[is_new]}
     found = {}
     for name, limit in settings.limits.items():
-        losses = {arm: state.loss(name)[rows] for arm, rows in arms.items()}
-        known = {arm: each[~np.isnan(each)] for arm, each in losses.items()}
-        missing = {arm: len(losses[arm]) - len(known[arm]) for arm in arms}
-        old, new = (estimate(known[arm], limit.bound) for arm in ("old", "new"))
-        found[name] = Measured(limit, old, new, missing)
+        losses = state.loss(name)[kept]
+        old, new = (_mean(losses[each], limit.bound) for each in (~is_new, is_new))
+        numbers = limit.tolerated, limit.delta, limit.ratio, limit.bound
+        found[name] = LossStatus(*numbers, old, new, _excess(limit, old, new))
     return found
+
+
+def _mean(losses: Any, bound: float) -> SystemMean:
+    known = losses[~np.isnan(losses)]
+    made = estimate(known, bound)
+    mean = float(made.mean) if len(known) else None
+    return SystemMean(len(known), len(losses) - len(known), mean, made.lower, made.upper)
+
+
+def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
+    tolerated = limit.tolerated
+    if tolerated is None:
+        tolerated = limit.delta + (1 + limit.ratio) * old.upper
+    if not new.outcomes or not new.lower > tolerated:
+        return ""
+    beside = f"; the old one {old.mean:.4g}" if old.outcomes else ""
+    return (
+        f"the new system's mean of {new.mean:.4g} on {new.outcomes} rows is shown to exceed "
+        f"{tolerated:.4g}{beside}"
+    )
 
 
 class Served:
     """A run that is served below a path: what holds now, and calls that use its store.
 
-    `noticed(served, present)` is told whenever the store was looked at; None if it was silent.
+    `noticed(served)` is told whenever the store was looked at. `hidden` are paths of endpoints that
+    it does not have.
     """
 
     unit = "round"
+    hidden: frozenset[str] = frozenset()
 
-    def __init__(self, prefix: str, title: str, run: Run, deadline: float) -> None:
-        self.prefix = f"/{prefix}" if prefix else ""
+    def __init__(self, name: str, title: str, run: Controller | Release, deadline: float) -> None:
+        self.prefix = f"/{name}" if name else ""
         self.title, self.run, self.deadline = title, run, deadline
         self.present: Present | None = None
         self.is_available, self.takes_rows, self.answered = False, True, 0
         self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
         self._calls, self._measured_at = 0, 0.0
-        self._measured: tuple[int, dict[str, Measured]] = (-1, {})
+        self._measured: tuple[int, dict[str, LossStatus]] = (-1, {})
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, noticed: Callable[[Served, Present | None], None]) -> None:
+    async def start(self, noticed: Callable[[Served], None]) -> None:
         """Look at the store once, and go on to follow it."""
         self._noticed = noticed
         await self.look()
@@ -148,21 +194,27 @@ class Served:
         """Whether the store could be read a moment ago, and took the last rows."""
         return self.is_available and self.takes_rows
 
+    def told(self) -> dict[str, Any]:
+        """What only its kind tells in its status."""
+        return {}
+
+    def offers(self) -> list[dict[str, Any]]:
+        """What people may do on its page, beside halt and resume."""
+        return []
+
     async def look(self) -> None:
         """Begin what is due, and see what holds now."""
-        before = self.present
+        was, fields = self.is_available, {"fields": {"name": self.title}}
         try:
-            self.present = await self._look()
+            self.present = await self._submit(self._read)
+            self.is_available = True
         except StoreError as error:
-            if self.is_available or before is None:
-                log.error("the store is unavailable: %s", error, extra=self._fields())
             self.is_available = False
-            self._noticed(self, None)
-            return
-        if not self.is_available:
-            log.info("the store is available", extra=self._fields())
-        self.is_available = True
-        self._noticed(self, self.present)
+            if was or self.present is None:
+                log.error("the store is unavailable: %s", error, extra=fields)
+        if self.is_available and not was:
+            log.info("the store is available", extra=fields)
+        self._noticed(self)
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""
@@ -176,8 +228,16 @@ class Served:
         finally:
             self._calls -= 1
 
-    async def _look(self) -> Present:
-        raise NotImplementedError
+    async def do(self, job: Callable[[Transaction], Result]) -> Result:
+        """What a job returns that runs in a transaction."""
+        try:
+            return await self._submit(job)
+        except StoreError as error:
+            raise unavailable(error) from error
+
+    async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: self.run.submit(job))
 
     async def _follow(self) -> None:
         while True:
@@ -186,81 +246,42 @@ class Served:
                 await self.look()
             except Exception:  # it must go on
                 self.is_available = False
-                log.exception("following the store failed", extra=self._fields())
+                log.exception("following the store failed")
 
     def _read(self, t: Transaction) -> Present:
         """What holds, inside a transaction; means only now and then, since they take long."""
         state: State = t.state
-        settings, last = state.given, state.last
-        seq, now = t.log.seq, time.monotonic()
+        last, seq, now = state.last, t.log.seq, time.monotonic()
         if seq != self._measured[0] and now >= self._measured_at:
-            self._measured = seq, measure(state, settings)
+            self._measured = seq, measure(state)
             spent = time.monotonic() - now
             self._measured_at = now + spent + max(FOLLOW_SECONDS, spent / MEASURE_SHARE)
-        alarm = None if state.standing is None else state.alarms[state.standing - 1]
-        decision = {} if last is None else last.decision
-        return Present(
-            unit=self.unit,
-            number=len(state.units),
-            begun="" if last is None else moment(last.begun),
-            level=0.0 if last is None else last.level,
-            share=float(state.share) if settings.decides_shares else None,
-            rows=0 if last is None else state.rows.size - last.before,
-            note=str(decision.get("reason", "")),
-            policy=None if last is None else last.policy,
-            alarm=alarm,
-            promises=self._promises(state),
-            seq=seq,
-            measured=self._measured[1],
-        )
+        unit, promises, alarm = UnitStatus(0, "", 0.0, 0, "", None), self._promises(state), None
+        if last is not None:
+            level = last.level if math.isfinite(last.level) else str(last.level)
+            note, rows = str(last.decision.get("reason", "")), state.rows.size - last.before
+            unit = UnitStatus(last.number, moment(last.begun), level, rows, note, last.policy)
+        if state.standing is not None:
+            it = state.alarms[state.standing - 1]
+            alarm = AlarmStatus(it.number, it.unit, it.monitor, it.message, moment(it.raised))
+        losses = {
+            name: msgspec.structs.replace(each, promise=promises.get(name))
+            for name, each in self._measured[1].items()
+        }
+        share = float(state.share) if state.given.decides_shares else None
+        return Present(self.unit, unit, share, alarm, losses, seq)
 
-    def _promises(self, state: State) -> dict[str, float]:
-        decision = {} if state.last is None else state.last.decision
-        return {} if state.is_stopped else dict(decision.get("promises", {}))
-
-    def _fields(self) -> dict[str, Any]:
-        return {"fields": {"name": self.title}}
+    def _promises(self, state: State) -> Mapping[str, float | None]:
+        if state.last is None or state.is_stopped:
+            return {}
+        found: Mapping[str, float] = state.last.decision.get("promises", {})
+        return found
 
 
 def unavailable(error: StoreError) -> ApiError:
     """What a client is told whose call the store has not taken."""
     log.error("a call failed: %s", error)
     return ApiError(503, "the store is unavailable: repeat the request")
-
-
-class Assign(NamedTuple):
-    """Keys whose systems are asked for."""
-
-    keys: list[bytes]
-
-
-class Observe(NamedTuple):
-    """Losses of keys under the systems that answered."""
-
-    keys: list[bytes]
-    losses: dict[str, list[float]]
-    systems: list[str]
-    keep_first: bool
-
-
-class Do(NamedTuple):
-    """Anything else, inside the transaction."""
-
-    job: Callable[[Transaction], Any]
-
-
-class Observed(NamedTuple):
-    """How many losses were new, and how many outcomes had no row."""
-
-    new: int
-    without_row: int
-
-
-class Decided(NamedTuple):
-    """The system of a key, and whether this request is the first unit of its row."""
-
-    system: str
-    is_first: bool
 
 
 class PatientRelease(Release):
@@ -288,46 +309,69 @@ class PatientRelease(Release):
                 super().begin_if_due(t)
 
 
+class Assign(NamedTuple):
+    """Keys whose systems are asked for."""
+
+    keys: list[bytes]
+
+
+class Observe(NamedTuple):
+    """Losses of keys under the systems that answered."""
+
+    keys: list[bytes]
+    losses: dict[str, list[float]]
+    systems: list[str]
+    keep_first: bool
+
+
+class Observed(NamedTuple):
+    """How many losses were new, and how many outcomes had no row."""
+
+    new: int
+    without_row: int
+
+
+class Decided(NamedTuple):
+    """The system of a key, and whether this request is the first unit of its row."""
+
+    system: str
+    is_first: bool
+
+
+Item = Assign | Observe | Callable[[Transaction], Any]
+
+
 class ServedRelease(Served):
     """A release that is served, and everything that uses its store, in batches."""
 
     unit = "step"
 
     def __init__(
-        self, prefix: str, title: str, release: Release, deadline: float, answer_within: float
+        self, name: str, title: str, release: Release, deadline: float, answer_within: float
     ) -> None:
-        super().__init__(prefix, title, release, deadline)
+        super().__init__(name, title, release, deadline)
         self.release, self._answer_within = release, answer_within
-        self.batcher: Batcher[Assign | Observe | Do, Any] = Batcher(
-            self._call, name="tether-release"
-        )
+        self.batcher: Batcher[Item, Any] = Batcher(self._call, name="tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided] | None:
         """The system of each key; None if the old one answers without the store."""
         self.answered += len(keys)
+        was, found = self.takes_rows, None
         try:
-            found: list[Decided] = await self.batcher.ask(Assign(keys), self._answer_within)
+            found = await self.batcher.ask(Assign(keys), self._answer_within)
         except StoreError as error:
-            if self.takes_rows:
+            if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
-            self.takes_rows = False
-            return None
-        if not self.takes_rows:
+        self.takes_rows = found is not None
+        if self.takes_rows and not was:
             log.info("decisions are stored again")
-        self.takes_rows = True
         return found
 
     async def observe(self, observe: Observe, within: float | None = None) -> Observed:
-        """Store losses."""
-        return await self._ask(observe, within)  # type: ignore[no-any-return]
-
-    async def do(self, job: Callable[[Transaction], Result]) -> Result:
-        """Do something else after the losses that wait are stored."""
-        return await self._ask(Do(job))  # type: ignore[no-any-return]
-
-    async def _ask(self, item: Observe | Do, within: float | None = None) -> Any:
+        """Store losses; outcomes of which the system has no row are passed over."""
         try:
-            return await self.batcher.ask(item, self.deadline if within is None else within)
+            within = self.deadline if within is None else within
+            return await self.batcher.ask(observe, within)  # type: ignore[no-any-return]
         except StoreError as error:
             raise unavailable(error) from error
 
@@ -336,78 +380,93 @@ class ServedRelease(Served):
         await self.batcher.close()
         await super().close()
 
-    async def _look(self) -> Present:
-        def job(t: Transaction) -> Present:
-            self.release.begin_if_due(t)
-            return self._read(t)
+    async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
+        return await self.batcher.ask(job, self.deadline)  # type: ignore[no-any-return]
 
-        found: Present = await self.batcher.ask(Do(job), self.deadline)
-        return found
+    def _read(self, t: Transaction) -> Present:
+        self.release.begin_if_due(t)
+        return super()._read(t)
 
-    def _promises(self, state: State) -> dict[str, float]:
+    def _promises(self, state: State) -> Mapping[str, float | None]:
         if state.share <= 0:  # the old system alone answers, at its own risk
             return {}
-        limits = state.given.limits.items()
-        return {name: each.tolerated for name, each in limits if each.tolerated is not None}
+        return {name: each.tolerated for name, each in state.given.limits.items()}
 
-    def _call(self, items: list[Assign | Observe | Do], seconds: float) -> Sequence[Any]:
+    def _call(self, items: list[Item], seconds: float) -> Sequence[Any]:
         """What comes of items, all of them in one transaction."""
         try:
             return self.release.submit(lambda t: self._job(t, items), seconds)
         except StoreError as error:
             return [error] * len(items)
 
-    def _job(self, t: Transaction, items: list[Assign | Observe | Do]) -> Sequence[Any]:
+    def _job(self, t: Transaction, items: list[Item]) -> Sequence[Any]:
         results: list[Any] = [None] * len(items)
         for place, item in enumerate(items):
             if isinstance(item, Observe):
-                results[place] = self._observe(t, item)
+                results[place] = _attempt(self._observe, t, item)
         for place, item in enumerate(items):
-            if isinstance(item, Do):
-                try:
-                    results[place] = item.job(t)
-                except (ValueError, ApiError) as error:
-                    results[place] = error
+            if callable(item):
+                results[place] = _attempt(item, t)
         asked = {place: item.keys for place, item in enumerate(items) if isinstance(item, Assign)}
         if asked:
-            decided = self._assign(t, list(asked.values()))
-            for place, mine in zip(asked, decided, strict=True):
-                results[place] = mine
+            arms, fresh = self.release.assign_in(
+                t, list(dict.fromkeys(key for keys in asked.values() for key in keys))
+            )
+            for place, keys in asked.items():
+                results[place] = []
+                for key in keys:
+                    results[place].append(Decided(SYSTEMS[arms[key]], key in fresh))
+                    fresh.discard(key)
         return results
 
-    def _assign(self, t: Transaction, asked: list[list[bytes]]) -> list[list[Decided]]:
-        keys = list(dict.fromkeys(key for each in asked for key in each))
-        arms, fresh = self.release.assign_in(t, keys)
-        found = []
-        for each in asked:
-            mine = []
-            for key in each:
-                mine.append(Decided(SYSTEMS[arms[key]], key in fresh))
-                fresh.discard(key)
-            found.append(mine)
-        return found
-
-    def _observe(self, t: Transaction, item: Observe) -> Observed | Exception:
-        """Store losses; outcomes of which the system has no row are passed over."""
+    def _observe(self, t: Transaction, item: Observe) -> Observed:
         arms = np.array([SYSTEMS.index(system) for system in item.systems])
         columns = {name: np.array(values) for name, values in item.losses.items()}
-        try:
-            keep = {"keep_first": item.keep_first, "skip_unknown": True}
-            return Observed(*self.release.observe_in(t, item.keys, arms, columns, **keep))
-        except ValueError as error:
-            return error
+        keep = {"keep_first": item.keep_first, "skip_unknown": True}
+        return Observed(*self.release.observe_in(t, item.keys, arms, columns, **keep))
 
 
-def check_losses(losses: Mapping[str, float], limits: Mapping[str, Guardrail]) -> None:
-    """Refuse a loss that is no guardrail's, or outside its range."""
-    for name, loss in losses.items():
-        if name not in limits:
-            raise ApiError(400, f"losses must be among {list(limits)}, got {name!r:.80}")
-        if not 0 <= loss <= limits[name].bound:
-            hint = ""
-            if limits[name].bound == 1 < loss <= 100:
-                hint = f": is it a percentage? {loss:g} % is {loss / 100:g}"
-            raise ApiError(
-                400,
-                f"loss {name!r} must be from 0 to {limits[name].bound:g}, got {loss:g}{hint}",
-            )
+def _attempt(job: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return job(*given)
+    except (ValueError, ApiError) as error:
+        return error
+
+
+def one_or_many(one: Any, many: Any, name: str, most: int) -> list[Any]:
+    """The items of a request, which has either one of them or a list."""
+    if (one is UNSET) == (many is UNSET):
+        raise ApiError(400, f"the body must have either {name.removesuffix('s')} or {name}")
+    found = [one] if many is UNSET else many
+    if len(found) > most:
+        raise ApiError(400, f"{name} may have at most {most:,} items, got {len(found):,}")
+    return found
+
+
+def loss_columns(
+    given: Iterable[tuple[Any, str, Mapping[str, float]]],
+    limits: Mapping[str, Guardrail],
+    keep_first: bool = False,
+) -> tuple[list[Any], dict[str, list[float]]]:
+    """Rows, each once, and their losses by name, NaN where there is none.
+
+    Given are rows, what they are called, and losses. A name that is no loss, a loss out of its
+    range and two values of one loss are refused.
+    """
+    merged: dict[Any, dict[str, float]] = {}
+    for row, called, losses in given:
+        known = merged.setdefault(row, {})
+        for name, loss in losses.items():
+            if name not in limits:
+                raise ApiError(400, f"losses must be among {list(limits)}, got {name!r:.80}")
+            if not 0 <= loss <= (bound := limits[name].bound):
+                is_percent = bound == 1 < loss <= 100
+                hint = f": is it a percentage? {loss:g} % is {loss / 100:g}" if is_percent else ""
+                told = f"loss {name!r} must be from 0 to {bound:g}, got {loss:g}{hint}"
+                raise ApiError(400, told)
+            if known.setdefault(name, loss) != loss and not keep_first:
+                told = f"loss {name!r} of {called:.80} has two values in this request"
+                raise ApiError(400, told)
+    names = [name for name in limits if any(name in each for each in merged.values())]
+    columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
+    return list(merged), columns

@@ -6,12 +6,10 @@ ended. Logs are JSON lines, without passwords and messages of unexpected errors.
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
 import logging
 import os
-import re
 import socket
 import sys
 import tempfile
@@ -116,8 +114,7 @@ def worker_application(settings: ServiceSettings) -> Starlette:
     log_as_json()
     avoid_pauses()
     for path in Path(os.environ[METRICS_FOLDER]).glob("gauge_live*.db"):
-        found = re.search(r"_(\d+)\.db$", path.name)
-        if found is not None and not Path(f"/proc/{found[1]}").exists():
+        if not Path("/proc", path.stem.rpartition("_")[2]).exists():
             path.unlink(missing_ok=True)
     return make_application(settings)
 
@@ -133,12 +130,9 @@ def listen_at(host: str, port: int) -> socket.socket:
         family = socket.AF_INET if socket.AF_INET in found else socket.AF_INET6
         made = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise ValueError(f"port {port} of {host} is in use (listen.port)") from None
-        if error.errno == errno.EACCES:
-            raise ValueError(f"port {port} may not be used by this user (listen.port)") from None
         raise ValueError(
-            f"listen.host must be an address of this machine, got {host!r}: {error.strerror}"
+            f"listen.host and listen.port must be an address of this machine and a free port that "
+            f"may be used, got {host!r} and {port}: {error.strerror}"
         ) from None
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return made
@@ -171,7 +165,7 @@ class JsonLines(logging.Formatter):
     """One JSON object for each record; what `extra={"fields": …}` has is added to it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """One line, without the messages of unexpected errors: they may quote keys or bodies."""
         moment = datetime.fromtimestamp(record.created, UTC)
         text = record.getMessage()
         if record.name == "asyncio":  # then lines that quote the error follow
@@ -182,19 +176,13 @@ class JsonLines(logging.Formatter):
             "event": redact_text(text),
         }
         entry |= getattr(record, "fields", {})
-        if record.exc_info:
-            entry["traceback"] = redact_text(_places(record.exc_info[1]))
+        error, places = record.exc_info[1] if record.exc_info else None, list[str]()
+        while error is not None and len(places) < MOST_TRACEBACK_LINES:
+            places += [*traceback.format_tb(error.__traceback__), type(error).__name__]
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if places:
+            entry["traceback"] = redact_text("\n".join(places[:MOST_TRACEBACK_LINES]))
         return json.dumps(entry, default=str)
-
-
-def _places(error: BaseException | None) -> str:
-    """Where an error came from and of which types it is; messages may quote keys or bodies."""
-    lines: list[str] = []
-    while error is not None and len(lines) < MOST_TRACEBACK_LINES:
-        lines += [line.rstrip() for line in traceback.format_tb(error.__traceback__)]
-        lines.append(type(error).__name__)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return "\n".join(lines[:MOST_TRACEBACK_LINES])
 
 
 def log_as_json(stream: TextIO | None = None) -> None:

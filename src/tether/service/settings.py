@@ -46,10 +46,8 @@ class Stored(Table, frozen=True, kw_only=True):
         """The path or URL of the store; None if there is none."""
         if self.store is not None and self.store_variable is not None:
             raise ValueError("name either store or store_variable, got both")
-        if self.store_variable is not None:
-            return environment(self.store_variable)
         if self.store is None or "://" in self.store:
-            return self.store
+            return self.store or environment(self.store_variable)
         return str(Path(folder, self.store))
 
 
@@ -61,35 +59,35 @@ class Keyed(Table, frozen=True, kw_only=True):
     @property
     def api_key(self) -> str | None:
         """The key that the environment has."""
-        return None if self.api_key_variable is None else environment(self.api_key_variable)
+        return environment(self.api_key_variable)
 
 
-class Upstream(Keyed, frozen=True, kw_only=True):
-    """A server that speaks OpenAI's protocol, and how long each part of its answer may take."""
+class Model(Keyed, frozen=True, kw_only=True):
+    """A server that speaks OpenAI's protocol; `model` is instead of what requests name."""
 
     url: Text
     model: Text | None = None
+
+    def __post_init__(self) -> None:
+        check_url("url", self.url, query=False)
+
+
+class Upstream(Model, frozen=True, kw_only=True):
+    """An upstream of a release, and how long each part of its answer may take."""
+
     connect_within: Seconds = 2.0
     first_byte_within: Seconds = 60.0
     chunk_within: Seconds = 30.0
     finish_within: Seconds = 600.0
 
-    def __post_init__(self) -> None:
-        check_url("url", self.url, query=False)
 
-
-class Drawn(Keyed, frozen=True, kw_only=True):
+class Drawn(Model, frozen=True, kw_only=True):
     """An upstream whose answers are drawn under a tether."""
 
-    url: Text
-    model: Text | None = None
     settings: dict[str, Any] = {}
     max_n: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     timeout: Seconds = 60.0
     retries: Annotated[int, Meta(ge=0, le=100)] = 1
-
-    def __post_init__(self) -> None:
-        check_url("url", self.url, query=False)
 
 
 class Scorer(Keyed, frozen=True, kw_only=True):
@@ -165,42 +163,6 @@ class GuardrailTable(Table, frozen=True, kw_only=True):
     bound: float = 1.0
 
 
-class ReleaseTable(Stored, frozen=True, kw_only=True):
-    """The arguments of `tether.Release`; without guardrails the release must exist."""
-
-    guardrails: dict[str, float | GuardrailTable] | None = None
-    old: dict[str, float] | UnsetType = UNSET
-    step: int | str | UnsetType = UNSET
-    stop: float | Literal["none"] | UnsetType = UNSET
-    growth: float | UnsetType = UNSET
-    sticky: bool | UnsetType = UNSET
-    outcome_deadline: str | UnsetType = UNSET
-    signing_key: Text | None = None
-
-    def options(self, folder: str) -> dict[str, Any]:
-        """The arguments that are given; `Release` checks what they mean."""
-        given = {
-            name: value
-            for name in ("old", "step", "stop", "growth", "sticky", "outcome_deadline")
-            if (value := getattr(self, name)) is not UNSET
-        }
-        for name in ("step", "outcome_deadline"):
-            if isinstance(given.get(name), str):
-                given[name] = duration(name, given[name])
-        if given.get("stop") == "none":
-            given["stop"] = None
-        if self.guardrails is not None:
-            given["guardrails"] = {
-                name: each if isinstance(each, float) else Guardrail(**msgspec.structs.asdict(each))
-                for name, each in self.guardrails.items()
-            }
-        if self.signing_key is not None:
-            given["key"] = Path(folder, self.signing_key)
-            if not given["key"].is_file():
-                raise ValueError(f"signing_key must be a file, and there is no {given['key']}")
-        return given
-
-
 class Flag(Table, frozen=True, kw_only=True):
     """What OpenFeature clients ask for; the key is the name of a release if there are several."""
 
@@ -213,11 +175,39 @@ class Flag(Table, frozen=True, kw_only=True):
             raise ValueError("old and new must be two different values of one type")
 
 
-class NamedRelease(ReleaseTable, frozen=True, kw_only=True):
-    """One of several releases, with its flag and gateway."""
+class ReleaseTable(Stored, frozen=True, kw_only=True):
+    """The arguments of `tether.Release`, without guardrails if it exists; its flag and gateway."""
 
+    guardrails: dict[str, float | GuardrailTable] | UnsetType = UNSET
+    old: dict[str, float] | UnsetType = UNSET
+    step: int | str | UnsetType = UNSET
+    stop: float | Literal["none"] | UnsetType = UNSET
+    growth: float | UnsetType = UNSET
+    sticky: bool | UnsetType = UNSET
+    outcome_deadline: str | UnsetType = UNSET
+    signing_key: Text | None = None
     flag: Flag = Flag()
     gateway: ReleaseGateway | None = None
+
+    def options(self, folder: str) -> dict[str, Any]:
+        """The arguments that are given; `Release` checks what they mean."""
+        names = ("guardrails", "old", "step", "stop", "growth", "sticky", "outcome_deadline")
+        given = {name: value for name in names if (value := getattr(self, name)) is not UNSET}
+        for name in ("step", "outcome_deadline"):
+            if isinstance(given.get(name), str):
+                given[name] = duration(name, given[name])
+        if given.get("stop") == "none":
+            given["stop"] = None
+        if "guardrails" in given:
+            given["guardrails"] = {
+                name: each if isinstance(each, float) else Guardrail(**msgspec.structs.asdict(each))
+                for name, each in given["guardrails"].items()
+            }
+        if self.signing_key is not None:
+            given["key"] = Path(folder, self.signing_key)
+            if not given["key"].is_file():
+                raise ValueError(f"signing_key must be a file, and there is no {given['key']}")
+        return given
 
 
 class RunTable(Stored, frozen=True, kw_only=True):
@@ -277,12 +267,12 @@ class Webhook(Table, frozen=True, kw_only=True):
     @property
     def address(self) -> str:
         """Where events are sent."""
-        return self.url if self.url is not None else environment(str(self.url_variable))
+        return self.url or str(environment(self.url_variable))
 
     @property
     def secret(self) -> str | None:
         """What messages are signed with."""
-        return None if self.secret_variable is None else environment(self.secret_variable)
+        return environment(self.secret_variable)
 
 
 class Logs(Table, frozen=True, kw_only=True):
@@ -299,7 +289,7 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
     """
 
     release: ReleaseTable | None = None
-    releases: dict[Name, NamedRelease] = {}
+    releases: dict[Name, ReleaseTable] = {}
     run: RunTable | None = None
     gateway: ReleaseGateway | TetheredGateway | None = None
     store: Text | None = None
@@ -323,6 +313,8 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
             )
         if isinstance(self.gateway, ReleaseGateway) and self.release is None:
             raise ValueError("a [gateway] between two upstreams belongs to a [release]")
+        if self.release is not None and (self.release.gateway or self.release.flag != Flag()):
+            raise ValueError("the [gateway] and [flag] of one [release] stand beside it")
         if self.access.keys is None and not is_loopback(self.listen.host):
             raise ValueError(
                 f"listen.host must be a loopback address such as 127.0.0.1 without access.keys, "
@@ -332,17 +324,14 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
             if name in OWN_PATHS:
                 raise ValueError(f"a release cannot be called {name!r}: choose another name")
 
-    def named_releases(self) -> Iterator[tuple[str, NamedRelease]]:
+    def named_releases(self) -> Iterator[tuple[str, ReleaseTable]]:
         """The releases by the beginning of their paths, which is empty for the only one."""
+        replace = msgspec.structs.replace
         if self.release is not None:
             gateway = self.gateway if isinstance(self.gateway, ReleaseGateway) else None
-            own = msgspec.structs.asdict(self.release)
-            yield "", NamedRelease(**own, flag=self.flag, gateway=gateway)
+            yield "", replace(self.release, flag=self.flag, gateway=gateway)
         common = Stored(store=self.store, store_variable=self.store_variable)
         for name, each in self.releases.items():
-            flag = each.flag
-            if flag.key == Flag().key:
-                flag = msgspec.structs.replace(flag, key=name)
             if each.store is None and each.store_variable is None:
                 found = common.store_at(self.folder)
                 if found is None or "{name}" not in found:
@@ -350,14 +339,17 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
                         f"releases.{name} has no store: name one there, or one for all releases "
                         f'with "{{name}}" in it'
                     )
-                each = msgspec.structs.replace(each, store=found.replace("{name}", name))
-            yield name, msgspec.structs.replace(each, flag=flag)
+                each = replace(each, store=found.replace("{name}", name))
+            if each.flag.key == Flag().key:
+                each = replace(each, flag=replace(each.flag, key=name))
+            yield name, each
 
 
-def environment(name: str) -> str:
-    """The value of an environment variable that must be set."""
-    value = os.environ.get(name, "").strip()
-    if not value:
+def environment(name: str | None) -> str | None:
+    """The value of an environment variable that must be set; None without a name."""
+    if name is None:
+        return None
+    if not (value := os.environ.get(name, "").strip()):
         raise ValueError(f"the environment variable {name!r} is not set")
     return value
 

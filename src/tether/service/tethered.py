@@ -9,7 +9,6 @@ so answers are buffered.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from tether.llm.chat import ChatPolicy, canonical_json, chat_context, read_answer
 from tether.llm.client import counting_usage, ending
@@ -29,9 +28,8 @@ from tether.policies.shortlist import Shortlist
 from tether.runs import Controller
 from tether.runs.actions import Actions
 from tether.runs.round import MAX_KEY_LENGTH
-from tether.service.actions import ServedRun, act_error, named_function, served_by
-from tether.service.api import ApiError, Endpoint, encode
-from tether.service.batcher import Batcher
+from tether.service.actions import ServedRun, named_function, served_by
+from tether.service.api import ApiError, encode, endpoint, json_response
 from tether.service.gateway import openai_error
 from tether.service.metrics import ServiceMetrics
 from tether.service.settings import Scorer, TetheredGateway
@@ -166,50 +164,26 @@ class TetheredApi:
         self._words: Chats | Completions = Chats(settings.old.model)
         if isinstance(drawing, OpenAIPolicy):
             self._words = Completions(drawing)
-        at_once = settings.requests_at_once
         self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
-        self._ending = threading.Event()
-        self._batcher: Batcher[tuple[str, str | None], tuple[Actions, Counter[str]]] = Batcher(
-            self._draw,
-            at_once=at_once,
-            most=1,
-            most_waiting=WAITING_PER_THREAD * at_once,
-            name="tether-gateway",
-        )
 
-    def endpoints(self) -> list[Endpoint]:
-        """What is answered here."""
-        made = []
-        for path, kind, text in (
-            ("chat/completions", "messages", "Answer a chat (OpenAI)."),
-            ("completions", "prompt", "Complete a text (OpenAI)."),
-        ):
+    @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
+    async def chat(self, request: Request, body: dict[str, Any]) -> Response:
+        """Answer a chat (OpenAI)."""
+        return await self._answer(request, body, "messages")
 
-            async def answer(request: Request, body: dict[str, Any], kind: str = kind) -> Response:
-                return await self._answer(request, body, kind)
-
-            made.append(
-                Endpoint(
-                    "POST", f"/v1/{path}", "decide", answer, text, dict[str, Any], (),
-                    (409, 502, 503), shape=openai_error,
-                )
-            )  # fmt: skip
-        return made
-
-    async def close(self) -> None:
-        """Give up what waits for the upstream: the web server has waited for it long enough."""
-        self._ending.set()
-        await self._batcher.close(0.0)
+    @endpoint("POST", "/v1/completions", "decide", 409, 502, 503, shape=openai_error)
+    async def complete(self, request: Request, body: dict[str, Any]) -> Response:
+        """Complete a text (OpenAI)."""
+        return await self._answer(request, body, "prompt")
 
     async def _answer(self, request: Request, body: dict[str, Any], kind: str) -> Response:
         question = self._question(body, kind)
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
-        try:
-            taken, usage = await self._batcher.ask((question.context, key), self._within)
-        except Exception as error:
-            raise act_error(error, self._url) from error
+        taken, usage = await self._served.soon(
+            lambda: self._draw(question.context, key), self._within, self._url
+        )
         self._served.note(taken, self._metrics)
         name = str(taken.ids[0])
         headers = {
@@ -223,7 +197,7 @@ class TetheredApi:
         if question.is_streamed:
             events = answer.events(with_usage=question.with_usage)
             return StreamingResponse(events, 200, headers, "text/event-stream")
-        return JSONResponse(answer.whole(), headers=headers)
+        return json_response(answer.whole(), headers=headers)
 
     def _question(self, body: dict[str, Any], kind: str) -> Question:
         """What a request asks; what only says how it is answered is no part of the context."""
@@ -248,21 +222,19 @@ class TetheredApi:
         with_usage = bool((options or {}).get("include_usage"))
         return Question(context, str(model), kind == "messages", bool(is_streamed), with_usage)
 
-    def _draw(
-        self, asked: list[tuple[str, str | None]], seconds: float
-    ) -> list[tuple[Actions, Counter[str]] | Exception]:
+    def _draw(self, context: str, key: str | None) -> tuple[Actions, Counter[str]]:
         """One answer, and what it took; in a thread, since it waits for the upstream."""
-        ((context, key),) = asked
+        ends = self._served.ending
         try:
-            with ending(self._ending), counting_usage() as usage:
-                return [(self._served.act(np.array([context], dtype=object), key), usage)]
+            with ending(ends), counting_usage() as usage:
+                return self._served.act(np.array([context], dtype=object), key), usage
         except Exception as error:
-            if self._ending.is_set():
-                return [ApiError(503, "the service is shutting down")]
+            if ends.is_set():
+                raise ApiError(503, "the service is shutting down") from error
             if is_scorer_error(error):
                 log.error("the scorer cannot score the answers to a request", exc_info=error)
-                return [ApiError(502, "the scorer cannot score the answers")]
-            return [error]
+                raise ApiError(502, "the scorer cannot score the answers") from error
+            raise
 
 
 class FinishedAnswer:
@@ -354,9 +326,16 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
         drawn, store, policies=policies, fallback="safe", deadline=deadline, **controller
     )
     try:
-        made = ServedRun(run, "gateway", deadline, lambda rows: optimized, name=name)
-        made.drawing = drawing
-        return made
+        return ServedRun(
+            run,
+            "gateway",
+            deadline,
+            lambda rows: optimized,
+            name=name,
+            drawing=drawing,
+            at_once=settings.requests_at_once,
+            waiting=WAITING_PER_THREAD * settings.requests_at_once,
+        )
     except BaseException:
         run.close()
         raise

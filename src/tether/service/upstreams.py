@@ -26,8 +26,10 @@ MOST_CONNECTIONS, IDLE_CONNECTIONS, IDLE_SECONDS = 1_000, 20, 4.0
 """Connections to one upstream; many servers close an idle one after five seconds."""
 MAX_ANSWER_BYTES = 64_000_000
 """The longest answer, or event of a stream."""
-OPERATORS_ERRORS = frozenset({401, 402, 407})
-"""Refusals of the key or the account, which are those of the settings and never the client's."""
+REFUSALS = {3: "garbled", 5: "server_error", 408: "slow"}
+REFUSALS |= dict.fromkeys((401, 402, 407), "unauthorized")
+"""Statuses, or hundreds of them, that are failures of the upstream or its settings and never the
+client's errors."""
 NOT_SENT_ON = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
     b"transfer-encoding upgrade host content-length expect accept-encoding authorization "
@@ -128,30 +130,21 @@ class UpstreamClient:
         sent = dict(request_headers(headers)) | self._own
         if content is not None:
             sent[b"content-type"] = b"application/json"
-        url = f"{limits.url.rstrip('/')}/{path}"
-        request = self._client.build_request(
-            method, url, headers=list(sent.items()), content=content
-        )
+        url, given = f"{limits.url.rstrip('/')}/{path}", list(sent.items())
+        request = self._client.build_request(method, url, headers=given, content=content)
         with named_failures():
             async with asyncio.timeout(limits.first_byte_within):
-                response = await self._send(request)
+                try:
+                    response = await self._client.send(request, stream=True)
+                except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                    # a server may close a connection that it kept at this very moment
+                    response = await self._client.send(request, stream=True)
         parts = self._parts(response, begun)
         try:
             return await _read_answer(response, parts, completion=content is not None)
         except BaseException:
             await parts.aclose()
             raise
-
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """The response as far as its headers.
-
-        A server may close a connection that it kept at the moment when a request is sent over it:
-        such a request is sent once more.
-        """
-        try:
-            return await self._client.send(request, stream=True)
-        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
-            return await self._client.send(request, stream=True)
 
     async def _parts(self, response: httpx2.Response, begun: float) -> Any:
         """The parts of a body, each in time."""
@@ -192,23 +185,18 @@ def named_failures() -> Iterator[None]:
 async def _read_answer(response: httpx2.Response, parts: Any, *, completion: bool) -> Answer:
     """The answer that a response is; what is not refused must be what the protocol says."""
     status, headers = response.status_code, answer_headers(response.headers.raw)
-    if status >= 500:
-        raise UpstreamError("server_error")
-    if status in OPERATORS_ERRORS:
-        raise UpstreamError("unauthorized")
-    if status == 408:
-        raise UpstreamError("slow")
-    if 300 <= status < 400:
-        raise UpstreamError("garbled")
+    if status >= 300 and (reason := REFUSALS.get(status) or REFUSALS.get(status // 100)):
+        raise UpstreamError(reason)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if status < 300 and kind == "text/event-stream":
-        events = _whole_events(parts)
-        first = b""
-        while (data := _DATA.search(first)) is None:
-            first += await anext(events, b"") or _garbled()
-        if not _is_part(data[1]):
+        events, first, data = _whole_events(parts), b"", None
+        async for part in events:
+            first += part
+            if (data := _DATA.search(first)) is not None:
+                break
+        if data is None or not _is_part(data[1]):
             raise UpstreamError("garbled")
-        return Answer(status, headers, first, _until_end(events, first))
+        return Answer(status, headers, first, events)
     content = bytearray()
     async for part in parts:
         content += part
@@ -223,15 +211,21 @@ async def _read_answer(response: httpx2.Response, parts: Any, *, completion: boo
 
 
 async def _whole_events(parts: Any) -> Any:
-    """A stream cut after events, so that nothing half is ever passed on."""
-    begun = bytearray()
+    """A stream cut after events, so that nothing half is ever passed on.
+
+    One that ends without saying so is broken: where a server closes its connection to end an
+    answer, one that has died looks the same.
+    """
+    begun, has_end = bytearray(), False
     try:
         async for part in parts:
             searched = max(0, len(begun) - 3)  # the end of an event may itself be cut
             begun += part
             ends = [found.end() for found in _END_OF_EVENT.finditer(begun, searched)]
             if ends:
-                yield bytes(begun[: ends[-1]])
+                whole = bytes(begun[: ends[-1]])
+                has_end = has_end or _LAST.search(whole) is not None
+                yield whole
                 del begun[: ends[-1]]
             if len(begun) > MAX_ANSWER_BYTES:
                 raise UpstreamError("garbled")
@@ -239,29 +233,12 @@ async def _whole_events(parts: Any) -> Any:
             data = _DATA.search(begun)
             if data is not None and data[1] != b"[DONE]" and parse_json(data[1]) is None:
                 raise UpstreamError("broken")
+            has_end = has_end or _LAST.search(begun) is not None
             yield bytes(begun)
-    finally:
-        await parts.aclose()
-
-
-async def _until_end(events: Any, first: bytes) -> Any:
-    """The events after the first; a stream that ends without saying so is broken.
-
-    Where a server closes its connection to end an answer, one that has died looks the same.
-    """
-    has_end = _LAST.search(first) is not None
-    try:
-        async for whole in events:
-            has_end = has_end or _LAST.search(whole) is not None
-            yield whole
         if not has_end:
             raise UpstreamError("broken")
     finally:
-        await events.aclose()
-
-
-def _garbled() -> bytes:
-    raise UpstreamError("garbled")
+        await parts.aclose()
 
 
 def _is_part(content: bytes | bytearray) -> bool:
@@ -297,28 +274,18 @@ def with_model(content: bytes, model: str) -> bytes:
 def request_headers(given: RawHeaders) -> list[tuple[bytes, bytes]]:
     """The headers of a client's request that an upstream may see."""
     headers = [(name.lower(), value) for name, value in given]
-    named = {
-        each.strip().lower()
-        for name, value in headers
-        if name == b"connection"
-        for each in value.split(b",")
-    }
-    return [
-        (name, value)
-        for name, value in headers
-        if name not in NOT_SENT_ON | named
-        and not name.startswith((b"x-tether-", b"x-forwarded-", b"sec-"))
-    ]
+    named = b",".join(value for name, value in headers if name == b"connection").lower().split(b",")
+    hidden = NOT_SENT_ON.union(each.strip() for each in named)
+    own = (b"x-tether-", b"x-forwarded-", b"sec-")
+    return [each for each in headers if each[0] not in hidden and not each[0].startswith(own)]
 
 
 def answer_headers(given: RawHeaders) -> tuple[tuple[bytes, bytes], ...]:
     """The headers of an upstream's answer that a client may see: what OpenAI's clients read."""
+    read = (b"content-type", b"x-", b"openai-", b"retry-after")
+    headers = [(name.lower(), value) for name, value in given]
     return tuple(
-        (name.lower(), value)
-        for name, value in given
-        if name.lower() == b"content-type"
-        or (
-            name.lower().startswith((b"x-", b"openai-", b"retry-after"))
-            and not name.lower().startswith(NOT_SENT_BACK)
-        )
+        each
+        for each in headers
+        if each[0].startswith(read) and not each[0].startswith(NOT_SENT_BACK)
     )

@@ -14,7 +14,6 @@ import logging
 import os
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,21 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import stamina
 from msgspec import Struct
 
 from tether._version import __version__
-from tether.runs.history import moment
 from tether.service.api import encode
 from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
-from tether.service.operate import sentence
 from tether.service.served import Present, Served
 from tether.service.settings import Webhook
 
-SIGNATURE_HEADER, TIMESTAMP_HEADER = "Tether-Signature", "Tether-Timestamp"
-"""Where a message has its signature, and the Unix time that is signed with it."""
-EVENT_ID_HEADER = "Tether-Event-Id"
-"""Where a message has the id of its event, which is the same when it is sent again."""
 MOST_WAITING = 1_000
 """How many events wait for a receiver; beyond them the oldest is given up."""
 FIRST_WAIT, LONGEST_WAIT, GIVE_UP_SECONDS = 1.0, 300.0, 86_400.0
@@ -74,55 +68,40 @@ class Events:
         self._before: Present | None = None
         self._was_available: bool | None = None
 
-    def noticed(self, present: Present | None) -> list[Event]:
+    def noticed(self, now: Present | None) -> Iterator[Event]:
         """The events that lead to what holds now; None if the store is silent."""
-        found = list(self._changes(present))
-        self._before = self._before if present is None else present
-        if present is not None or self._was_available is not None:  # not if it never was
-            self._was_available = present is not None
-        return found
-
-    def _changes(self, now: Present | None) -> Iterator[Event]:
-        available = now is not None
-        if self._was_available not in (None, available):
+        available, was, last = now is not None, self._was_available, self._before
+        if available or was is not None:  # not if it never was
+            self._was_available = available
+        if was not in (None, available):
             self._outages += not available
             name = f"{self._process}/{self._outages}/{'over' if available else 'begun'}"
             text = f"the store is {'available again' if available else 'unavailable'}"
             yield self._event("store", name, text, now, {"available": available})
         if now is None:
             return
-        before = None if self._before is None else self._before.alarm
-        alarm = now.alarm
+        self._before, alarm, step = now, now.alarm, now.step
+        before = None if last is None else last.alarm
         if before is not None and (alarm is None or alarm.number != before.number):
-            text = f"the alarm is cleared; {sentence(now)}"
+            text = f"the alarm is cleared; {now.sentence}"
             yield self._event("resume", before.number, text, now, {"alarm": before.number})
         if alarm is not None and (before is None or alarm.number != before.number):
             kind = "halt" if alarm.monitor == "halt" else "alarm"
-            details = {
-                "number": alarm.number,
-                "monitor": alarm.monitor,
-                "message": alarm.message,
-                "raised": moment(alarm.raised),
-                now.unit: alarm.unit,
-            }
+            details = msgspec.structs.asdict(alarm)
+            details[now.unit] = details.pop("unit")
             text = f"{kind} {alarm.number}: {alarm.message}"
             yield self._event(kind, alarm.number, text, now, details)
-        if self._before is not None and self._before.number != now.number:
-            details = {"number": now.number, "begun": now.begun, "level": now.level}
-            text = f"{now.unit} {now.number} has begun; {sentence(now)}"
-            yield self._event(now.unit, now.number, text, now, details)
+        if last is not None and last.step.number != step.number:
+            details = {"number": step.number, "begun": step.begun, "level": step.level}
+            text = f"{now.unit} {step.number} has begun; {now.sentence}"
+            yield self._event(now.unit, step.number, text, now, details)
 
     def _event(
         self, kind: str, name: object, text: str, now: Present | None, details: dict[str, Any]
     ) -> Event:
-        return Event(
-            id=f"{self._title}/{kind}/{name}",
-            event=kind,
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            text=f"{self._title}: {text}",
-            share=None if now is None else now.share,
-            details=details,
-        )
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+        share, text = None if now is None else now.share, f"{self._title}: {text}"
+        return Event(f"{self._title}/{kind}/{name}", kind, moment, text, share, details)
 
 
 class DeliveryError(Exception):
@@ -135,10 +114,10 @@ class Sender:
     def __init__(self, webhook: Webhook, place: int, metrics: ServiceMetrics) -> None:
         self._webhook, self._place, self._metrics = webhook, str(place), metrics
         self._url, self._secret = webhook.address, webhook.secret
-        self._waiting: deque[Event] = deque()
-        self._arrived, self._ending = asyncio.Event(), False
+        self._waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         self._client = httpx2.AsyncClient(trust_env=False, timeout=webhook.deadline)
         self._task: asyncio.Task[None] | None = None
+        self._ending = False
 
     def put(self, event: Event) -> None:
         """Send an event when those before it are sent; it returns at once."""
@@ -146,15 +125,14 @@ class Sender:
             return
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
-        if len(self._waiting) >= MOST_WAITING:
-            self._give_up(self._waiting.popleft(), "too many events wait")
-        self._waiting.append(event)
-        self._arrived.set()
+        if self._waiting.qsize() >= MOST_WAITING and (oldest := self._waiting.get_nowait()):
+            self._give_up(oldest, "too many events wait")
+        self._waiting.put_nowait(event)
 
     async def close(self) -> None:
         """Try what waits once more, for a moment, and end."""
         self._ending = True
-        self._arrived.set()
+        self._waiting.put_nowait(None)
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=LAST_SECONDS)
             self._task.cancel()
@@ -163,53 +141,46 @@ class Sender:
         await self._client.aclose()
 
     async def _run(self) -> None:
-        while True:
-            while not self._waiting:
-                if self._ending:
-                    return
-                self._arrived.clear()
-                await self._arrived.wait()
-            event = self._waiting.popleft()
+        while (event := await self._waiting.get()) is not None:
+            attempts = stamina.retry_context(
+                on=lambda error: isinstance(error, DeliveryError) and not self._ending,
+                attempts=None,
+                timeout=GIVE_UP_SECONDS,
+                wait_initial=FIRST_WAIT,
+                wait_max=LONGEST_WAIT,
+            )
             try:
-                await self._deliver(event)
-                self._metrics.count("webhook_attempts", self._place, "delivered")
+                async for attempt in attempts:
+                    with attempt:
+                        await self._attempt(event)
             except Exception as error:  # it must go on
                 self._give_up(event, str(error) or type(error).__name__)
 
-    async def _deliver(self, event: Event) -> None:
-        attempts = stamina.retry_context(
-            on=lambda error: isinstance(error, DeliveryError) and not self._ending,
-            attempts=None,
-            timeout=GIVE_UP_SECONDS,
-            wait_initial=FIRST_WAIT,
-            wait_max=LONGEST_WAIT,
-        )
-        async for attempt in attempts:
-            with attempt:
-                await self._attempt(event)
-
     async def _attempt(self, event: Event) -> None:
-        is_json, now = self._webhook.format == "json", int(time.time())
-        body = encode(event if is_json else {"text": event.text})
+        now = int(time.time())
+        body = encode(event if self._webhook.format == "json" else {"text": event.text})
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"tether/{__version__}",
-            EVENT_ID_HEADER: event.id,
-            TIMESTAMP_HEADER: str(now),
+            "Tether-Event-Id": event.id,  # the same when it is sent again
+            "Tether-Timestamp": str(now),
         }
         if self._secret is not None:
-            headers[SIGNATURE_HEADER] = sign_message(self._secret, now, body)
+            headers["Tether-Signature"] = sign_message(self._secret, now, body)
         try:
             async with asyncio.timeout(self._webhook.deadline):
-                found = await self._client.post(self._url, content=body, headers=headers)
-            if found.is_success:
-                return
-            problem = f"status {found.status_code}"
-            refused = 300 <= found.status_code < 500 and found.status_code not in TRY_AGAIN
+                status = (
+                    await self._client.post(self._url, content=body, headers=headers)
+                ).status_code
+            problem = f"status {status}"
         except (httpx2.HTTPError, OSError) as error:  # the message may have the URL
-            problem, refused = type(error).__name__, False
+            problem, status = type(error).__name__, 503
+        if 200 <= status < 300:
+            self._metrics.count("webhook_attempts", self._place, "delivered")
+            return
         self._metrics.count("webhook_attempts", self._place, "failed")
-        raise ValueError(problem) if refused else DeliveryError(problem)
+        is_final = 300 <= status < 500 and status not in TRY_AGAIN
+        raise ValueError(problem) if is_final else DeliveryError(problem)
 
     def _give_up(self, event: Event, problem: str) -> None:
         self._metrics.count("webhook_attempts", self._place, "given_up")
@@ -232,13 +203,14 @@ class Webhooks:
         self._events: dict[str, Events] = {}
         self._lock: int | None = None
 
-    def noticed(self, served: Served, present: Present | None) -> None:
-        """Take what holds now; None if the store is silent."""
+    def noticed(self, served: Served) -> None:
+        """Take what holds now."""
         if not self._senders:
             return
-        events = self._events.setdefault(served.title, Events(served.title)).noticed(present)
-        if events and self._is_mine():
-            for event in events:
+        present = served.present if served.is_available else None
+        events = self._events.setdefault(served.title, Events(served.title))
+        for event in list(events.noticed(present)):
+            if self._is_mine():
                 for sender in self._senders:
                     sender.put(event)
 
