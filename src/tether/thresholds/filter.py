@@ -11,7 +11,7 @@ from tether._core import validate
 from tether._core.arrays import Booleans, Floats, check_row_indexes
 from tether._core.words import AssumptionWarning, PromiseWarning, counted, warn_user
 from tether.thresholds.claims import finite_scores
-from tether.thresholds.selection import Selection, asked, listed_groups
+from tether.thresholds.selection import Selection, asked, known_groups
 
 MIN_SCORES_COMPARED = 20
 """Fewer scores than this are not compared with those of the calibration."""
@@ -109,8 +109,9 @@ def by_part(
     if items is not None:
         validate.labels("items", items, count)
     if (groups is None) == bool(selection.groups):
-        known = listed_groups(list(selection.groups)) or "none, one threshold for all claims"
-        raise ValueError(f"groups must be those of the selection: {known}; got {groups!r}")
+        raise ValueError(
+            f"groups must be those of the selection: {known_groups(selection)}; got {groups!r:.80}"
+        )
     if groups is None:
         return [("", selection, slice(None))]
     labels = validate.labels("groups", groups, count).astype(np.str_)

@@ -305,7 +305,10 @@ def _warnings(sweep: Sweep, found: Selection) -> list[str]:
     if not found.exists:
         mean, count = float(sweep.risks(conservative=False)[0]), counted(found.n_items, "item")
         told = f"the safest, {sweep.thresholds[0]:g}, has a mean loss of {mean:.4g} on {count}"
-        return [f"no threshold passes: {told}{'' if mean > found.alpha else ', too few'}"]
+        lacking, least = "" if mean > found.alpha else ", too few", found.bound / found.alpha
+        if found.rule == "alpha" and found.n_items + 1 < least:
+            lacking = f", too few: {math.ceil(least) - 1:,} are needed"
+        return [f"no threshold passes: {told}{lacking}"]
     listed = []
     if found.threshold == np.inf and found.safer == "larger":
         listed.append("only a threshold above all scores passes: nothing is kept")
