@@ -20,6 +20,7 @@ from tether.thresholds.claims import (
     PerItem,
     ScoredLabels,
     in_item_order,
+    rows_of_groups,
 )
 from tether.thresholds.losses import LOSS_WORDS
 from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
@@ -100,11 +101,9 @@ def _select_by_group(rule: Rule, parts: list[Part], groups: Any) -> Selection:
     counts = {getattr(p.losses, "n_items", 0) or len(np.asarray(p.losses)) for p in parts}
     if len(counts) > 1:
         raise ValueError(f"groups needs losses of the same items, got {counts} of them")
-    names = validate.labels("groups", groups, counts.pop()).astype(np.str_)
     by_group = {}
-    for name in np.unique(names).tolist():
+    for name, own in rows_of_groups(groups, counts.pop()).items():
         try:
-            own = np.flatnonzero(names == name)
             by_group[name] = _select(rule, [part.take(own) for part in parts])
         except ValueError as error:
             raise ValueError(f"in group {name!r}, items numbered from 0: {error}") from error
