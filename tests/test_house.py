@@ -33,7 +33,7 @@ BUDGETS = {
     "src/tether/runs": 7_739,
     "src/tether/control": 6_644,
     "src/tether/policies": 4_498,
-    "src/tether/thresholds": 2_691,
+    "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,
     "src/tether/service": 5_193,
     "src/tether/cli": 1_799,
