@@ -182,7 +182,7 @@ class Claims:
     def take(self, items: ArrayLike) -> Claims:
         """Select the claims of some of the items: by their indices, or one boolean per item."""
         chosen = np.arange(self.n_items)[np.asarray(items, dtype=None if np.size(items) else int)]
-        sizes = np.diff(self.offsets)[chosen]
+        sizes = self.offsets[chosen + 1] - self.offsets[chosen]
         ends = np.cumsum(sizes)
         rows = np.repeat(self.offsets[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
         names = None if self.items is None else self.items[chosen]
@@ -278,6 +278,14 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
             f"is {missing[0]!r}"
         )
     return [values[item] for item in ordered]
+
+
+def rows_of_groups(groups: Any, count: int) -> dict[str, Integers]:
+    """The indices of the rows of each group, by its name as a text."""
+    names = validate.labels("groups", groups, count).astype(np.str_)
+    distinct, place, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(place, kind="stable"), np.cumsum(sizes)[:-1])
+    return dict(zip(distinct.tolist(), rows, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.arrays import Booleans, Floats, check_row_indexes
 from tether._core.words import AssumptionWarning, PromiseWarning, counted, warn_user
-from tether.thresholds.claims import finite_scores
-from tether.thresholds.selection import Selection, asked, listed_groups
+from tether.thresholds.claims import finite_scores, rows_of_groups
+from tether.thresholds.selection import Selection, asked, known_groups
 
 MIN_SCORES_COMPARED = 20
 """Fewer scores than this are not compared with those of the calibration."""
@@ -109,12 +109,13 @@ def by_part(
     if items is not None:
         validate.labels("items", items, count)
     if (groups is None) == bool(selection.groups):
-        known = listed_groups(list(selection.groups)) or "none, one threshold for all claims"
-        raise ValueError(f"groups must be those of the selection: {known}; got {groups!r}")
+        raise ValueError(
+            f"groups must be those of the selection: {known_groups(selection)}; got {groups!r:.80}"
+        )
     if groups is None:
         return [("", selection, slice(None))]
-    labels = validate.labels("groups", groups, count).astype(np.str_)
-    return [(f"{n}: ", selection.for_group(n), labels == n) for n in np.unique(labels).tolist()]
+    parts = rows_of_groups(groups, count).items()
+    return [(f"{name}: ", selection.for_group(name), own) for name, own in parts]
 
 
 def keep(part: Selection, scores: Floats, items: Any = None, rng: Any = None) -> Booleans:

@@ -20,6 +20,7 @@ from tether.thresholds.claims import (
     PerItem,
     ScoredLabels,
     in_item_order,
+    rows_of_groups,
 )
 from tether.thresholds.losses import LOSS_WORDS
 from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
@@ -100,11 +101,9 @@ def _select_by_group(rule: Rule, parts: list[Part], groups: Any) -> Selection:
     counts = {getattr(p.losses, "n_items", 0) or len(np.asarray(p.losses)) for p in parts}
     if len(counts) > 1:
         raise ValueError(f"groups needs losses of the same items, got {counts} of them")
-    names = validate.labels("groups", groups, counts.pop()).astype(np.str_)
     by_group = {}
-    for name in np.unique(names).tolist():
+    for name, own in rows_of_groups(groups, counts.pop()).items():
         try:
-            own = np.flatnonzero(names == name)
             by_group[name] = _select(rule, [part.take(own) for part in parts])
         except ValueError as error:
             raise ValueError(f"in group {name!r}, items numbered from 0: {error}") from error
@@ -305,7 +304,10 @@ def _warnings(sweep: Sweep, found: Selection) -> list[str]:
     if not found.exists:
         mean, count = float(sweep.risks(conservative=False)[0]), counted(found.n_items, "item")
         told = f"the safest, {sweep.thresholds[0]:g}, has a mean loss of {mean:.4g} on {count}"
-        return [f"no threshold passes: {told}{'' if mean > found.alpha else ', too few'}"]
+        lacking, least = "" if mean > found.alpha else ", too few", found.bound / found.alpha
+        if found.rule == "alpha" and found.n_items + 1 < least:
+            lacking = f", too few: {math.ceil(least) - 1:,} are needed"
+        return [f"no threshold passes: {told}{lacking}"]
     listed = []
     if found.threshold == np.inf and found.safer == "larger":
         listed.append("only a threshold above all scores passes: nothing is kept")

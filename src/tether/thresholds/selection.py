@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core import records
-from tether._core.arrays import Floats, within_limit
+from tether._core.arrays import Floats, few, within_limit
 from tether._core.promises import is_useful
 from tether._core.words import Columns, Described, Description, counted
 from tether.thresholds.losses import FalseAmongShown
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 LEAST_KEPT = 1e-3
 """A threshold that keeps less than this share of what there is, is of no use."""
-MAX_LISTED_GROUPS = 12
 
 
 @dataclass(frozen=True)
@@ -226,8 +224,8 @@ class Selection(records.Saved, Described):
     def for_group(self, group: str | int) -> Selection:
         """Return the selection of one group."""
         if str(group) not in self.groups:
-            listed = listed_groups(list(self.groups)) or "none, it has one threshold for all claims"
-            raise ValueError(f"groups: {str(group)!r} was not calibrated; known: {listed}")
+            known = known_groups(self)
+            raise ValueError(f"groups: {str(group)!r} was not calibrated; known: {known}")
         return self.groups[str(group)]
 
     def to_frame(self) -> Columns:
@@ -267,22 +265,16 @@ class Selection(records.Saved, Described):
             facts.append(("items", _calibrated(self)))
         if self.serves and (refused := self.refused_groups):
             kept = "nothing" if self.safer == "larger" else "everything"
-            text = f"{listed_groups(refused)}: no useful promise, so {kept} of theirs is kept"
+            text = f"{few(np.array(refused))}: no useful promise, so {kept} of theirs is kept"
             facts.append(("refused", text))
         tone = "good" if self.useful else "caution" if self.exists else "stop"
         table = _parts_table(self)
         return Description(_headline(self), tone, tuple(facts), table=table, warnings=self.warnings)
 
 
-def listed_groups(names: Sequence[str]) -> str:
-    """The first names, and how many more there are.
-
-    >>> listed_groups(["a", "b"]), listed_groups(list("abcdefghijklmn"))[-15:]
-    ('a, b', 'k, l and 2 more')
-    """
-    more = len(names) - MAX_LISTED_GROUPS
-    listed = ", ".join(names[:MAX_LISTED_GROUPS])
-    return listed if more <= 0 else f"{listed} and {more:,} more"
+def known_groups(found: Selection) -> str:
+    """The first groups of a selection, in words."""
+    return few(np.array(list(found.groups))) or "none, one threshold for all claims"
 
 
 def asked(found: Selection) -> str:

@@ -74,19 +74,13 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
 
 
 def _limits(sweep: Sweep, alpha: float) -> tuple[float, float, float]:
-    """What the sum of all items may be: as a set of n, and as n of a set of n + 1.
-
-    In the latter the loss of the other item is anything from 0 to the bound.
-    """
+    """What all items may sum to: as a set of n, or as n of n + 1 whose other costs 0, or bound."""
     as_part = alpha * (sweep.n_items + 1) * (1 + TIE_TOLERANCE)
     return alpha * sweep.n_items * (1 + TIE_TOLERANCE), as_part, as_part - sweep.bound
 
 
 def threshold_moves(sweep: Sweep, alpha: float) -> Floats:
-    """How far gCRC's threshold moves when an item is replaced by a constant one, item by item.
-
-    The larger of the moves for b = 0 and b = bound.
-    """
+    """How far gCRC's threshold moves when each item costs 0, or the bound, everywhere."""
     limit = _limits(sweep, alpha)[2]
     chosen = sweep.thresholds[max(_first(sweep.sums > limit) - 1, 0)]
     moves = np.zeros(sweep.n_items)
@@ -119,10 +113,7 @@ def _first(condition: np.ndarray) -> int:
 
 
 def _among_others(sweep: Sweep, chosen: Integers) -> Integers:
-    """The chosen candidates, moved to the next safer score that other items have as well.
-
-    Where every score is a candidate, those of an item that is left out are not.
-    """
+    """The chosen candidates, moved to the next safer score that an item left out has not alone."""
     if sweep.owners is None:
         return chosen
     items = np.arange(len(chosen))
