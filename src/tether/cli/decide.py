@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tether
 from tether._core.files import import_path
-from tether.cli.tables import open_dataset
+from tether.cli.tables import open_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
     TARGET,
@@ -55,6 +55,9 @@ def decide(
     given |= target(given, problems)
     if not given["new"]:
         problems.append("--new module:name is needed: the new policy")
+    named = [(each, given[each]) for each in ("action", "propensity", "reward", "cost")]
+    named += [(each, name) for each in ("loss", "context") for name in given[each] or ()]
+    data = open_columns(table, named, problems)
     refuse(problems)
     sys.path.insert(0, "")  # modules beside the user's work
     for name in ("new", "old"):
@@ -62,11 +65,11 @@ def decide(
     given["bound"] = numbers("--bound", given["bound"])
     given["loss"] = given["loss"][0] if len(given["loss"]) == 1 else given["loss"]
     plot, out, force, details = (given.pop(name) for name in ("plot", "out", "force", "details"))
-    found = tether.decide(open_dataset(table).to_table().to_pandas(), **given)
+    found = tether.decide(data.to_table().to_pandas(), **given)
     text = found.details() if details else None
     show(found.calibration if as_json else found, as_json=as_json, text=text)
     if plot is not None:
-        found.plot().savefig(plot)
+        found.plot().savefig(plot, dpi=200)
     if out is not None:
         found.save(out, overwrite=force)
     return 0 if found.calibration.useful else NOTHING_PASSES

@@ -53,7 +53,9 @@ def preflight(
 
     saved, models = Output(**saving), (given["safe"], given["optimized"])
     problems = saved.problems(prompts)
-    problems += [] if prompts.is_file() else [f"there is no file {prompts}"]
+    lines = prompts.read_text(encoding="utf-8").splitlines() if prompts.is_file() else []
+    if not (lines := [line for line in lines if line.strip()]):
+        problems.append(f"there are no prompts in {prompts}")
     if base_url is None and given["optimized_url"] is not None:
         problems.append("--optimized-url is for two servers: name the other with --base-url")
     if base_url is not None and tokenizer is None:
@@ -61,9 +63,6 @@ def preflight(
     if base_url is not None and temperature != 1:
         problems.append("--temperature must be 1 on a server, which scores without temperature")
     refuse(problems)
-    lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not lines:
-        raise ValueError(f"{prompts} has no prompts")
     options = {each: given[each] for each in ("max_new_tokens", "add_special_tokens")}
     options |= {"eos_token_id": given["eos"]} if given["eos"] else {}
     try:

@@ -58,27 +58,27 @@ class LogFiles:
 
     def read(self, problems: Sequence[str] = ()) -> tuple[Log, Proposals | None]:
         """The log and the proposals; one error for all `problems`, of the options or the files."""
-        problems = [*problems, *self._problems()]
-        data: list[Any] = [None, None]
-        for place, path in enumerate((self.log, self.of.proposals)):
-            try:
-                data[place] = None if path is None else open_dataset(path)
-            except (ValueError, OSError) as error:
-                problems.append(str(error))
-        if data[0] is not None:
-            problems += self._missing_columns(data[0].schema.names)
+        problems, of = [*problems, *self._problems()], self.of
+        wanted = [("loss", each) for each in of.loss]
+        wanted.append(("propensity", of.propensity) if of.propensity else ("log_safe", of.log_safe))
+        by_log = ("log_optimized", of.log_optimized)
+        wanted.append(("probability", of.probability) if of.probability else by_log)
+        wanted += [("context", each) for each in of.context or ()]
+        wanted += [("reward", of.reward), ("log_mix", of.log_mix)]
+        is_stated = bool(of.context or of.no_context)
+        data = open_columns(self.log, wanted, problems, is_stated=is_stated)
+        drawn = None if of.proposals is None else open_columns(of.proposals, (), problems)
         refuse(problems)
-        ratio = self.of.max_ratio if self.of.min_propensity is None else 1 / self.of.min_propensity
-        names = {"log_safe": self.of.log_safe, "log_optimized": self.of.log_optimized}
-        shared = {**names, "log_mix": self.of.log_mix, "context": self._contexts()}
-        own = {"safe_share": self.of.safe_share, "max_ratio": ratio, "reward": self.of.reward}
-        loss: Any = "loss" if self.of.loss == ["loss"] else self.of.loss  # a list keeps the names
-        log = self._made(Log, self.log, data[0], **shared, **own, loss=loss)
-        if self.of.proposals is None:
+        ratio = of.max_ratio if of.min_propensity is None else 1 / of.min_propensity
+        shared = {each: getattr(of, each) for each in ("log_safe", "log_optimized", "log_mix")}
+        shared["context"] = self._contexts()
+        own = {"safe_share": of.safe_share, "max_ratio": ratio, "reward": of.reward}
+        loss: Any = "loss" if of.loss == ["loss"] else of.loss  # a list keeps the names
+        log = self._made(Log, self.log, data, **shared, **own, loss=loss)
+        if of.proposals is None:
             return log, None
-        path, own = self.of.proposals, dict(shared)
-        own["drawn_by" if is_in_parts(path) else "source"] = self.of.source
-        return log, self._made(Proposals, path, data[1], **own)
+        by = {"drawn_by" if is_in_parts(of.proposals) else "source": of.source}
+        return log, self._made(Proposals, of.proposals, drawn, **shared, **by)
 
     def _made(self, kind: Any, path: str, data: Any, **names: Any) -> Any:
         """A log or proposals: in memory from one file, in parts from several."""
@@ -100,22 +100,9 @@ class LogFiles:
         for name in {*self.of.loss, self.of.reward} & set(self.of.context or ()):
             yield f"--context {name} is a loss or reward: a context is known before an action"
 
-    def _missing_columns(self, names: list[str]) -> Iterator[str]:
-        of, wanted = self.of, [("loss", each) for each in self.of.loss]
-        wanted.append(("propensity", of.propensity) if of.propensity else ("log_safe", of.log_safe))
-        by_log = ("log_optimized", of.log_optimized)
-        wanted.append(("probability", of.probability) if of.probability else by_log)
-        wanted += [("context", each) for each in of.context or ()]
-        wanted += [("reward", of.reward), ("log_mix", of.log_mix)]
-        has_tables = any(name.startswith("log_safe_all_") for name in names)
-        is_stated = of.context or of.no_context or has_tables
-        more = "--context COLUMN (or --no-context if neither policy depends on one)"
-        yield from _absent(self.log, wanted, names, *(() if is_stated else (more,)))
-
     def _contexts(self) -> Any:
-        if self.of.context:
-            return self.of.context[0] if len(self.of.context) == 1 else self.of.context
-        return None if self.of.no_context else UNSTATED
+        listed = self.of.context or [None if self.of.no_context else UNSTATED]
+        return listed[0] if len(listed) == 1 else listed
 
     def _prepared(self, table: Any) -> Any:
         """A table or batch with log-probabilities, and without missing losses if these count."""
@@ -161,14 +148,32 @@ def open_dataset(path: str) -> Any:
         raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
 
+def open_columns(
+    path: str, wanted: Iterable[tuple[str, Any]], problems: list[str], *, is_stated: bool = True
+) -> Any:
+    """A dataset with the columns that options name; to the problems is added what it lacks."""
+    try:
+        data = open_dataset(path)
+    except (ValueError, OSError) as error:
+        return problems.append(str(error))
+    names = data.schema.names
+    instead = {"log_safe": ", or --propensity", "log_optimized": ", or --probability"}
+    absent = [
+        f"--{option.replace('_', '-')}{instead.get(option, '')} (no column {name!r})"
+        for option, name in wanted
+        if name and name not in names
+    ]
+    if not is_stated and not any(name.startswith("log_safe_all_") for name in names):
+        absent.append("--context COLUMN (or --no-context if neither policy depends on one)")
+    if absent:
+        problems.append(f"{path} needs {', '.join(absent)}; its columns are {', '.join(names)}")
+    return data
+
+
 def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ()) -> dict[str, Any]:
     """Columns by option as arrays by name, none of them with missing values; or one error."""
     problems = list(problems)
-    try:
-        data: Any = open_dataset(path)
-        problems += _absent(path, names.items(), data.schema.names)
-    except (ValueError, OSError) as error:
-        problems.append(str(error))
+    data = open_columns(path, names.items(), problems)
     refuse(problems)
     table = data.to_table(columns=list(dict.fromkeys(names.values())))
     for option, name in names.items():
@@ -179,19 +184,6 @@ def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ())
                 "is for complete items)"
             )
     return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _absent(
-    path: str, wanted: Iterable[tuple[str, str | None]], names: list[str], *more: str
-) -> Iterator[str]:
-    """The options whose columns a file lacks, and what is missing besides, in one sentence."""
-    absent = [
-        f"--{option.replace('_', '-')} (no column {name!r})"
-        for option, name in wanted
-        if name and name not in names
-    ]
-    if needed := ", ".join((*absent, *more)):
-        yield f"{path} needs {needed}; its columns are {', '.join(names)}"
 
 
 def _logs(name: str, column: Any) -> Any:

@@ -50,21 +50,28 @@ def command(**tables: Options) -> Callable[[Callable[..., int | None]], Callable
         hints, only = get_type_hints(function, include_extras=True), Parameter.KEYWORD_ONLY
         own = [each for each in signature(function).parameters.values() if each.name not in tables]
         made = [each.replace(kind=only, annotation=hints[each.name]) for each in own]
+        needed = []
         for option, (kind, default, text) in chain(*(each.items() for each in tables.values())):
             flags = (f"--{option.replace('_', '-')}",) if kind is bool else ()
+            needed += [option] if default is ... else []
+            kind, text = (kind | None, f"{text} (required)") if default is ... else (kind, text)
             shown: Any = Annotated[kind, typer.Option(*flags, help=text)]
-            usual = Parameter.empty if default is ... else default
+            usual = None if default is ... else default
             made.append(Parameter(option, only, default=usual, annotation=shown))
 
         @wraps(function)
         def run(**values: Any) -> None:
+            absent = [f"--{each.replace('_', '-')}" for each in needed if not values[each]]
             given = {name: {o: values.pop(o) for o in table} for name, table in tables.items()}
             with _errors_reported(run.__name__):
+                refuse([f"{', '.join(absent)} must be given"] if absent else [])
                 code = function(**values, **given)
                 sys.stdout.flush()
             if code:
                 raise typer.Exit(code)
 
+        parts = (function.__doc__ or "").split("\n\n")
+        run.__doc__ = "\n\n".join(" ".join(part.split()) for part in parts)
         run.__name__ = function.__name__.strip("_").replace("_", "-")
         run.__signature__ = Signature(made)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in made}
@@ -124,7 +131,7 @@ class Output:
         if self.out is not None:
             result.save(self.out, overwrite=self.force, key=self.key)
         if self.plot is not None:
-            result.plot().savefig(self.plot)
+            result.plot().savefig(self.plot, dpi=200)
         show(result, as_json=as_json, text=text)
         if self.out is not None and not as_json:
             print_line(f"  saved in {self.out}{'' if self.key is None else ', signed'}")

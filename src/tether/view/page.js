@@ -34,7 +34,7 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 const moment = (iso) => new Date(iso).toLocaleString("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 const time = (iso) => (iso ? element("time", { datetime: iso }, moment(iso)) : "–");
-const interval = ({ count, mean, lower, upper }) => (count ? `${number(mean)} (${number(lower)} to ${number(upper)})` : "–");
+const interval = ({ count, mean, lower, upper }) => (count ? `${number(mean)} (${number(lower)}\u00a0to\u00a0${number(upper)})` : "–");
 
 // ---- charts -------------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Figure {
 /** A table in a region that can be scrolled with the keys; on a phone a "stack" has a line for each cell. */
 function table(caption, headings, rows, { stack = false, long = -1, classes = [] } = {}) {
   const body = element("tbody", {}, ...rows.map((cells, k) => element("tr", classes[k] ? { class: classes[k] } : {}, ...cells.map((cell, column) => {
-    const kind = column === long ? { class: "long" } : cell instanceof HTMLTimeElement ? { class: "time" } : {};
+    const kind = column === long ? { class: "long" } : {};
     return element("td", { "data-heading": headings[column], ...kind }, typeof cell === "number" ? cell.toLocaleString("en") : cell ?? "–");
   }))));
   const head = element("thead", {}, element("tr", {}, ...headings.map((each) => element("th", { scope: "col" }, each))));
