@@ -50,7 +50,8 @@ class Calibrated(Case):
     def simulate(self, runs: int, seed: int = 0) -> Line:
         risk, stated, kept = self.repeats(runs, seed).T
         above = risk > self.asked * (1 + 1e-9)
-        note = f", above {above.mean():.0%} of the time, gain {kept.mean():.0%}"
+        note = f", above {above.mean():.0%} of the time"
+        note += "" if np.isnan(kept).all() else f", gain {np.nanmean(kept):.0%}"
         if self.is_share:
             return Line(self, above[:, None] * 1.0, self.limit, f", served {risk.mean():.4f}{note}")
         return Line(self, risk[:, None], max(self.asked, float(stated.mean())), note)

@@ -2,15 +2,16 @@
 
 Contexts come, actions cost, and an optimizer learns from the training rows what pays, which is also
 what harms. Expected losses are sums over tables. Without tether the same optimizer has to break
-alpha; so has a controller whose optimizer sees the calibration rows. Ramps are of policies that
-only draw: a greedy one, one that learned to avoid harm, and one that harms on purpose.
+alpha. Ramps are of policies that only draw: a greedy one, one that learned to avoid harm, and one
+that harms on purpose; taking losses that are not reported for none has to break alpha.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -187,6 +188,16 @@ def _made(kind: str, harm: Array, pay: Array, rows: Any) -> TablePolicy:
     return TablePolicy(np.where(looks <= RAMP_ALPHA / 2, pay, -looks).argmax(axis=1))
 
 
+def unreported(late: Callable[..., Array], rng: np.random.Generator) -> Array:
+    """Wrong: losses that are not known count as 0."""
+
+    def scaled(state: Any, name: str, rows: Array, settings: Any) -> Array:
+        return np.nan_to_num(state.loss(name)[rows]) / settings.limits[name].bound
+
+    with patch("tether.runs.decide_ramp._scaled", scaled):
+        return late(rng)
+
+
 def cases() -> Iterator[Case]:
     """Every case."""
     for world in (Treatments(), Candidates()):
@@ -198,5 +209,9 @@ def cases() -> Iterator[Case]:
     for kind in ("greedy", "harmful", "learned"):
         each = partial(ramped, kind, (0.0, 0.0))
         yield Case(f"ramp of policies, {kind}", each, RAMP_ALPHA, runs=60)
-    late = partial(ramped, "learned", (0.9, 0.1))
-    yield Case("ramp of policies, learned, harm is not reported", late, RAMP_ALPHA, runs=60)
+    for kind in ("learned", "harmful"):
+        late = partial(ramped, kind, (0.9, 0.1))
+        name = f"ramp of policies, {kind}, harm is not reported"
+        yield Case(name, late, RAMP_ALPHA, runs=60)
+    name += ", and taken for none"
+    yield Case(name, partial(unreported, late), RAMP_ALPHA, True, runs=60)
