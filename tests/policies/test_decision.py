@@ -64,6 +64,13 @@ def test_the_old_policy_is_read_from_propensities_where_contexts_repeat():
     table = month(2000, np.random.default_rng(1))
     found = tether.decide(table, new=new_rule, promise=0.22, **ASKED)
     assert np.allclose(np.exp(found.old.log_prob_all(SEGMENTS)), TODAY, atol=1e-12)
+    uniform = table.assign(banner=BANNERS[np.arange(2000) % 3], cost=table.revenue)
+    asked = {**ASKED, "propensity": 1 / 3, "cost": "cost"}
+    constant = tether.decide(uniform, new=new_rule, promise=0.3, **asked)
+    assert np.allclose(np.exp(constant.old.log_prob_all(SEGMENTS)), 1 / 3)
+    assert "cost, estimated" in str(constant)
+    assert "-" not in str(constant).partition("cost, estimated")[2].split("]")[0]
+    assert constant.next(month(200, np.random.default_rng(2), constant)).calibration.rows == 2200
     with pytest.raises(ValueError, match="contexts"):
         found.decide(pd.DataFrame({"segment": ["visitor"]}), np.random.default_rng(0))
 
@@ -169,6 +176,12 @@ def test_a_no_says_what_would_help():
     below = tether.decide(table, new=new_rule, promise=0.15, **ASKED)
     assert "Keep the old policy" in str(below)
     assert "relative guardrail" in below.advice
+    part = table[table.banner != "plain"]
+    with pytest.warns(tether.AssumptionWarning, match="does not hold"):
+        lacking = tether.decide(part, new=new_rule, old=old_rule, promise=0.6, **ASKED)
+    assert "does not hold" in " ".join(str(lacking).split())
+    assert lacking.advice == ""
+    assert np.allclose(lacking.policy.log_prob_all(SEGMENTS), np.log(TODAY))  # not the new policy
 
 
 WRONG = [

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._core import frames
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
 from tether._core.words import Described, Description
 from tether.control import calibration as words
@@ -70,13 +71,16 @@ class Decision(Described):
 
     @property
     def policy(self) -> Tethered:
-        """The policy to serve: between the old one and the new one, as far as was calibrated."""
+        """The policy to serve: between the old one and the new one, as far as was calibrated.
+
+        The old one where the calibration is not useful.
+        """
         if self.old is None:
             raise TypeError(
                 "old is not known: of the old policy the table has propensities in contexts that "
                 "do not repeat. Pass it as decide(…, old=…) to serve what was calibrated"
             )
-        return Tethered(self.old, self.new, self.calibration)
+        return Tethered(self.old, self.new, self.calibration if self.calibration.useful else 0.0)
 
     def decide(self, contexts: Contexts | Frame, rng: np.random.Generator) -> Decided:
         """Take an action in each context, with its propensity, in one pass of either model.
@@ -130,9 +134,9 @@ class Decision(Described):
         question = self.question if promise is None else replace(self.question, promise=promise)
         served = self.policy
         month = replace(question.read(frame), policy=served)
-        recorded = question.propensities(frame, len(month.actions), finite=True)
-        if recorded is not None:
-            compare_with_policy(recorded, served.log_prob(month.contexts, month.actions))
+        if isinstance(question.propensity, str) and question.propensity in frames.names(frame):
+            recorded = question.propensities(frame, len(month.actions), finite=True)
+            compare_with_policy(recorded, served.log_prob(month.contexts, month.actions), "served")
         chosen = self.new if new is None else question.as_policy(new, np.asarray(self.old.actions))
         return _made(question, self.old, chosen, (*self.months, month))
 
@@ -315,15 +319,14 @@ def decide(
     finite = is_finite(chosen)
     recorded = question.propensities(frame, len(month.actions), finite=finite)
     if old is not None:
-        safe: Policy | None = question.as_policy(old, listed)
+        given = question.as_policy(old, listed)
         if recorded is not None:
-            assert safe is not None
-            compare_with_policy(recorded, safe.log_prob(month.contexts, month.actions))
-    elif recorded is None:
+            compare_with_policy(recorded, given.log_prob(month.contexts, month.actions), "old")
+        return _made(question, given, chosen, (month,))
+    if recorded is None:
         raise TypeError("give propensity (a column) or old (the policy that took the actions)")
-    else:
-        safe = recorded_policy(month, listed, recorded) if finite else None
-    return _made(question, safe, chosen, (month,), recorded)
+    known = recorded_policy(month, listed, recorded) if finite else None
+    return _made(question, known, chosen, (month,), recorded)
 
 
 def _made(

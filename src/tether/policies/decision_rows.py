@@ -112,12 +112,13 @@ class Question:
 
     def propensities(self, frame: Frame, rows: int, *, finite: bool) -> Floats | None:
         """The recorded probabilities of the actions, where there are some."""
-        values: Any = self.propensity
-        if isinstance(values, str):
-            values = _numbers(frame, "propensity", values)
-        elif values is not None:
-            values = np.full(rows, validate.number("propensity", values, above=0, below=np.inf))
-        return None if values is None else checked_propensities(values, rows, finite=finite)
+        if self.propensity is None:
+            return None
+        if isinstance(self.propensity, str):
+            values = _numbers(frame, "propensity", self.propensity)
+        else:
+            values = np.full(rows, validate.real("propensity", self.propensity))
+        return checked_propensities(values, rows, finite=finite)
 
     def as_policy(self, new: Any, actions: NDArray[Any]) -> Policy:
         """A classifier, a function of the contexts or a policy, as a policy over these actions."""

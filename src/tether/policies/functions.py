@@ -70,16 +70,14 @@ class FunctionPolicy:
 class TorchPolicy:
     """A torch distribution, or a function of the contexts that returns one, as a policy.
 
-    Actions outside the support of the distribution have a log-probability of −inf. Torch is seeded
-    from the numpy generator and its global state is restored, so the same generator gives the same
-    actions. Scores are computed without gradients.
+    Actions outside its support have a log-probability of −inf. Torch is seeded from the numpy
+    generator, and its global state is restored.
 
     Parameters
     ----------
     distribution : torch.distributions.Distribution or callable
         A distribution with an empty batch shape, or a function of the contexts that returns a
         distribution with one batch entry per context.
-
     """
 
     def __init__(self, distribution: Any) -> None:
@@ -105,10 +103,8 @@ class TorchPolicy:
         contexts = as_contexts(contexts)
         with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(int(rng.integers(2**63)))
-            if self._fixed:
-                drawn = self._distribution.sample((length(contexts),))
-            else:
-                drawn = self._evaluate(contexts).sample()
+            shape = (length(contexts),) if self._fixed else ()
+            drawn = self._evaluate(contexts).sample(shape)
         return np.asarray(drawn.cpu().numpy())
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
@@ -118,8 +114,7 @@ class TorchPolicy:
         actions = np.array(actions)  # torch requires writable arrays
         contexts = as_contexts(contexts, actions)
         with torch.no_grad():
-            distribution = self._distribution if self._fixed else self._evaluate(contexts)
-            scores = _log_prob_on_support(distribution, torch.as_tensor(actions))
+            scores = _log_prob_on_support(self._evaluate(contexts), torch.as_tensor(actions))
         return np.asarray(scores.cpu().numpy(), dtype=np.float64)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
@@ -130,6 +125,8 @@ class TorchPolicy:
         return self.log_prob(len(self.actions), self.actions)[None]
 
     def _evaluate(self, contexts: Any) -> Any:
+        if self._fixed:
+            return self._distribution
         distribution = self._distribution(contexts)
         if tuple(distribution.batch_shape) != (length(contexts),):
             raise ValueError(
@@ -171,9 +168,9 @@ _recipes: dict[int, tuple[weakref.ref[Any], Recipe]] = {}
 def policy_from(path: str, /, **arguments: Any) -> Any:
     """Call the function at an import path, and remember how, so that what it made can be saved.
 
-    `tether.save_policy` then writes the path and the arguments, and `tether.load` makes the
-    call again. So the function must make the same policy each time, and the policy must not be
-    changed afterwards. The exception are torch modules, whose current weights are saved as well.
+    `tether.save_policy` then writes the path and the arguments, and `tether.load` makes the call
+    again: the function must make the same policy each time, and the policy must not be changed
+    afterwards. Of torch modules the current weights are saved as well.
 
     Parameters
     ----------

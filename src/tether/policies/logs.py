@@ -207,18 +207,23 @@ def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) ->
     return np.minimum(values, 1.0) if finite else values
 
 
-def compare_with_policy(propensities: Floats, log_safe: Floats) -> None:
-    """Refuse propensities that are not the safe policy's probabilities of the actions shown."""
-    off = ~(np.abs(np.log(propensities) - log_safe) <= PROPENSITY_TOLERANCE)
+def compare_with_policy(
+    propensities: Floats | None, log_probabilities: Floats, name: str = "safe"
+) -> None:
+    """Refuse propensities that are not the probabilities of the actions by the named policy."""
+    if propensities is None:
+        return
+    off = ~(np.abs(np.log(propensities) - log_probabilities) <= PROPENSITY_TOLERANCE)
     if not off.any():
         return
-    row = int(np.argmax(off))
+    row, after = int(np.argmax(off)), ""
+    if name == "safe":
+        after = ". Of decisions of a tethered policy, pass the tethered policy as logged_by"
     raise ValueError(
-        f"propensities disagree with the safe policy in {int(off.sum())} of {len(off)} row(s), by "
+        f"propensities disagree with the {name} policy in {int(off.sum())} of {len(off)} row(s) by "
         f"more than {PROPENSITY_TOLERANCE:.0%} (row {row}: {propensities[row]:.6g} in the log, "
-        f"{np.exp(log_safe[row]):.6g} by the policy): the safe policy passed is not the one that "
-        f"took these actions, or contexts or actions are in another order or coding. Of decisions "
-        f"that a tethered policy made, pass the tethered policy as logged_by"
+        f"{np.exp(log_probabilities[row]):.6g} by the policy): the {name} policy is not the one "
+        f"that took these actions, or contexts or actions are in another order or coding{after}"
     )
 
 

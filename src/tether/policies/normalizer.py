@@ -30,10 +30,9 @@ MAX_STANDARD_ERRORS = 6.0
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Log ψ in each context, or one number where all contexts are alike.
+    """Log ψ in each context, or one number where all are alike, with its standard error.
 
-    The standard error of log ψ is also that of the `log_prob` of clip: 0 where ψ is exact, and inf
-    where too few draws count to say how far off ψ is.
+    The error is 0 where ψ is exact, and inf where too few draws count to say how far off it is.
     """
 
     log_psi: Floats
@@ -88,10 +87,7 @@ def normalizers_by_context(
     draws: int,
     rng: np.random.Generator,
 ) -> Normalizer:
-    """ψ of every context from draws; equal contexts share their draws, a part at a time.
-
-    Distinct contexts are handled in an order that does not depend on the order of the rows.
-    """
+    """ψ of every context from draws; equal contexts share them, whatever the order of rows."""
     if isinstance(contexts, int):
         return estimated_normalizer(pair, contexts, family, log_beta, draws, rng)
     _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
@@ -117,14 +113,8 @@ def estimated_normalizer(
     scores = []
     for policy, name in ((pair.safe, "safe"), (pair.optimized, "optimized")):
         actions = policy_calls.draw(name, policy, repeated, rng)
-        both = policy_calls.score_both(
-            pair.safe,
-            pair.optimized,
-            repeated,
-            actions,
-            drew_safe=name == "safe",
-            drew_optimized=name == "optimized",
-        )
+        drew = {"drew_safe": name == "safe", "drew_optimized": name == "optimized"}
+        both = policy_calls.score_both(pair.safe, pair.optimized, repeated, actions, **drew)
         scores.append([column.reshape(rows, draws) for column in both])
     # One row per context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
@@ -142,10 +132,9 @@ def estimated_normalizer(
 
 
 def _check_mass(log_terms: Floats) -> None:
-    """Refuse draws that do not come from the policies whose log-probabilities they carry.
+    """Refuse draws of other policies than those that score them.
 
-    Each row sums to an estimate of the optimized policy's mass on the actions of both, which is at
-    most one. An estimate clearly above one means that another distribution is scored than drawn.
+    Each row sums to an estimate of the optimized policy's mass, which is at most one.
     """
     terms = np.exp(log_terms) * log_terms.shape[1]
     error = max(float(terms.std()), 1.0) / np.sqrt(terms.size)  # a few may agree by chance
@@ -159,10 +148,9 @@ def _check_mass(log_terms: Floats) -> None:
 def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Normalizer:
     """The normalizer of clip, in two ways, of which each context takes the less uncertain one.
 
-    One row per context: scores of n draws of the safe policy, then of n of the optimized one. Clip
-    cuts a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1) is
-    the integral of what is kept of it, and one less that of what is cut off. A draw counts with its
-    part of either over n·safe + n·optimized, so with at most 1/n.
+    Clip cuts a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1)
+    is the integral of what is kept of it, and one less that of what is cut off. Each of n draws of
+    either policy counts with its part over n·safe + n·optimized, so with at most 1/n.
     """
     draws = safe.shape[1] // 2
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
@@ -174,8 +162,7 @@ def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Norm
     with np.errstate(under="ignore"):
         parts, cut = np.exp(kept - top[:, None]), np.exp(main - log_mass) * -np.expm1(over)
     log_error, other = _log_error(parts, top, draws), _log_error(cut, np.zeros(1), draws)
-    # One less nearly one is no estimate: few draws then decide it, and all the others hide that.
-    # Where few draws were cut at all, it is what is kept that hides them.
+    # One less nearly one is no estimate. Where few draws were cut, what is kept hides them.
     few = _counting(cut) < MIN_EFFECTIVE_DRAWS
     use = (cut.sum(axis=1) < 0.5) & (few | (other < log_error))
     log_share[use], log_error[use] = np.log1p(-cut.sum(axis=1)[use]), other[use]
@@ -187,8 +174,8 @@ def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Norm
 def _log_error(parts: Floats, log_scale: Floats, draws: int) -> Floats:
     """Log standard error of the sums of parts times a scale, each of them at most 1/n.
 
-    Where few draws count, their spread says little. A sum S of such parts has a variance of at most
-    S/n, and if none was seen then S is at most 3/n but with a chance of e^-3.
+    Where few draws count, their spread says little: a sum S has a variance of at most S/n, and if
+    none was seen S is at most 3/n but with a chance of e^-3.
     """
     with np.errstate(divide="ignore", under="ignore"):
         bound = np.log((parts.sum(axis=1) * np.exp(log_scale) + 3.0 / draws) / draws) / 2
@@ -221,8 +208,7 @@ def settled_normalizer(
 ) -> Normalizer:
     """ψ in each context, with more draws where the density of its action is not precise.
 
-    A density in the denominator of a weight must not be noisy: with a relative variance v, one over
-    the estimate is too large by a factor of 1 + v on average. Without contexts it is one number.
+    With a relative variance v, one over a density is too large by a factor of 1 + v on average.
     """
     found = policy.normalizer(contexts)
     for factor in MORE_DRAWS:

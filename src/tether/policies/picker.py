@@ -21,10 +21,9 @@ from tether.sampling.samplers import log_softmax
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShortlistRows:
-    """One row per context, each with N candidates; it is passed wherever contexts are expected.
+    """One row per context, each with N candidates: the contexts of a policy that picks one.
 
-    To a policy that picks a candidate, the context and the candidates together are the context,
-    and the position of the candidate is the action.
+    Its action is the position of a candidate.
 
     Examples
     --------
@@ -96,12 +95,10 @@ class Picker(TablePolicy):
     - what a function returns;
     - for an optimized policy, log optimized − log safe density, so that picking approximates the
       optimized policy, the better the larger N is;
-    - for an optimized policy beside a safe one that cannot state log-probabilities, the optimized
-      policy's log-probability alone. Candidates are the safe policy's, so picking approximates the
-      *product* of the safe density and the optimized one to the power 1 / temperature.
+    - where the safe policy cannot state log-probabilities, the optimized policy's alone: picking
+      approximates the *product* of the safe density and the optimized one^(1 / temperature).
 
-    A score of −inf excludes a candidate. If every candidate of a row is excluded, all are equally
-    likely: something has to be picked, and then it is the safe policy's choice.
+    A score of −inf excludes a candidate. If all of a row are excluded, they are equally likely.
 
     Parameters
     ----------
@@ -219,10 +216,7 @@ class Picker(TablePolicy):
 
 @contextmanager
 def scoring_once(policy: Any, rows: Any) -> Iterator[None]:
-    """Within this block a picker scores these rows only once, however often it is asked.
-
-    A score may be a large model. Any other policy is left as it is. Other threads are not affected.
-    """
+    """Within this block a picker scores these rows only once: a score may be a large model."""
     if not isinstance(policy, Picker):
         yield
         return
@@ -235,8 +229,6 @@ def scoring_once(policy: Any, rows: Any) -> Iterator[None]:
 
 @dataclass
 class _Remembered:
-    """The scores of some rows, once they are known."""
-
     picker: Picker
     rows: Any
     scores: Floats | None = None
@@ -247,7 +239,4 @@ _remembered: ContextVar[_Remembered | None] = ContextVar("remembered scores", de
 
 def checked_temperature(temperature: float) -> float:
     """A finite temperature of at least 0."""
-    number = validate.real("temperature", temperature)
-    if not 0 <= number < np.inf:
-        raise ValueError(f"temperature must be at least 0 and finite, got {temperature!r}")
-    return number
+    return validate.number("temperature", temperature, above=0, below=np.inf, including=(0,))

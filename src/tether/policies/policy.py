@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -22,7 +23,6 @@ class Sampler(Protocol):
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """One action per context."""
-        ...
 
 
 @runtime_checkable
@@ -39,36 +39,16 @@ class Policy(Protocol):
     """
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context.
+        """Draw one action per context; `rng` is the only source of randomness.
 
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        rng : numpy.random.Generator
-            The only source of randomness.
-
-        Returns
-        -------
-        ndarray
-            One action per context.
+        Contexts have one row each, or are the number of actions where there are none.
         """
         ...
 
     def log_prob(self, contexts: Any, actions: Any) -> Floats:
         """Compute the log-probability or log-density of each action in its context.
 
-        Parameters
-        ----------
-        contexts : array-like or int
-            One row per context, or the number of actions where there are no contexts.
-        actions : array-like
-            One action per context.
-
-        Returns
-        -------
-        ndarray
-            Natural logarithms, one per action; −inf for an impossible action.
+        −inf is an impossible action.
         """
         ...
 
@@ -118,11 +98,7 @@ def shared_actions(
 
 
 def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
-    """Both policies, with the actions of one in the order of the other where they are the same.
-
-    A model has its classes in sorted order, and a rule written by hand has any. Other differences
-    are left to an error that shows them.
-    """
+    """Both policies, with the actions of one in the order of the other where they are the same."""
     if not (is_finite(safe) and is_finite(optimized)):
         return safe, optimized
     from tether.policies.categorical import Categorical, in_order_of
@@ -183,27 +159,23 @@ def as_policy(name: str, policy: Any) -> Policy:
     )
 
 
+@dataclass(frozen=True)
 class FunctionSampler:
     """A function of (contexts, rng) as a sampler."""
 
-    def __init__(self, function: Callable[[Any, np.random.Generator], Any]) -> None:
-        self._function = function
+    function: Callable[[Any, np.random.Generator], Any]
 
     def sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         """What the function returns."""
-        return np.asarray(self._function(contexts, rng))
+        return np.asarray(self.function(contexts, rng))
 
 
 def as_sampler(name: str, policy: Any) -> Sampler:
     """A policy, passed as the argument `name`, as something that draws."""
-    if isinstance(policy, type):
-        raise TypeError(f"{name} must be a sampler, not a class: write {policy.__name__}(…)")
-    if hasattr(policy, "iloc"):  # its `sample` draws rows
-        raise TypeError(f"{name} must draw actions, got {shown(policy)}")
-    if hasattr(policy, "sample") and not hasattr(policy, "log_prob"):
-        return policy  # type: ignore[no-any-return]
-    if hasattr(policy, "sample") or hasattr(policy, "predict_proba"):
+    if isinstance(policy, type) or hasattr(policy, "log_prob") or hasattr(policy, "predict_proba"):
         return as_policy(name, policy)
+    if hasattr(policy, "sample") and not hasattr(policy, "iloc"):  # a frame's draws rows
+        return policy  # type: ignore[no-any-return]
     if callable(policy):
         return FunctionSampler(policy)
     raise TypeError(

@@ -36,8 +36,8 @@ MAX_LOG_FACTOR = 60.0
 class EstimatedPolicy(FunctionPolicy):
     """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
 
-    `approximate` says what is approximate about it, None for the safe policy, whose ratio to itself
-    is 1; `ratio_error` is the factor by which it may be off.
+    `approximate` says what is approximate, None for the safe policy; `ratio_error` is the factor by
+    which the density may be off.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class DensityRatio:
     safe: EstimatedPolicy
     optimized: EstimatedPolicy
     measured: RatioError
-    safe_draws: int
-    optimized_draws: int
+    draws: int
+    """How many draws of each policy it rests on."""
 
     @property
     def error(self) -> float:
@@ -100,8 +100,9 @@ class DensityRatio:
         return self.optimized.log_prob(as_contexts(contexts, actions), actions)
 
     def __str__(self) -> str:
-        counts = f"{self.safe_draws:,} safe and {self.optimized_draws:,} optimized draws"
-        return f"approximate density ratio from {counts}\n{self.measured}"
+        return (
+            f"approximate density ratio from {self.draws:,} draws of each policy\n{self.measured}"
+        )
 
 
 def estimate_ratio(
@@ -110,7 +111,7 @@ def estimate_ratio(
     contexts: Contexts,
     rng: np.random.Generator,
     *,
-    draws: int | tuple[int, int] = 1,
+    draws: int = 1,
     features: Features | None = None,
     classifier: Any = None,
 ) -> DensityRatio:
@@ -133,8 +134,8 @@ def estimate_ratio(
         policy where there are no contexts.
     rng : numpy.random.Generator
         Source of all randomness: the same state gives the same estimate.
-    draws : int or tuple of two int, default 1
-        Draws per context of each policy, or of the safe and of the optimized one.
+    draws : int, default 1
+        Draws of each policy per context.
     features : callable, optional
         Function of (contexts, actions) that returns a matrix, dense or sparse, with one row per
         action. By default contexts and actions side by side, which must be numbers.
@@ -152,50 +153,40 @@ def estimate_ratio(
     contexts = as_contexts(contexts)
     validate.generator("rng", rng)
     require("tether.estimate_ratio", "sklearn")
-    counts = draws if isinstance(draws, (tuple, list)) else (draws, draws)
-    if len(counts) != 2:
-        raise ValueError(f"draws must be an integer or a pair of integers, got {draws!r}")
-    fewest = length(contexts) * min(validate.integer("draws", each) for each in counts)
-    if fewest < MIN_RATIO_DRAWS:
+    count = length(contexts) * validate.integer("draws", draws)
+    if count < MIN_RATIO_DRAWS:
         raise ValueError(
-            f"contexts and draws make {fewest} draws of a policy; at least {MIN_RATIO_DRAWS} are "
+            f"contexts and draws make {count} draws of a policy; at least {MIN_RATIO_DRAWS} are "
             f"needed"
         )
-    rows = [np.repeat(np.arange(length(contexts)), count) for count in counts]
-    drawn_in = take(contexts, np.concatenate(rows))
+    rows = np.repeat(np.arange(length(contexts)), draws)
+    where, drawn_in = take(contexts, rows), take(contexts, np.tile(rows, 2))
     actions = policy_calls.concatenate_actions(
-        [
-            policy_calls.draw(name, sampler, take(contexts, row), rng)  # type: ignore[arg-type]
-            for (name, sampler), row in zip(samplers.items(), rows, strict=True)
-        ]
+        [policy_calls.draw(name, each, where, rng) for name, each in samplers.items()]  # type: ignore[arg-type]
     )
-    sizes = [len(row) for row in rows]
-    is_optimized = np.repeat([False, True], sizes)
+    is_optimized = np.repeat([False, True], count)
     if isinstance(contexts, int):
-        fitting = np.concatenate([rng.permutation(size) % 2 == 0 for size in sizes])
+        fitting = np.concatenate([rng.permutation(count) % 2 == 0 for _ in samplers])
     else:  # all draws in a context together
-        fitting = (rng.permutation(length(contexts)) % 2 == 0)[np.concatenate(rows)]
+        fitting = (rng.permutation(length(contexts)) % 2 == 0)[np.tile(rows, 2)]
     matrix = feature_matrix(features, drawn_in, actions)
     unfitted = default_classifier(matrix) if classifier is None else classifier
     model = seeded_clone(unfitted, rng).fit(matrix[fitting], is_optimized[fitting].astype(np.int64))
-    optimized_draws = int(is_optimized[fitting].sum())
-    log_ratio = EstimatedLogRatio(
-        model, features, int(fitting.sum()) - optimized_draws, optimized_draws
-    )
+    fitted_on = np.bincount(is_optimized[fitting].astype(np.int64))
+    log_ratio = EstimatedLogRatio(model, features, int(fitted_on[0]), int(fitted_on[1]))
     found = log_ratio(drawn_in, actions)
     visible = matrix
     if features is not None and not is_sparse(matrix):
         with suppress(TypeError, ValueError):  # a tree also sees what features were made of
             visible = np.hstack([matrix, feature_matrix(None, drawn_in, actions)])
     tree = _fit_regions(visible[fitting], found[fitting], is_optimized[fitting], rng)
-    regions = tree.apply(visible[~fitting])
-    measured = measure(found[~fitting], is_optimized[~fitting], regions)
+    held_out = ~fitting
+    measured = measure(found[held_out], is_optimized[held_out], tree.apply(visible[held_out]))
     approximate = (
         f"approximate: the policies report no probabilities, and their density ratio was estimated "
-        f"by a classifier from {sizes[0]:,} draws of the safe and {sizes[1]:,} of the optimized "
-        f"policy. On held-out draws it is off by a factor of up to {measured.factor:.3g} on "
-        f"average over cells of draws; the promise holds only if no ratio is off by more than the "
-        f"ratio_error stated"
+        f"by a classifier from {count:,} draws of either policy. On held-out draws it is off by a "
+        f"factor of up to {measured.factor:.3g} on average over cells of draws; the promise holds "
+        f"only if no ratio is off by more than the ratio_error stated"
     )
     return DensityRatio(
         EstimatedPolicy("safe", samplers["safe"].sample, ZeroLogRatio()),
@@ -203,7 +194,7 @@ def estimate_ratio(
             "optimized", samplers["optimized"].sample, log_ratio, approximate, measured.factor
         ),
         measured,
-        *sizes,
+        draws=count,
     )
 
 
@@ -220,8 +211,7 @@ class ZeroLogRatio:
 class EstimatedLogRatio:
     """The log odds of a classifier that tells draws of the two policies apart, as a log ratio.
 
-    They are the log ratio plus the log of the two numbers of draws that it was fitted on. It is
-    clipped at the log of these numbers: a larger ratio rests on no draw of the other policy.
+    Clipped at the numbers of draws it was fitted on: a larger ratio rests on no draw of the other.
     """
 
     model: Any
@@ -246,20 +236,14 @@ def seeded_clone(classifier: Any, rng: np.random.Generator) -> Any:
     """An unfitted copy whose random states, where none is set, come from the generator."""
     from sklearn.base import clone
 
-    copy = clone(classifier)
-    open_states = {
-        name: int(rng.integers(2**31 - 1))
-        for name, value in sorted(copy.get_params(deep=True).items())
-        if name.rpartition("__")[2] == "random_state" and value is None
-    }
-    return copy.set_params(**open_states)
+    copy, seed = clone(classifier), int(rng.integers(2**31 - 1))
+    unset = [name for name, value in copy.get_params(deep=True).items() if value is None]
+    states = (name for name in unset if name.rpartition("__")[2] == "random_state")
+    return copy.set_params(**dict.fromkeys(states, seed))
 
 
 def default_classifier(matrix: Any) -> Any:
-    """Logistic regression on scaled features and, if they are few, their products.
-
-    With products it contains the log ratio of two Gaussian policies with linear means exactly.
-    """
+    """Logistic regression on scaled features and their products: exact for two Gaussians."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -301,10 +285,7 @@ def is_sparse(matrix: Any) -> bool:
 def _fit_regions(
     matrix: Any, log_ratio: Floats, is_optimized: Booleans, rng: np.random.Generator
 ) -> Any:
-    """A small tree that predicts the error of the log odds: where the ratio is off the most.
-
-    It sees what a classifier that is too simple does not.
-    """
+    """A small tree of the error of the log odds: it sees what too simple a classifier does not."""
     from scipy.special import expit
     from sklearn.tree import DecisionTreeRegressor
 

@@ -29,11 +29,9 @@ Result = TypeVar("Result")
 class Served:
     """Actions, one per context, and which policy took each of them.
 
-    An action of the safe policy counts as the safe policy's in the mixture of a log. Actions of the
-    tethered policy have its density if whether a call succeeds does not depend on the actions: a
-    server that is unavailable, a prompt that is too long. If certain actions make the call fail (a
-    score that is NaN, an answer that takes too long), the actions of successful calls are not
-    representative, and no record corrects for that: see `failures`, the error messages.
+    Actions of the tethered policy have its density if whether a call succeeds does not depend on
+    them: a server that is unavailable, a prompt that is too long. If certain actions make the call
+    fail (a score that is NaN), no record corrects for that: see `failures`, the error messages.
     """
 
     actions: NDArray[Any]
@@ -91,25 +89,23 @@ def serve(
     if safe is None:
         raise TypeError(f"safe must be the safe policy, because {policy!r} has none")
     contexts = as_contexts(contexts)
-    failures: tuple[str, ...] = ()
     try:
         actions = draw_asking_every_policy(policy, contexts, rng)
+        return Served(actions, np.zeros(len(actions), dtype=np.bool_), ())
     except (RuntimeError, ValueError) as error:
-        failures = (str(error),)
-    if failures:
-        try:
-            actions = policy_calls.draw("safe", safe, contexts, rng)
-        except RuntimeError as error:
-            told = f"{error}. The tethered policy had failed before it: {failures[0]}"
-            raise RuntimeError(told) from error
-    return Served(actions, np.full(len(actions), bool(failures)), failures)
+        failure = str(error)
+    try:
+        actions = policy_calls.draw("safe", safe, contexts, rng)
+    except RuntimeError as error:
+        told = f"{error}. The tethered policy had failed before it: {failure}"
+        raise RuntimeError(told) from error
+    return Served(actions, np.ones(len(actions), dtype=np.bool_), (failure,))
 
 
 def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
     """What `deployed` returns, or `fallback(message)` if its policy is unavailable.
 
-    A RuntimeError counts as unavailable, unless a sampler reached its draw limit: that error, and
-    every other one, is raised.
+    A RuntimeError counts as unavailable, unless a sampler reached its draw limit.
     """
     try:
         return deployed()
@@ -126,10 +122,8 @@ def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str],
 def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     """One action per context, from a call whose success does not depend on what is drawn.
 
-    Accept-reject scores each proposal under both policies, and what it accepts is independent of
-    how many proposals it took; finite actions are drawn from both tables. A family of single draws
-    would call only the policy that its coin selects: here both are called in every context, and the
-    coin is tossed afterwards.
+    Accept-reject and tables ask both policies in any case. A family of single draws would call only
+    the policy that its coin selects: here both are called, and the coin is tossed afterwards.
     """
     if not _selects_by_coin(policy):
         return policy_calls.draw("tethered", policy, contexts, rng)

@@ -23,7 +23,7 @@ from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration
 from tether.control.families import Family
 from tether.control.log import Log
-from tether.policies.picker import Picker, ShortlistRows, checked_temperature, scoring_once
+from tether.policies.picker import Picker, ShortlistRows, checked_temperature
 from tether.policies.policy import as_sampler
 from tether.policies.probes import check_probes, take_probes
 from tether.policies.tables import Pool
@@ -46,24 +46,18 @@ REPEATED_SHARE = 0.02
 class Shortlist:
     """The safe policy draws N candidates in each context, and a score picks one of them.
 
-    The context and its candidates z = (x, c₁ … c_N) are taken together as the context, and the
-    position k of the picked candidate as the action. The safe policy, seen this way, is uniform
-    over N positions: to draw N candidates and to take one at random is to draw one action. So the
-    action set is finite, every normalizing constant is an exact sum, no weight exceeds N over the
-    safe policy's share of the log, and neither calibration nor serving asks the safe policy for a
-    log-probability. Candidates may repeat: positions differ even where actions are equal.
+    The context and its candidates z = (x, c₁ … c_N) together are the context, and the position k of
+    the picked candidate is the action. Seen this way the safe policy is uniform over N positions.
+    So the action set is finite, normalizing constants are exact, no weight exceeds N over the safe
+    policy's share of the log, and nothing asks the safe policy for a log-probability.
 
     *Why this controls the risk of the action that is served.* Candidates are independent draws
-    from ``π₀(·|x)``, for logged rows and for new ones, so the pairs z have the same distribution in
-    both. In a logged row the position is uniform given z (see `join` for existing logs); in a new
-    one it has the tethered density π_β(k|z). Hence the rows (z, k, loss) are a log of the uniform
-    policy with contexts z, `calibrate` bounds the expected loss of the next pair (z, k) drawn with
-    π_β, and the loss of the pair (z, k) *is* the loss of the action c_k in context x. Nothing is
-    assumed of the score, except that it depends on its own row alone and did not learn from the
-    log. In later rounds each row keeps its candidates, so past policies are exact tables too.
-
-    The candidates must come from the safe policy that is logged: it may not change between the
-    log and the serving, and the same N is used for both.
+    from ``π₀(·|x)``, so z has the same distribution in logged rows and in new ones. In a logged row
+    the position is uniform given z (see `join`); in a new one it has the tethered density π_β(k|z).
+    Hence the rows (z, k, loss) are a log of the uniform policy with contexts z, `calibrate` bounds
+    the expected loss of the next pair (z, k) drawn with π_β, and that *is* the loss of the action
+    c_k in context x. Of the score nothing is assumed but that it depends on its own row alone and
+    did not learn from the log. Log and serving need the same safe policy and the same N.
 
     Parameters
     ----------
@@ -110,10 +104,7 @@ class Shortlist:
         self.picker = None if optimized is None else self.picker_of(optimized)
 
     def picker_of(self, optimized: Any) -> Picker:
-        """The policy over positions that picks by a score, a policy, a picker or a shortlist.
-
-        A score or an optimized policy gets this shortlist's temperature.
-        """
+        """The policy over positions that picks by a score, a policy, a picker or a shortlist."""
         if isinstance(optimized, Shortlist):
             optimized = optimized.required_picker
         if isinstance(optimized, Picker):
@@ -148,9 +139,8 @@ class Shortlist:
     ) -> tuple[ShortlistRows, Integers]:
         """Draw N − 1 fresh candidates beside each action that the safe policy took.
 
-        The action is put at a uniformly random position, independent of everything else. Given the
-        position, all N candidates are independent draws of the safe policy, so candidates and
-        position have exactly the distribution that `draw` and a uniform pick would have given.
+        The action is put at a uniformly random position. Given that, all N candidates are
+        independent draws of the safe policy, as if `draw` and a uniform pick had made the row.
         """
         check_row_indexes({"contexts": contexts, "actions": actions})
         actions = plain_column("actions", actions)
@@ -255,9 +245,8 @@ class Shortlist:
 class TetheredShortlist:
     """Draws candidates with the safe policy and picks one of them by a calibrated rule.
 
-    The pick is exact for every family: positions are a finite action set. There is no `log_prob`
-    of an action, which would need that of the safe policy; `pick` is the policy over positions,
-    and has one. Made by `Shortlist.tethered`.
+    There is no `log_prob` of an action, which would need that of the safe policy; `pick`, the
+    policy over positions, has one. Made by `Shortlist.tethered`.
     """
 
     def __init__(self, shortlist: Shortlist, pick: Tethered) -> None:
@@ -282,8 +271,7 @@ class TetheredShortlist:
     ) -> tuple[NDArray[Any], ShortlistRows, Integers]:
         """Draw candidates in each context and pick one, and return the candidates as well."""
         rows = self.shortlist.draw(contexts, rng)
-        with scoring_once(self.pick.optimized, rows):
-            index = self.pick.sample(rows, rng)
+        index = self.pick.sample(rows, rng)
         return rows.picked(index), rows, index
 
     def __repr__(self) -> str:
@@ -294,11 +282,7 @@ class TetheredShortlist:
 
 
 def check_scored_alone(picker: Picker, rows: ShortlistRows, scores: Floats) -> None:
-    """Refuse a score of a row that depends on the other rows of the call, or on chance.
-
-    The picked action would then have another distribution in another batch, and the log would say
-    nothing about it.
-    """
+    """Refuse a score of a row that depends on the other rows of the call, or on chance."""
     alone, together = picker.scores(rows[:1])[0], scores[0]
     with np.errstate(invalid="ignore"):
         near = np.abs(alone - together) <= SCORE_ALONE_TOLERANCE * (1 + np.abs(together))
@@ -336,8 +320,7 @@ def exchangeable_warning(scores: Floats, index: Integers) -> str | None:
 def check_copies(rows: ShortlistRows, index: Integers) -> None:
     """Refuse candidates that are copies of one draw beside logged actions that differ from it.
 
-    Of independent draws, all but the logged one are alike, and that one differs, in fewer than a
-    quarter of the rows.
+    Of independent draws this happens in fewer than a quarter of the rows.
     """
     candidates, size = rows.candidates, rows.size
     if candidates.dtype.kind == "O" and not all(isinstance(each, str) for each in candidates.flat):

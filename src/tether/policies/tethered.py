@@ -52,12 +52,10 @@ class Decided(NamedTuple):
 class Tethered:
     """A policy between a safe and an optimized one: beta 0 is the safe one, inf the optimized one.
 
-    Over finitely many actions scores and draws are exact. Otherwise draws are exact too (accept-
-    reject needs no normalizing constant), and `log_prob` estimates ψ(β, x) from draws of each
-    policy, always with the same seed, to the standard error that `normalizer` states.
-
-    A calibration that was made with `spread=True` is served as it says: each action at a beta drawn
-    for it, and `log_prob` is that of the mixture.
+    Draws are exact, and over finitely many actions scores are too. Otherwise `log_prob` estimates
+    ψ(β, x) from draws of each policy, always with the same seed, to the standard error that
+    `normalizer` states. A calibration with `spread=True` is served as it says: each action at a
+    beta drawn for it, and `log_prob` is that of the mixture.
 
     Parameters
     ----------
@@ -132,9 +130,9 @@ class Tethered:
         self.max_draws = validate.integer("max_draws", max_draws, 1)
         self.seed = validate.integer("seed", seed, 0)
         self._check_family()
-        if normalizer_draws is not None:
-            normalizer_draws = validate.integer("normalizer_draws", normalizer_draws, 2)
         self.normalizer_draws = normalizer_draws
+        if normalizer_draws is not None:
+            validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
         if outside is None:
             bounded = self.actions is not None or np.inf not in log_betas
@@ -179,20 +177,18 @@ class Tethered:
             return self._draw_at(self._betas[0], contexts, rng)
         which = sample_categorical(self.log_shares[None], length(contexts), rng)
         rows = [np.flatnonzero(which == k) for k in range(len(self._betas))]
-        pieces = []
-        for log_beta, each in zip(self._betas, rows, strict=True):
-            if len(each):
-                pieces.append(self._draw_at(log_beta, take(contexts, each), rng))
+        pieces = [
+            self._draw_at(log_beta, take(contexts, each), rng)
+            for log_beta, each in zip(self._betas, rows, strict=True)
+            if len(each)
+        ]
         drawn = policy_calls.concatenate_actions([actions for actions, _ in pieces])
         actions = np.empty_like(drawn)
         actions[np.concatenate(rows)] = drawn
         return actions, _together([info for _, info in pieces])
 
     def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:
-        """Draw one action per context, with the log-probability of each, as a log keeps them.
-
-        Over finitely many actions it takes one pass of either policy.
-        """
+        """Draw one action per context, with its log-probability; over tables in one pass."""
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
@@ -254,10 +250,7 @@ class Tethered:
         self._remembered = normalizer
 
     def acceptance(self, contexts: Contexts) -> Floats:
-        """Compute the acceptance rate of accept-reject by "auto", before any draw is made.
-
-        Over finitely many actions "auto" draws exactly and rejects nothing.
-        """
+        """Compute the acceptance rate of accept-reject by "auto", before any draw is made."""
         log_psi = self.normalizer(contexts).log_psi
         return np.asarray(np.exp(self.family.log_acceptance(self._betas[0], log_psi)))
 
@@ -282,12 +275,8 @@ class Tethered:
         """How a calibration of mix is served without a safe policy."""
         if found is None or not self.family.single_draw:
             return ""
-        share = self.family.optimized_share(self.log_beta)
-        return (
-            f". This calibration of {self.family.name} is served without one: give the optimized "
-            f"policy a share of {share:.4g} of the requests, at random, and leave the others where "
-            f"they are"
-        )
+        share = f"{self.family.optimized_share(self.log_beta):.4g} of the requests"
+        return f". To serve this calibration, send a share of {share}, at random, to the new policy"
 
     def _as_contexts(self, contexts: Any, actions: Any = None) -> Any:
         contexts = as_contexts(contexts, actions)
@@ -330,10 +319,7 @@ class Tethered:
         return draw_tethered(self._pair, self.family, log_beta, contexts, rng, **how)  # type: ignore[arg-type]
 
     def _tables(self, contexts: Any) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Both policies' scores of every action, for a part of the contexts at a time.
-
-        Without contexts it is a single row, and the slice covers all actions.
-        """
+        """Both policies' scores of every action, for a part of the contexts at a time."""
         assert self.actions is not None
         size = max(1, SCORES_PER_PART // len(self.actions))
         pieces = [contexts] if isinstance(contexts, int) else parts(contexts, size)
@@ -364,12 +350,8 @@ class Tethered:
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
-            return joined(
-                [
-                    exact_normalizer(safe, optimized, self.family, log_beta)
-                    for _, safe, optimized in self._tables(contexts)
-                ]
-            )
+            tables = ((safe, optimized) for _, safe, optimized in self._tables(contexts))
+            return joined([exact_normalizer(*pair, self.family, log_beta) for pair in tables])
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
         remembered = self._remembered  # once: another thread may forget it

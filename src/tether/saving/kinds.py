@@ -181,7 +181,7 @@ BY_CLASS: dict[type, Kind] = dict(
         (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
         _of(Mixture, "policies", "weights", build=_mixture),
         _of(FunctionPolicy, *_FUNCTIONS),
-        _of(FunctionSampler, "_function"),
+        _of(FunctionSampler),
         _of(TorchPolicy, "_distribution"),
         _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error"),
         _of(ratio.ZeroLogRatio),
