@@ -31,7 +31,7 @@ BUDGETS = {
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_096,
     "src/tether/runs": 7_614,
-    "src/tether/control": 6_520,
+    "src/tether/control": 6_480,
     "src/tether/policies": 4_424,
     "src/tether/thresholds": 2_694,
     "src/tether/llm": 2_996,
