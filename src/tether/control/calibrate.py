@@ -449,6 +449,8 @@ def _why_none(found: Calibration, loss: LossResult, of: str, safe: str) -> str:
     """Why no beta passes, and what would help."""
     if loss.safe_mean <= loss.alpha:
         why = f"even the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
+        if loss.risk <= loss.alpha:
+            why = "only the safe policy itself is within"
         if found.confidence is not None:
             why = f"{safe}, which {found.rows} rows do not show with this confidence to be below"
         return (
