@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 
-import tether
 from tests.control.worlds import KINDS, make_world
 from tether.control.calibrate import calibrate, family_and_beta
 from tether.control.calibration import Calibration
@@ -177,8 +176,3 @@ def test_the_family_and_beta_of_what_is_served():
         family_and_beta("0.5", None)
     with pytest.raises(ValueError, match="beta"):
         family_and_beta(-1.0, None)
-
-
-def test_it_is_what_the_package_exports():
-    assert tether.calibrate is calibrate
-    assert tether.Calibration is Calibration

@@ -9,19 +9,11 @@ import pytest
 from benchmarks.worlds import rise_and_fall
 from scipy.stats import binom
 
-from tests.control.test_proved import TableWorld, gauss, gauss_risks
+from tests.control.test_proved import TableWorld, gauss, gauss_risks, posed
 from tether.control.calibrate import calibrate
 from tether.control.confidence import Bettors, certify
-from tether.control.engine import Constraint
-from tether.control.families import find_family
 from tether.control.log import Log
-from tether.control.pose import pose
 from tether.control.unbiased import unbiased_weights
-
-
-def posed(log, proposals=None, family="clip", alpha=0.1, **more):
-    constraints = (Constraint("loss", alpha, **more),)
-    return pose(log, proposals, find_family(family), None, 0.0, constraints)
 
 
 def by_all_bettors(problem, confidence):

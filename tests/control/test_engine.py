@@ -167,6 +167,34 @@ def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(
     assert calibrate(log, family=family, **asked).measured.log_total < np.inf
 
 
+@pytest.mark.parametrize("family", ["clip", Path()])
+def test_a_family_that_drops_actions_at_every_beta_is_not_served_because_the_safe_policy_passes(
+    family,
+):
+    safe, optimized = np.log([0.9, 0.1]), np.array([-np.inf, 0.0])
+    action = np.arange(50) % 10 // 9
+    tables = {
+        "log_safe_all": np.tile(safe, (50, 1)),
+        "log_optimized_all": np.tile(optimized, (50, 1)),
+    }
+    log = Log(action, safe[action], optimized[action], **tables)
+    found = calibrate(log, alpha=0.3, family=family, blend=0.0)
+    assert found.log_beta == -np.inf
+    assert found.measured.risks["loss"] < 0.3 or family == "clip"
+
+
+def test_an_own_family_is_known_where_it_is_the_safe_policy():
+    rng = np.random.default_rng(0)
+    safe, ratio = -rng.exponential(1.0, (2, 40)), rng.normal(size=(2, 40))
+    log, draws = (
+        Log(np.ones(40), safe[0], safe[0] + ratio[0]),
+        Proposals(safe[1], safe[1] + ratio[1]),
+    )
+    found = calibrate(log, draws, alpha=0.3, family=Path(), test_weight=50.0)
+    assert found.log_beta == -np.inf
+    assert found.measured.max_weight == pytest.approx(50 / 90)
+
+
 def test_every_point_of_the_grid_is_a_multiple_of_a_128th():
     points = fine_points(np.arange(len(COARSE) - 1)) * 4 * PARTS
     assert (points == np.rint(points)).all()

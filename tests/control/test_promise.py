@@ -10,8 +10,9 @@ import pytest
 from tests.control.worlds import make_world
 from tether._core.promises import SafeMean
 from tether.control.calibrate import calibrate
+from tether.control.calibration import PromiseTerms
 from tether.control.log import Log
-from tether.control.promise import PromiseTerms, unforeseen_term
+from tether.control.promise import unforeseen_term
 from tether.control.proposals import Proposals
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")

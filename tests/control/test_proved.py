@@ -14,7 +14,7 @@ from tether.control.calibrate import calibrate
 from tether.control.chain import design, draw_uniform, find_chain, log_factor, soft_chain
 from tether.control.columns import Acting
 from tether.control.engine import COARSE, Constraint
-from tether.control.families import DEFAULT_BLEND, Family, find_family
+from tether.control.families import Family, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
@@ -56,6 +56,12 @@ class TableWorld:
         """The true risk of clip at each beta."""
         kernel = np.minimum(self.optimized, np.asarray(log_betas)[:, None, None] + self.safe)
         return (np.exp(log_softmax(kernel)) * self.harm).sum(axis=2).mean(axis=1)
+
+
+def posed(log, proposals=None, family="clip", alpha=PROMISE, **more):
+    """The problem of a rule that needs no test weight."""
+    constraints = (Constraint("loss", alpha, **more),)
+    return pose(log, proposals, find_family(family), None, 0.0, constraints)
 
 
 def served_risk(found, risks_of):
@@ -136,17 +142,7 @@ def test_budgeted_clip_with_own_draws_is_that_of_the_definition():
     scores = world.safe[context, action], world.optimized[context, action]
     proposals = Proposals(*scores, context=context, source=source)
     found = calibrate(log, proposals, promise=PROMISE, family=f"budgeted_clip({budget})")
-    weights = unbiased_weights(
-        pose(
-            log,
-            proposals,
-            find_family(f"budgeted_clip({budget})"),
-            None,
-            DEFAULT_BLEND,
-            (Constraint("loss", PROMISE),),
-        ),
-        "promise",
-    )
+    weights = unbiased_weights(posed(log, proposals, f"budgeted_clip({budget})"), "promise")
     k = int(np.searchsorted(weights.t, -0.5))
     got, limit = weights.weigh(next(iter(weights.problem.rows.blocks(1000))))
     # below 1 the safe policy proposes; draws are dealt out in the order of the rows of a context
@@ -237,8 +233,7 @@ def test_many_rows_as_weighted_points_lose_next_to_nothing():
         np.clip(log.loss["loss"] * rng.random(len(log)), 0, 1), log.log_safe, log.log_optimized
     )
     for each, family in ((log, "clip"), (graded, "clip"), (log, "mix")):
-        problem = pose(each, proposals, find_family(family), None, 0.0, (Constraint("loss", 0.07),))
-        points = unbiased_weights(problem, "promise", 1e-4)
+        points = unbiased_weights(posed(each, proposals, family, 0.07), "promise", 1e-4)
         assert points.cells
         rows = replace(points, cells={})
         few, _ = find_chain(points, 0.5, rows=len(each), error=1e-4)
@@ -250,8 +245,7 @@ def test_many_rows_as_weighted_points_lose_next_to_nothing():
 
 def test_cutting_and_order_change_nothing_and_the_draw_is_uniform_over_logs():
     world, rng = TableWorld(8), np.random.default_rng(8)
-    log = world.log(300, rng)
-    problem = pose(log, None, find_family("clip"), None, 0.0, (Constraint("loss", PROMISE),))
+    problem = posed(world.log(300, rng))
 
     class Cut(Rows):
         def blocks(self, size=0):
@@ -360,8 +354,7 @@ def rare_clip(scaled):
     for count in range(4):
         action = np.arange(rows) < count
         log = Log(action * 1.0, np.log(safe)[action * 1], np.log(optimized)[action * 1])
-        problem = pose(log, proposals, find_family("clip"), None, 0.0, (Constraint("loss", 0.1),))
-        weights = unbiased_weights(problem, "promise", 1e-4)
+        weights = unbiased_weights(posed(log, proposals), "promise", 1e-4)
         if not scaled:
             weights = replace(weights, log_low=weights.log_high)
         chain, _ = find_chain(weights, 0.5, rows=rows, error=1e-4)
@@ -442,13 +435,11 @@ def test_rows_of_rounds_are_weighed_against_the_policy_that_acted():
     known = Acting(logged_all[row, own], logged_all)
     log = Log(loss, *scores, log_mix=log_mix, acting=known, **given)
     chain = calibrate(log, promise=PROMISE).chain
-    _level, _stake = design(300, PROMISE)
     log_beta = chain.log_betas[len(chain.log_betas) // 2]
     density = log_softmax(np.minimum(tables[1], tables[0] + log_beta))
-    problem = pose(log, None, find_family("clip"), None, 0.0, (Constraint("loss", PROMISE),))
-    weights = unbiased_weights(problem, "promise")
+    weights = unbiased_weights(posed(log), "promise")
     k = int(np.searchsorted(weights.t, log_beta))
-    got, limit = weights.weigh(problem.rows.columns)
+    got, limit = weights.weigh(weights.problem.rows.columns)
     assert got[k] == pytest.approx(np.exp(density - logged_all)[row, own])
     assert np.all(limit[k] >= np.exp(density - logged_all).max(axis=1) * (1 - 1e-9))
 

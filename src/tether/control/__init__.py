@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.control.calibration import Calibration, LossResult
+    from tether.control.calibration import Calibration, LossResult, PromiseTerms
     from tether.control.columns import Acting, PolicyPath
     from tether.control.engine import Constraint
     from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tether.control.log import Log
     from tether.control.measure import Measured
     from tether.control.mixture import mixture_log_density, permutation_weights
-    from tether.control.promise import PromiseTerms
     from tether.control.proposals import Proposals
 
 __all__ = [
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    **dict.fromkeys(("Calibration", "LossResult"), "calibration"),
+    **dict.fromkeys(("Calibration", "LossResult", "PromiseTerms"), "calibration"),
     **dict.fromkeys(("Acting", "PolicyPath"), "columns"),
     **dict.fromkeys(("Constraint",), "engine"),
     **dict.fromkeys(("BudgetedClip", "Clip", "Family", "Mix", "find_family"), "families"),
@@ -50,7 +49,6 @@ _MODULES = {
     **dict.fromkeys(("Log",), "log"),
     **dict.fromkeys(("Measured",), "measure"),
     **dict.fromkeys(("mixture_log_density", "permutation_weights"), "mixture"),
-    **dict.fromkeys(("PromiseTerms",), "promise"),
     **dict.fromkeys(("Proposals",), "proposals"),
 }
 

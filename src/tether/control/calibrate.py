@@ -24,12 +24,10 @@ from tether.control.checks import check_rows, is_refuted
 from tether.control.draws import shared_ratio_error
 from tether.control.engine import COARSE, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.gains import measure_gain
 from tether.control.kernels import BudgetedKernel, ClipKernel
 from tether.control.log import Log
 from tether.control.measure import Measured, measure
 from tether.control.pose import pose
-from tether.control.promise import make_terms
 from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, unbiased_weights
 
@@ -158,6 +156,8 @@ def calibrate(
     else:
         found = _by_alpha(problem, log)
     if "reward" in log.rows.names or log.has_tables:
+        from tether.control.estimates import measure_gain
+
         found = replace(found, gain=measure_gain(problem, found))
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
@@ -185,7 +185,7 @@ def find_target(alpha: Target | None, promise: Target | None) -> tuple[str, Targ
 
 def _by_alpha(problem: Problem, log: Log) -> Calibration:
     """The paper's rule; where rows share draws, the cost depends on beta, which is found again."""
-    from tether.control.stability import instability
+    from tether.control.promise import instability, make_terms
 
     stated, found = problem.constraints, search(problem)
     log_betas = found.largest()
@@ -449,6 +449,8 @@ def _why_none(found: Calibration, loss: LossResult, of: str, safe: str) -> str:
     """Why no beta passes, and what would help."""
     if loss.safe_mean <= loss.alpha:
         why = f"even the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
+        if loss.risk <= loss.alpha:
+            why = "only the safe policy itself is within"
         if found.confidence is not None:
             why = f"{safe}, which {found.rows} rows do not show with this confidence to be below"
         return (

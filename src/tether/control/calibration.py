@@ -16,7 +16,6 @@ from tether.control.checks import is_refuted
 from tether.control.gains import Gain
 from tether.control.log import Probes
 from tether.control.measure import Measured
-from tether.control.promise import ASSUMPTIONS, PromiseTerms, in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +23,48 @@ if TYPE_CHECKING:
 
 HARDLY_CHANGED = 1e-3
 """A policy that changes a smaller share of decisions is in practice the safe one."""
+ASSUMPTIONS = (
+    "the safe policy took the logged actions (or the policies that the log names); the optimized "
+    "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
+    "between 0 and its bound; each log-probability is that of the policy as it samples"
+)
 ON_AVERAGE = "on average over logs like this one"  # the condition of a promise in expectation
+
+
+@dataclass(frozen=True)
+class PromiseTerms:
+    """The terms of a promise on one expected loss.
+
+    Parameters
+    ----------
+    alpha : float
+        What was tolerated.
+    stability : float
+        What choosing beta on the log may add: max(α, B − α)·ε.
+    safe_excess : float
+        What logs on which no beta passes may add: an estimate of E[(m − α)₊].
+    unforeseen : float
+        What actions that no draw foresees may add.
+    bound : float
+        The largest possible loss, which the total never exceeds.
+
+    Examples
+    --------
+    >>> terms = PromiseTerms(0.1, stability=0.02, safe_excess=0.003, unforeseen=0.0, bound=1.0)
+    >>> round(terms.total, 6)
+    0.123
+    """
+
+    alpha: float
+    stability: float
+    safe_excess: float
+    unforeseen: float
+    bound: float
+
+    @property
+    def total(self) -> float:
+        """The stated upper bound on the expected loss."""
+        return min(self.bound, self.alpha + self.stability + self.safe_excess + self.unforeseen)
 
 
 @dataclass(frozen=True)
@@ -292,7 +332,7 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
             safe = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for; {safe}"
         facts.append((name, f"{safe}{'; limits beta' if limits else ''}"))
         if every and each.terms is not None and found.exists:
-            facts.append(("made of", in_words(each.terms)))
+            facts.append(("made of", _in_words(each.terms)))
     worth = f"{found.rows:,} rows, worth {measured.effective_sample_size:,.1f} at this beta"
     facts.append(("log", f"{worth}; {'' if found.contextual else 'no '}contexts"))
     if found.family.startswith("budgeted_clip"):
@@ -349,3 +389,16 @@ def _more_facts(found: Calibration) -> list[tuple[str, str]]:
     if error > 1:
         facts.append(("ratio error", f"{error:.6g} is allowed for, in every weight"))
     return facts
+
+
+def _in_words(terms: PromiseTerms) -> str:
+    """The terms of a promise, with what each is for."""
+    text = f"{terms.alpha:.4g} (alpha)"
+    for value, why in (
+        (terms.stability, "stability: beta was chosen on this log"),
+        (terms.safe_excess, "on some other logs no beta would pass"),
+        (terms.unforeseen, "actions that no draw foresees"),
+    ):
+        if value > 1e-6 * terms.alpha:
+            text += f" + {value:.2g} ({why})"
+    return text

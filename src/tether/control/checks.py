@@ -141,8 +141,9 @@ def _acting_table(block: Block) -> Floats | None:
 def _taken(block: Block) -> NDArray[np.bool_]:
     """Which action of the tables each row took; several where scores are equal."""
     found = np.ones(block["log_safe_all"].shape, dtype=np.bool_)
-    for name in ("log_safe", "log_optimized"):
-        found &= np.isclose(block[f"{name}_all"], block[name][:, None], rtol=1e-4, atol=1e-4)
+    for policy in POLICIES:
+        table, own = block[f"log_{policy}_all"], block[f"log_{policy}"][:, None]
+        found &= np.isclose(table, own, rtol=1e-4, atol=1e-4)
     return found
 
 
@@ -183,13 +184,11 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
 
 def _scores(found: dict[str, Any]) -> Iterator[str]:
     """Columns that cannot be log-probabilities of two policies."""
-    for name, (high, low) in zip(
-        ("log_safe", "log_optimized"), found["ends"][:4].reshape(2, 2), strict=True
-    ):
+    for policy, (high, low) in zip(POLICIES, found["ends"][:4].reshape(2, 2), strict=True):
         if found["rows"] >= MIN_ROWS and 0 <= -low < high <= 1:
             yield (
-                f"all values of {name} lie between 0 and 1, as probabilities do: check that it "
-                f"holds log-probabilities"
+                f"all values of log_{policy} lie between 0 and 1, as probabilities do: check that "
+                f"it holds log-probabilities"
             )
     if found["ends"][4] < SAME and found["rows"] > 1:
         yield (
@@ -206,8 +205,9 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     possible = found["tables"][0] / count if "tables" in found else 1.0
     # Of a mixture without who acted, single rows may have larger expectations: no bet is fair.
     mixed = "log_mix" in rows.names and "log_logged" not in rows.names
-    high = mean > room + ERRORS * error
-    if not mixed:
+    if mixed:
+        high = mean > room + ERRORS * error
+    else:
         high = _exceeds(rows, count, total, room, _optimized_ratio)
     stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
     if high:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -114,6 +114,22 @@ class PolicyPath:
         return f"PolicyPath({self.family}, {len(self)} rows, {len(self.log_beta)} betas)"
 
 
+class Columned:
+    """What a log and proposals share: columns that lie in `rows`, wherever that is."""
+
+    rows: Rows
+    _known: ClassVar[tuple[str, ...]]
+
+    def __getattr__(self, name: str) -> Any:
+        """A column of rows in memory, or None; an error where rows lie in files."""
+        if name not in self._known:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.rows.columns.get(name)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 # ---- what columns must satisfy -----------------------------------------------------------------
 
 
@@ -151,28 +167,17 @@ def check_log(given: Mapping[str, Any], safe_share: float | None, max_ratio: flo
     refuse_probabilities(columns)
     _check_tables(columns)
     if safe_share is not None and "log_mix" in columns:
-        least = columns["log_safe"] + np.log(safe_share)
-        _reject_first(
-            columns["log_mix"] < least - SHARE_TOLERANCE,
-            "log_mix[{row}] is {:g}, below log_safe + log(safe_share) = {:g}: a mixture with that "
-            "share of the safe policy is at least this large",
-            *(columns["log_mix"], least),
-        )
+        least, log_mix = columns["log_safe"] + np.log(safe_share), columns["log_mix"]
+        text = "log_mix[{row}] is {:g}, below its smallest value log_safe + log(safe_share) = {:g}"
+        _reject_first(log_mix < least - SHARE_TOLERANCE, text, log_mix, least)
     if max_ratio is not None:
-        log_ratio = columns["log_optimized"] - columns["log_safe"]
-        _reject_first(
-            log_ratio > np.log(max_ratio) + SHARE_TOLERANCE,
-            f"row {{row}} has log_optimized − log_safe = {{:g}}, above log(max_ratio) = "
-            f"{np.log(max_ratio):g}",
-            log_ratio,
-        )
+        log_ratio, most = columns["log_optimized"] - columns["log_safe"], np.log(max_ratio)
+        text = f"row {{row}} has log_optimized − log_safe = {{:g}}, above log(max_ratio) = {most:g}"
+        _reject_first(log_ratio > most + SHARE_TOLERANCE, text, log_ratio)
     if (limit := columns.get("log_base_limit")) is not None:
         base = columns["log_safe"] - columns["log_logged"]
-        _reject_first(
-            ~(base - limit <= SHARE_TOLERANCE),
-            "log_base_limit[{row}] is {:g}, below log_safe − log_logged = {:g} of its own row",
-            *(limit, base),
-        )
+        text = "log_base_limit[{row}] is {:g}, below log_safe − log_logged = {:g} of its own row"
+        _reject_first(~(base - limit <= SHARE_TOLERANCE), text, limit, base)
     return columns
 
 
@@ -187,10 +192,7 @@ def check_stated(
     if "log_mix" in columns:
         return safe_share
     if safe_share not in (None, 1):
-        raise ValueError(
-            f"safe_share is {safe_share!r} but without log_mix the safe policy produced every row; "
-            f"give both"
-        )
+        raise ValueError(f"safe_share is {safe_share!r}, which needs log_mix: give both")
     return 1.0
 
 
@@ -208,9 +210,8 @@ def refuse_probabilities(columns: Block) -> None:
         if len(columns[name]) >= MIN_ROWS_OF_PROBABILITIES and 0 <= low < high <= 1:
             raise ValueError(
                 f"{name} must hold log-probabilities, but all its values lie between 0 and 1 "
-                f"({low:.4g} to {high:.4g}), as probabilities do: take their logarithm. If these "
-                f"are log-densities, subtract log_safe from all columns of scores: only "
-                f"differences count"
+                f"({low:.4g} to {high:.4g}): take their logarithm. If these are log-densities, "
+                f"subtract log_safe from all columns of scores: only differences count"
             )
 
 
@@ -264,15 +265,12 @@ def _check_tables(columns: Block) -> None:
         if name == "log_logged_all":
             continue
         total = np.exp(table).sum(axis=1)
-        off = np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE
-        if off.any():
-            row = int(np.argmax(off))
-            hint = "it must list every action"
-            if abs(table[row].sum() - 1) <= validate.TABLE_SUM_TOLERANCE:
-                hint = "its values look like probabilities: take their logarithm"
-            raise ValueError(
-                f"{name}[{row}] has probabilities that sum to {total[row]:.6g}, not to 1; {hint}"
-            )
+        _reject_first(
+            np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE,
+            f"{name}[{{row}}] has probabilities that sum to {{:.6g}}, not to 1 (the values "
+            f"themselves sum to {{:.6g}}): it must list the logarithm for every action",
+            *(total, table.sum(axis=1)),
+        )
         taken = columns[name.removesuffix("_all")][:, None]
         matches &= np.isclose(table, taken, rtol=SAME_ACTION_TOLERANCE, atol=SAME_ACTION_TOLERANCE)
     _reject_first(
@@ -292,10 +290,8 @@ def check_draws(given: Mapping[str, Any]) -> Block:
         return columns
     for policy, drew in (("safe", columns["from_safe"]), ("optimized", ~columns["from_safe"])):
         values = columns[f"log_{policy}"]
-        impossible = drew & np.isneginf(values)
-        if impossible.any():
-            accepted = f"a finite log-probability, since the {policy} policy drew this row"
-            validate.reject(f"log_{policy}", values, impossible, accepted)
+        text = f"log_{policy}[{{row}}] is {{:g}}, but the {policy} policy drew this row"
+        _reject_first(drew & np.isneginf(values), text, values)
     return columns
 
 

@@ -256,7 +256,8 @@ class Search:
             step = np.where(own.any(axis=1), own.argmax(axis=1), PARTS) - 1
             found[case] = self.parts[1].t.reshape(-1, PARTS)[place[case], step]
         last = np.inf if self.problem.kernel.nested else t[-1]
-        return np.where(first == 0, -np.inf, np.where(first == points, last, found))
+        nothing = (first == 0) | ((found == -LAST) & (first < points))
+        return np.where(nothing, -np.inf, np.where(first == points, last, found))
 
     def largest(self) -> dict[str, float]:
         """The log beta that every constraint allows by itself."""

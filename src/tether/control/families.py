@@ -31,22 +31,16 @@ class Family(ABC):
     """One way to interpolate between a safe and an optimized policy, indexed by beta.
 
     All densities are logs, all functions broadcast, and `log_beta` is one number: −inf gives the
-    safe policy, +inf the optimized one. Only `log_kernel` must be written. What the other members
-    say decides which methods apply:
-
-    - ``smoothness``: K, or None where it is not known.
-    - ``normalized``: whether the kernel integrates to one, so that ψ is not needed.
-    - ``clips``: whether the kernel is min(optimized, β·safe), for which several samplers exist.
-    - ``single_draw``: whether an action is always one draw from one of the two policies.
-    - ``max_draws``: how many proposals a sampler makes before it takes the safe policy's action;
-      None for no limit. A family with a limit states its own `log_density`, fallback included.
+    safe policy, +inf the optimized one. Only `log_kernel` must be written.
     """
 
-    smoothness: ClassVar[float | None] = None
-    normalized: ClassVar[bool] = False
-    clips: ClassVar[bool] = False
-    single_draw: ClassVar[bool] = False
+    smoothness: ClassVar[float | None] = None  # K, or None where it is not known
+    normalized: ClassVar[bool] = False  # whether the kernel integrates to one: ψ is not needed
+    clips: ClassVar[bool] = False  # whether the kernel is min(optimized, β·safe)
+    single_draw: ClassVar[bool] = False  # whether an action is one draw of one of the policies
     max_draws: int | None = None
+    """How many proposals a sampler makes before it takes the safe policy's action; None for no
+    limit. A family with a limit states its own `log_density`, fallback included."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r})"

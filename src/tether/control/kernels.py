@@ -507,6 +507,10 @@ class OwnKernel(Kernel):
             raise ValueError(f"family {self.family.name!r} has a density of NaN at {log_beta=}")
         return found
 
+    def log_unit(self, problem: Problem, t: Floats) -> Floats:
+        """At its ends the family is a policy: its constant is 1."""
+        return np.where(np.abs(t) == LAST, 0.0, super().log_unit(problem, t))
+
     def log_psi(self, block: Block, log_beta: float) -> Floats | float:
         """The log of the sum of the kernel over all actions of each row, where it is needed."""
         if not self.tables or self.family.normalized or abs(log_beta) == LAST:

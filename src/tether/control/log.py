@@ -18,6 +18,7 @@ from tether.control.columns import (
     ACTION_TABLES,
     LOG_COLUMNS,
     Acting,
+    Columned,
     PolicyPath,
     check_log,
     check_stated,
@@ -62,7 +63,7 @@ class Probes:
         return f"Probes({len(self)} probes)"
 
 
-class Log(Described):
+class Log(Columned, Described):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context.
@@ -115,6 +116,7 @@ class Log(Described):
     (3, False)
     """
 
+    _known = LOG_COLUMNS
     log_safe: Floats
     log_optimized: Floats
     log_mix: Floats | None
@@ -279,12 +281,6 @@ class Log(Described):
         log.probes = None if held is None else Probes({EXPORT: held.decode()})
         return log
 
-    def __getattr__(self, name: str) -> Any:
-        """A column of rows in memory, or None; an error where rows lie in files."""
-        if name not in LOG_COLUMNS:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.rows.columns.get(name)
-
     @property
     def loss(self) -> dict[str, Floats]:
         """The losses by name."""
@@ -322,9 +318,6 @@ class Log(Described):
         if total == -np.inf:
             return 0.0
         return float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weight)))
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __repr__(self) -> str:
         path = 0 if self.policy_path is None else len(self.policy_path.log_beta)

@@ -54,29 +54,18 @@ class Plan(records.Saved, Described):
     """How many rows a log needs, and what to expect of logs of several sizes.
 
     A log passes if something other than the safe policy is served. A plan is an expectation under
-    a simple model, not a promise.
+    a simple model, not a promise. The attributes that are not listed are the arguments of `plan`,
+    or what was measured from the log in their place.
 
     Parameters
     ----------
-    rule : str
-        "alpha", "promise" or "confidence".
-    level : float
-        The alpha or the promise.
-    confidence : float or None
-        The probability over logs with which it is to hold; None for on average over them.
-    bound : float
-        The largest possible loss.
-    safe_risk, optimized_risk, log_ratio_spread : float
-        The expected loss of each policy, and the standard deviation of their log ratio.
-    pass_probability : float
-        The probability with which `rows_likely` rows pass.
+    rule, level : str, float
+        "alpha", "promise" or "confidence", and the alpha or the promise.
     rows_needed, rows_likely : float
         The rows from which on half of all logs pass, and a share of `pass_probability` of them; inf
         if no number of rows is enough.
     expected : tuple of Expected
         Numbers of rows, and what to expect of each.
-    family : str
-        The family that is planned.
     log_rows : int or None
         The rows of the log that the plan was measured from.
 
@@ -133,13 +122,8 @@ class Plan(records.Saved, Described):
                 f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
             )
             return Description(text, "stop", tuple(facts))
-        facts.append(
-            (
-                "rows",
-                f"with {self.rows_needed:,} rows half of all logs pass; {self.rows_likely:,} pass "
-                f"with probability {self.pass_probability:g}",
-            )
-        )
+        rows = f"with {self.rows_needed:,} rows half of all logs pass; {self.rows_likely:,} pass"
+        facts.append(("rows", f"{rows} with probability {self.pass_probability:g}"))
         notes = ["a plan is an expectation under a simple model, not a promise"]
         if self.rule == "promise":
             notes.append("fix the number of rows before you look at the losses")
@@ -226,8 +210,11 @@ def plan(
     if safe_risk is not None:
         safe_risk = validate.number("safe_risk", safe_risk, above=0, below=bound, including=(0,))
     if log is not None:
+        if len(log.loss_names) != 1:
+            raise ValueError(f"log must have one loss for a plan, got {list(log.loss_names)}")
         weight = "empirical" if rule == "alpha" else None
-        points = _from_log(log, proposals, family, weight, Constraint(_loss_of(log), level, bound))
+        constraint = Constraint(log.loss_names[0], level, bound)
+        points = _from_log(log, proposals, family, weight, constraint)
     else:
         assert safe_risk is not None
         risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
@@ -250,7 +237,7 @@ def plan(
         family=points.family,
         log_rows=None if log is None else len(log),
     )
-    needed, likely = _rows_for(made, points.losses, (0.5, pass_probability))
+    needed, likely = (_rows_for(made, points.losses, each) for each in (0.5, pass_probability))
     sizes = [validate.integer("rows", rows)] if rows is not None else []
     if not sizes and math.isfinite(likely):
         sizes = [int(likely * each) for each in ROW_MULTIPLES]
@@ -276,19 +263,17 @@ class _Losses:
         return mean, np.sqrt(np.maximum(self.chances @ (values - mean) ** 2, 0.0))
 
 
-def _rows_for(made: Plan, losses: _Losses, probabilities: tuple[float, ...]) -> list[float]:
-    """The fewest rows from which on logs pass with each probability; inf where none are enough.
+def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
+    """The fewest rows from which on logs pass with a probability; inf where none are enough.
 
-    A promise also needs a level of at least the safe risk, and no fewer rows than its alpha.
+    A promise needs no fewer rows than its alpha.
     """
     if made.safe_risk >= made.level:
-        return [math.inf] * len(probabilities)
-    alike = [made, replace(made, rule="alpha")] if made.rule == "promise" else [made]
-    return [max(_first_size(each, losses, p) for each in alike) for p in probabilities]
-
-
-def _first_size(made: Plan, losses: _Losses, probability: float) -> float:
-    """The first number of rows from which on logs pass with a probability."""
+        return math.inf
+    if made.rule == "promise":
+        by_alpha = _rows_for(replace(made, rule="alpha"), losses, probability)
+    else:
+        by_alpha = 0.0
 
     def enough(rows: int) -> bool:
         return _pass_probability(made, losses, rows) >= probability
@@ -304,7 +289,7 @@ def _first_size(made: Plan, losses: _Losses, probability: float) -> float:
         low, high = (low, middle) if enough(middle) else (middle, high)
     # The number of losses is an integer, so a few larger logs may pass less often.
     ahead = [n for n in range(high + 1, high + 2 + min(high // 4, 200)) if not enough(n)]
-    return ahead[-1] + 1 if ahead else high
+    return max(by_alpha, ahead[-1] + 1 if ahead else high)
 
 
 def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
@@ -495,8 +480,7 @@ def _from_figures(
     safe_risk: float, optimized_risk: float, spread: float, family: str, level: float, bound: float
 ) -> _Points:
     """Losses of 0 or the bound, and normal log ratios among harmless and among harmful actions."""
-    chosen = find_family(family)
-    chosen = Mix() if isinstance(chosen, Mix) else Clip()
+    chosen = Mix() if isinstance(find_family(family), Mix) else Clip()
     density = np.exp(-(STANDARD_SCORES**2) / 2)
     density /= density.sum()
     harmful, wanted = safe_risk / bound, optimized_risk / bound
@@ -508,28 +492,13 @@ def _from_figures(
             spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES))
         )
         loss.append(np.full(len(density), size))
-    columns = [np.concatenate(each) for each in (share, ratio, loss)]
-    block = {
-        "log_safe": np.zeros(len(columns[0])),
-        "log_optimized": columns[1],
-        "loss/loss": columns[2],
-    }
+    block = {"log_optimized": np.concatenate(ratio), "loss/loss": np.concatenate(loss)}
+    block["log_safe"] = np.zeros(len(block["loss/loss"]))
     mix = isinstance(chosen, Mix)
-    problem = Problem(
-        rows=Rows(block),
-        family=chosen,
-        kernel=MixKernel() if mix else ClipKernel(),
-        constraints=(Constraint("loss", level, bound),),
-        test_weight="max_ratio" if mix else "analytic",
-    )
-    return _Points(problem, columns[0], chosen.name, block)
-
-
-def _loss_of(log: Log) -> str:
-    """The name of the only loss of a log."""
-    if len(log.loss_names) != 1:
-        raise ValueError(f"log must have one loss for a plan, got {list(log.loss_names)}")
-    return log.loss_names[0]
+    kernel, weight = (MixKernel(), "max_ratio") if mix else (ClipKernel(), "analytic")
+    constraints = (Constraint("loss", level, bound),)
+    problem = Problem(Rows(block), chosen, kernel, constraints, weight)
+    return _Points(problem, np.concatenate(share), chosen.name, block)
 
 
 def _from_log(

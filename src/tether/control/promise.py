@@ -5,7 +5,7 @@ Serving the calibrated beta keeps the expected loss, over logs and the next acti
     α  +  max(α, B − α)·ε  +  E[(m − α)₊]  +  what is unforeseen.
 
 The first term is what was asked for. The second is the price of choosing beta on the log: ε is the
-relative replace-one stability of beta (`tether.control.stability`). The third is the price of logs
+relative replace-one stability of beta. The third is the price of logs
 on which no beta passes: the safe policy is then served, on exactly the logs that look bad, and m is
 its mean loss over the rows and the next action (`tether._core.promises`). A promise is stated
 only where a beta passes, so the term is what these logs have to carry. It is negligible where the
@@ -47,60 +47,50 @@ much: again a probability of at most (1 − x)^m, and 1/(m + 1) on average. That
 contexts that are independent of the log. If they were made in m rows of the log, picked at random,
 then, with h the largest (l_j − α)·w_j at the chosen level, for every t > 1 the expected loss is at
 most α + (B − α)/m·t/(t − 1) + (t·α + E[h])/(n + 1) beside the stability term; the best t is used.
+
+Stability. With β̂₋ᵢ the beta without row i, the row's weight is multiplied by a factor
+r_i = w_i(β̂₋ᵢ)/w_i(β̂), and row i stands for the next action, which beta could not depend on. The
+calibrated sums of the condition then change by at most max(α, B − α)·Σ w_i·|r_i − 1|, so that the
+promise needs
+
+    ε̂ = Σ_i share_i·|r_i − 1|.
+
+Without row i, the condition loses the term (l_i − α)·w_i(β). Only grid points where that can change
+the verdict are computed anew: a few around β̂.
+
+The change of each row's own weight is what is measured. Without contexts a weight of clip lacks the
+normalizing constant ψ, which cancels in the condition but changes with beta. There the quotient
+ψ(β̂)/ψ(β̂₋ᵢ) is estimated from the m draws (or rows). It lies between 1 and the quotient of betas, in
+which the share of what clip cuts decides; two standard errors of that share are at most 1/√m, so
+e^(s/√m) − 1 is added for a step of s in log beta. The change never exceeds e^(K·s) − 1, with K the
+smoothness of the family.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tether._core.arrays import Floats
 from tether._core.promises import SafeMean
-from tether.control.engine import LARGEST_LOG, Constraint, Problem
-from tether.control.kernels import PathKernel
+from tether._core.rows import Block
+from tether.control.calibration import PromiseTerms
+from tether.control.engine import (
+    COARSE,
+    LARGEST_LOG,
+    LAST,
+    ROUNDING,
+    Constraint,
+    Problem,
+    Search,
+    log_of,
+    log_sum,
+)
+from tether.control.kernels import ClipKernel, PathKernel
 from tether.control.measure import Measured
 
-ASSUMPTIONS = (
-    "the safe policy took the logged actions (or the policies that the log names); the optimized "
-    "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
-    "between 0 and its bound; each log-probability is that of the policy as it samples"
-)
-
-
-@dataclass(frozen=True)
-class PromiseTerms:
-    """The terms of a promise on one expected loss.
-
-    Parameters
-    ----------
-    alpha : float
-        What was tolerated.
-    stability : float
-        What choosing beta on the log may add: max(α, B − α)·ε.
-    safe_excess : float
-        What logs on which no beta passes may add: an estimate of E[(m − α)₊].
-    unforeseen : float
-        What actions that no draw foresees may add.
-    bound : float
-        The largest possible loss, which the total never exceeds.
-
-    Examples
-    --------
-    >>> terms = PromiseTerms(0.1, stability=0.02, safe_excess=0.003, unforeseen=0.0, bound=1.0)
-    >>> round(terms.total, 6)
-    0.123
-    """
-
-    alpha: float
-    stability: float
-    safe_excess: float
-    unforeseen: float
-    bound: float
-
-    @property
-    def total(self) -> float:
-        """The stated upper bound on the expected loss."""
-        return min(self.bound, self.alpha + self.stability + self.safe_excess + self.unforeseen)
+SAME = 1e-9  # log normalizers this close are the same
 
 
 def make_terms(
@@ -150,14 +140,102 @@ def unforeseen_term(share: float, rows: int, alpha: float, bound: float) -> floa
     return float(np.clip(added - paid + bound * share / rows, 0.0, added))
 
 
-def in_words(terms: PromiseTerms) -> str:
-    """The terms of a promise, with what each is for."""
-    text = f"{terms.alpha:.4g} (alpha)"
-    for value, why in (
-        (terms.stability, "stability: beta was chosen on this log"),
-        (terms.safe_excess, "on some other logs no beta would pass"),
-        (terms.unforeseen, "actions that no draw foresees"),
-    ):
-        if value > 1e-6 * terms.alpha:
-            text += f" + {value:.2g} ({why})"
-    return text
+# ---- stability -----------------------------------------------------------------------------------
+
+
+def instability(found: Search, log_beta: float, log_total: float) -> float:
+    """ε̂ at the beta that was found, by one pass; `log_total` is the log of all weights there."""
+    problem, kernel, parts = found.problem, found.problem.kernel, found.parts
+    doubts = [np.logical_and(*part.doubts(problem.constraints)) for part in parts]
+    doubt = [np.flatnonzero(each.any(axis=0)) for each in doubts]
+    every = np.concatenate([part.t[which] for part, which in zip(parts, doubt, strict=True)])
+    if not len(every):
+        return 0.0
+    t, back = np.unique(every, return_inverse=True)
+    change = _Change(found, log_beta)
+
+    def without_each(block: Block) -> dict[str, Any]:
+        log_w = change.weigh(block, t)[back]
+        rows = log_w.shape[1]
+        without = np.full(rows, np.inf)
+        for c, excess in enumerate(each.excess(block) for each in problem.constraints):
+            fails = []
+            split = np.split(log_w, np.cumsum([len(which) for which in doubt])[:-1])
+            for part, which, own in zip(parts, doubt, split, strict=True):
+                size = np.minimum(own - part.unit[c, which, None], LARGEST_LOG)
+                term = excess * np.exp(size)
+                fails.append(np.repeat(part.fails[c][:, None], rows, axis=1))
+                fails[-1][which] = part.value[c, which, None] - term > ROUNDING
+            without = np.minimum(without, found.log_betas(fails, log_beta))
+        moved = np.flatnonzero(without != log_beta)
+        if not len(moved):
+            return {"change": -np.inf}
+        own_block = {name: column[moved] for name, column in block.items()}
+        return {"change": log_sum(change.of(own_block, without[moved]))}
+
+    size = max(64, min(kernel.size, (1 << 22) // sum(len(part.t) for part in parts)))
+    total = problem.rows.reduce(without_each, {"change": "logsum"}, size)["change"]
+    return float(np.exp(min(total - log_total, LARGEST_LOG)))
+
+
+class _Change:
+    """How the weight of a row changes from one beta to others, in the unit of weights at it."""
+
+    def __init__(self, found: Search, log_beta: float) -> None:
+        self.problem, self.log_beta = found.problem, log_beta
+        self.kernel, self.points = self.problem.kernel, 0
+        if not self.kernel.known:
+            grid = np.concatenate([part.t for part in found.parts] + [COARSE])
+            self.t = np.unique(np.append(grid, np.clip(log_beta, -LAST, LAST)))
+            self.unit = self.kernel.log_unit(self.problem, self.t)
+            draws = self.problem.draws if self.problem.drawn is not None else None
+            self.points = len(self.problem.rows if draws is None else draws)
+            self.ends = self._ends()
+
+    def _ends(self) -> tuple[float, float]:
+        """The log betas between which clip changes: past them ψ/β, or ψ, is the same."""
+        if not isinstance(self.kernel, ClipKernel):
+            return -LAST, LAST
+        same = (
+            np.abs(self.unit - self.unit[0]) < SAME,
+            np.abs(self.unit + self.t - LAST - self.unit[-1]) < SAME,
+        )
+        low = self.t[np.flatnonzero(np.logical_and.accumulate(same[0]))[-1]]
+        high = self.t[::-1][np.flatnonzero(np.logical_and.accumulate(same[1][::-1]))[-1]]
+        own = np.clip(self.log_beta, low, high) if np.isinf(self.log_beta) else self.log_beta
+        return float(min(low, own)), float(max(high, own))
+
+    def weigh(self, block: Block, log_betas: Floats) -> Floats:
+        """Log-weights (betas × rows)."""
+        at = np.clip(log_betas, -LAST, LAST) if self.kernel.nested else log_betas
+        log_w, _, _, place = self.kernel.weigh(block, at, self.problem)
+        return np.asarray(log_w[place])
+
+    def of(self, block: Block, log_betas: Floats) -> Floats:
+        """The log of how much the weight of each row changes on the way to a beta of its own."""
+        here = self.weigh(block, np.array([self.log_beta]))[0]
+        targets, place = np.unique(log_betas, return_inverse=True)
+        there = self.weigh(block, targets)[place, np.arange(len(place))]
+        if self.kernel.known:
+            return _difference(here, there)
+        at, own = (np.clip(each, -LAST, LAST) for each in (log_betas, self.log_beta))
+        unit = self.unit[np.searchsorted(self.t, at)]
+        there = there - unit + self.unit[np.searchsorted(self.t, own)]
+        measured = _difference(here, there)
+        if self.kernel.smoothness is None:
+            return measured
+        step = self.kernel.smoothness * np.abs(np.clip(at, *self.ends) - np.clip(own, *self.ends))
+        slack, most = (
+            here + log_of(np.expm1(np.minimum(each, LARGEST_LOG)))
+            for each in (step / np.sqrt(self.points), step)
+        )
+        # rows may have ratios past those of all draws, where ψ no longer changes but weights do
+        return np.asarray(np.maximum(measured, np.minimum(np.logaddexp(measured, slack), most)))
+
+
+def _difference(here: Floats, there: Floats) -> Floats:
+    """The log of |e^there − e^here|."""
+    larger, smaller = np.maximum(here, there), np.minimum(here, there)
+    possible = larger > -np.inf
+    gap = np.where(possible, smaller, 0.0) - np.where(possible, larger, 0.0)
+    return np.asarray(larger + log_of(-np.expm1(gap)))

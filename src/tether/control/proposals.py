@@ -13,6 +13,7 @@ from tether._core.rows import Rows
 from tether.control.columns import (
     DRAW_COLUMNS,
     SOURCES,
+    Columned,
     PolicyPath,
     check_draws,
     choose,
@@ -23,7 +24,7 @@ from tether.control.columns import (
 )
 
 
-class Proposals:
+class Proposals(Columned):
     """Draws from which the test weight and, with contexts, unbiased weights are made.
 
     With contexts, every context of the log needs draws of both policies: as many of each as a
@@ -53,6 +54,7 @@ class Proposals:
     Proposals(1 safe and 2 optimized draws)
     """
 
+    _known = (*DRAW_COLUMNS, "from_safe")
     log_safe: Floats
     log_optimized: Floats
     log_mix: Floats | None
@@ -155,15 +157,6 @@ class Proposals:
             Which rows of Parquet files to read.
         """
         return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
-
-    def __getattr__(self, name: str) -> Any:
-        """A column of rows in memory, or None; an error where rows lie in files."""
-        if name not in (*DRAW_COLUMNS, "from_safe"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.rows.columns.get(name)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __repr__(self) -> str:
         if self.policy_path is not None:
