@@ -30,7 +30,7 @@ BUDGETS = {
     "src/tether/view": 1_530,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_530,
-    "src/tether/runs": 7_716,
+    "src/tether/runs": 7_600,
     "src/tether/control": 6_785,
     "src/tether/policies": 4_500,
     "src/tether/thresholds": 2_760,
