@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -101,21 +102,8 @@ def is_worse(new: float, new_failures: float, old: float, old_failures: float) -
 
 def fixed_steps() -> Rule:
     """Nothing is measured."""
-    yield from (0.01, 0.05, 0.25, 0.5)
-    while True:
-        yield 1.0
-
-
-RULES: dict[str, Callable[[], Rule]] = {
-    "fixed steps": fixed_steps,
-    "Argo Rollouts": argo,
-    "Flagger": flagger,
-    "GrowthBook": growthbook,
-}
-GUARDRAILS = {
-    "tether, at most 5 %": Guardrail(TOLERATED),
-    "tether, at most 4 % worse": relative(TOLERATED - OLD_RISK),
-}
+    for share in (0.01, 0.05, 0.25, 0.5, *[1.0] * INTERVALS):
+        _ = yield share
 
 
 class Outcome(NamedTuple):
@@ -126,8 +114,9 @@ class Outcome(NamedTuple):
     until_full: float
 
 
-def followed(rule: Rule, uniforms: Array, risk: float) -> Outcome:
+def followed(make: Callable[[], Rule], uniforms: Array, risk: float) -> Outcome:
     """A rule on the traffic; the first keys of an interval are the new version's."""
+    rule = make()
     failures, share = 0, next(rule)
     for number, interval in enumerate(uniforms):
         if share is None:
@@ -162,6 +151,16 @@ def released(guardrail: Guardrail, uniforms: Array, risk: float) -> Outcome:
     return Outcome(False, failures, full)
 
 
+RULES: dict[str, Callable[[Array, float], Outcome]] = {
+    "fixed steps": partial(followed, fixed_steps),
+    "Argo Rollouts": partial(followed, argo),
+    "Flagger": partial(followed, flagger),
+    "GrowthBook": partial(followed, growthbook),
+    "tether, at most 5 %": partial(released, Guardrail(TOLERATED)),
+    "tether, at most 4 % worse": partial(released, relative(TOLERATED - OLD_RISK)),
+}
+
+
 def main(runs: int) -> None:
     """One line for every rule and version."""
     print(f"{runs} releases, {INTERVALS} intervals of {KEYS} keys, {TOLERATED:.0%} tolerated")
@@ -169,12 +168,8 @@ def main(runs: int) -> None:
     for factor in FACTORS:
         risk, rng = factor * TOLERATED, np.random.default_rng(0)
         traffic = [rng.random((INTERVALS, KEYS)) for _ in range(runs)]
-        found = {
-            name: [followed(rule(), each, risk) for each in traffic] for name, rule in RULES.items()
-        }
-        for name, guardrail in GUARDRAILS.items():
-            found[name] = [released(guardrail, each, risk) for each in traffic]
-        for name, outcomes in found.items():
+        for name, rule in RULES.items():
+            outcomes = [rule(each, risk) for each in traffic]
             stopped = np.mean([each.stopped for each in outcomes])
             failures = np.mean([each.failures for each in outcomes])
             full = np.median([each.until_full for each in outcomes])

@@ -84,11 +84,8 @@ class ReleasePlan(Described):
             name: np.array(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)
         }
         longest = max(self.guardrails.values(), key=lambda each: each.steps)
-        takes = (
-            f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
-            if math.isfinite(longest.steps)
-            else f"more than {MOST_STEPS} steps"
-        )
+        takes = f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
+        takes = takes if math.isfinite(longest.steps) else f"more than {MOST_STEPS} steps"
         return Description(
             f"full share after {takes}, with {self.keys_per_step:,} keys a step",
             table=Columns(columns),

@@ -2,17 +2,15 @@
 
 Losses lie in [0, B]; everything here is written for B = 1, and callers divide. A key is answered by
 the new system if its position, a hash that is uniform on [0, 1), is below the share. R1 is the new
-system's risk, r a bound on the old one's.
+system's risk, r a bound on the old one's. docs/explanation/release.md has the proofs.
 
 **The exact share.** What a share s risks is r + s·(R1 − r). With n rows of the new system, n chosen
 without their losses, let
 
     Q = (n + 1)·∫₀¹ Π(1 − y·l_i) / (1 − y·r)^(n+2) dy.
 
-E[Q] ≤ 1/(R1 − r): each factor 1 − y·l has a mean of at most 1 − y·R1 given the rows before it, so
-with z = (1 − y·R1)/(1 − y·r), dz = −(R1 − r)/(1 − y·r)² dy, E[Q] is at most the integral of
-(n + 1)·zⁿ dz/(R1 − r) up to z = 1. So s = min(1, (p − r)·Q) has an expected loss of at most p. It
-also holds for rows drawn without replacement from units with different means.
+E[Q] ≤ 1/(R1 − r), so s = min(1, (p − r)·Q) has an expected loss of at most p. It also holds for
+rows drawn without replacement from units with different means.
 
 **Returning keys.** What is served next is mostly keys that have been there before. Let `low` be the
 smaller of the shares of the last two steps. Of the last step's units of the new system, those with
@@ -23,13 +21,7 @@ from low up to the last share are *added*: chance chose them among all that were
     low + slack·Q(added)               if slack ≥ 0
     min(low, (p − r)·Q(inside))        otherwise, and 0 if r ≥ p.
 
-Only the slack is spent on keys of which nothing is known. Given everything before the last step,
-and if units of different keys are independent and the mean risks of the keys below and above a
-position are in the next step what they were, the expected loss of a unit of the next step is at
-most p plus `turn_back`, however earlier losses chose the shares: added keys are draws with mean
-R_new, so E[Q(added)]·(R_new − r) ≤ 1, and given slack ≥ 0 the loss is at most low·R + (1 − low)·r +
-slack = p − low·(R_in − R); else r + s·(R − r). `turn_back` is the expectation of the rest, largest
-over R; computed on a grid, at most 0.25 % of p for r ≤ p/2.
+Only the slack is spent on keys of which nothing is known.
 
 **Relative guardrails.** Tolerated is R0 + m with m = δ + γ·R0, R0 the old system's risk at the same
 time. With n1 rows of the new system that sum to L1 and n0 of the old one that sum to L0, all of the
@@ -38,21 +30,10 @@ same steps,
     T_k = Π_{j ≤ k+1} (n1 + j)/(L1 + j),   U_k = C(L0, k)/C(n0, k), linear between whole L0,
     s = min(1, Σ_k (δ·U_k + γ·U_{k+1})·T_k).
 
-If the numbers of rows do not depend on their losses, E[s·(R1 − R0)] ≤ m. Proof: if R1 − R0 ≤ m it
-holds for every s ≤ 1. Else R1 > R0, E[T_k] ≤ R1^−(k+1) (convexity, one more loss being equally
-likely to be each of n1 + 1) and E[U_k] ≤ R0^k (the mean over all k-subsets of the product of old
-losses has that expectation, and is smallest for a given sum where all losses but one are 0 or 1).
-The rows of the two systems are independent, so E[s] ≤ Σ_k (δ·R0^k + γ·R0^(k+1))·R1^−(k+1) = m/(R1 −
-R0). Nothing is asked of the old system's risk, and it starts at δ without any rows.
-
-Where keys return, let x be this share from the inside rows and g that from the added ones, each
-against one half of the old system's rows, cut by chance; the next share is x if x ≤ low, else
-low + (1 − low/x)·g. Let the old system's risk be the same for keys inside and outside, and D_in and
-D_out the differences of the risks. E[g]·D_out ≤ m, so given x what is served exceeds R0 by at most
-m·f(x), with f = x/μ up to low and low/μ + 1 − low/x beyond it, μ = m/D_in. If D_in ≤ m, f ≤ 1.
-Otherwise E[x] ≤ μ. If μ ≤ low, f(x) ≤ x/μ. If μ > low, f lies below its tangent at μ, 1 +
-(x − μ)·low/μ²: beyond low it is concave, and up to low it is linear, with a distance of 1 − low/μ
-at 0 and of (1 − low/μ)² at low. So E[f] ≤ 1. ∎
+If the numbers of rows do not depend on their losses, E[s·(R1 − R0)] ≤ m. Nothing is asked of the
+old system's risk, and it starts at δ without any rows. Where keys return, let x be this share from
+the inside rows and g that from the added ones, each against one half of the old system's rows, cut
+by chance; the next share is x if x ≤ low, else low + (1 − low/x)·g.
 
 **With confidence.** Upper bounds on the mean losses of inside, added and old rows each fail with a
 small probability, which is divided over all steps; the share is the largest whose expected loss is

@@ -329,7 +329,7 @@ class State:
         header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
         columns |= {f"loss/{name}": each["loss"] for name, each in self.losses.items()}
-        columns |= {f"stop/{name}": each for name, each in self.stop.dump().items()}
+        columns["stop/sums"] = self.stop.sums
         columns["shift/score"] = self.shift.scores["score"]
         return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
 
@@ -347,7 +347,7 @@ class State:
         for name, column in parts["loss"].items():
             self.losses[name].load({"loss": column})
         if self.settings is not None:
-            self.stop.load(self.settings, header["stop"], parts["stop"])
+            self.stop.load(self.settings, header["stop"], parts["stop"]["sums"])
         self.shift.load(header["shift"], parts["shift"])
 
 

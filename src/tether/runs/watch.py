@@ -233,20 +233,15 @@ class Stop:
     # ---- the cache ----------------------------------------------------------------------------
 
     def numbers(self) -> list[Any]:
-        """The plain part of the state."""
+        """The state but for its sums."""
         rows = self.from_row, self.counted, self.overdue_before
         return [self.first, *rows, self.failures, self._touched]
 
-    def dump(self) -> dict[str, NDArray[Any]]:
-        """The columns of the state."""
-        return {"sums": self.sums}
-
-    def load(self, given: Settings, numbers: list[Any], columns: dict[str, NDArray[Any]]) -> None:
-        """Undo both."""
-        self._bets = _bets(given)
+    def load(self, given: Settings, numbers: list[Any], sums: NDArray[Any]) -> None:
+        """Undo `numbers`."""
+        self._bets, self.sums = _bets(given), np.array(sums)
         self.first, self.from_row, self.counted, self.overdue_before, *rest = numbers
         self.failures, self._touched = rest
-        self.sums = np.array(columns["sums"])
 
     def _no_sums(self, steps: int) -> Floats:
         return np.zeros((steps, len(self._bets), FINISH + 1, len(STAKES)))
