@@ -282,7 +282,7 @@ class GatewayApi:
         while self._reports:
             await asyncio.sleep(0 if self._is_closing else REPORT_EVERY)
             told, self._reports = self._reports[:MOST_REPORTS], self._reports[MOST_REPORTS:]
-            self._metrics.reports_waiting(title, len(told) + len(self._reports))
+            self._metrics.put("reports_waiting", len(told) + len(self._reports), title)
             losses = {
                 name: [values[what] for _, values in told]
                 for name, what in self._guardrails.items()
@@ -295,7 +295,7 @@ class GatewayApi:
             except Exception as error:
                 self._metrics.count("gateway_reports_dropped", title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self._metrics.reports_waiting(title, 0)
+        self._metrics.put("reports_waiting", 0, title)
 
     def _note_failure(self, upstream: str, reason: str) -> None:
         self._metrics.count("upstream_failures", self._served.title, upstream, reason)
