@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from tether.runs.errors import StoreError
-from tether.service.access import Access
+from tether.service.access import Access, Handler
 from tether.service.actions import RunApi, open_run
 from tether.service.api import Endpoint, endpoints_of, openapi
 from tether.service.decisions import DecisionsApi, OfrepApi
@@ -100,7 +100,7 @@ class Service:
         title = ", ".join(each.title for each in self.served)
         self._health.schema = openapi(title, self._endpoints)
         self.routes = [
-            Route(each.path, self.access.handler(each), methods=[each.method])
+            Route(each.path, Handler(self.access, each), methods=[each.method])
             for each in self._endpoints
         ]
 
