@@ -233,6 +233,20 @@ def test_the_loss_of_a_row_is_that_of_its_first_request_also_if_it_ends_last(tmp
     assert losses(tmp_path)["new"] == (1, 1)
 
 
+def test_an_answer_that_the_end_of_the_service_cuts_off_is_no_failure(tmp_path, upstreams):
+    for each in upstreams:
+        each.respond = each.gated
+        each.gates[0].set()
+    with ThreadPoolExecutor(1) as thread:
+        with gateway(tmp_path, upstreams, **REPORTED) as http:
+            stream = thread.submit(chat, http, "ann", stream=True)
+            for _ in tries():
+                if sum(len(each.bodies) for each in upstreams):
+                    break
+        assert stream.exception() or b"shutting down" in stream.result().content
+    assert sorted(losses(tmp_path).values()) == [(0, 0), (1, 0)]
+
+
 def test_reports_are_stored_before_a_step_can_close(tmp_path, upstreams):
     """Steps of few keys, and no loss: no report that was on its way counts as a failure."""
     release = {"guardrails": {"failure": 0.5}, "old": {"failure": 0.01}, "step": 20}
