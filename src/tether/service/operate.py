@@ -138,12 +138,13 @@ class OperateApi:
             version=__version__,
         )
 
-    @endpoint("POST", "/v1/halt", "operate", 503)
+    @endpoint("POST", "/v1/halt", "operate", 409, 503)
     async def halt(self, request: Request, body: Why) -> Halted:
         """Let the old system or safe policy answer everything, in every process."""
         run, actor = self._served.run, request.scope["tether.name"]
-        call = self._served.call(lambda: run.halt(body.reason, actor=actor))
-        await self._act(request, "halt", call)
+        await self._act(
+            actor, "halt", self._served.call(lambda: run.halt(body.reason, actor=actor))
+        )
         return Halted(True)
 
     @endpoint("POST", "/v1/resume", "operate", 409, 503)
@@ -151,7 +152,7 @@ class OperateApi:
         """Clear the alarms that stand; the ramp begins anew."""
         run, actor = self._served.run, request.scope["tether.name"]
         call = self._served.call(lambda: run.resume(body.reason, actor=actor))
-        await self._act(request, "resume", call)
+        await self._act(actor, "resume", call)
         return Halted(False)
 
     @endpoint("POST", "/v1/advance", "operate", 409, 503)
@@ -166,16 +167,18 @@ class OperateApi:
                 raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
             return StepBegun(len(t.state.units), t.state.share)
 
-        return await self._act(request, "advance", self._served.do(job))  # type: ignore[no-any-return]
+        actor = request.scope["tether.name"]
+        begun: StepBegun = await self._act(actor, "advance", self._served.do(job))
+        return begun
 
-    async def _act(self, request: Request, name: str, doing: Awaitable[Any]) -> Any:
+    async def _act(self, actor: str, name: str, doing: Awaitable[Any]) -> Any:
         """Do it, count it, log it, and see what holds then."""
         try:
             done = await doing
         except ValueError as error:
             raise ApiError(409, str(error)) from None
         self._metrics.count("operator_acts", self._served.title, name)
-        fields = {"act": name, "actor": request.scope["tether.name"], "name": self._served.title}
+        fields = {"act": name, "actor": actor, "name": self._served.title}
         log.info("an operator acted", extra={"fields": fields})
         await self._served.look()
         return done
