@@ -51,7 +51,11 @@ class KeyFile:
 
     def __init__(self, path: str | Path) -> None:
         self._path, self._read_at, self._problem = Path(path), time.monotonic(), ""
-        self._known = {key.sha256: key for key in _read(self._path)}
+        try:
+            self._known = {key.sha256: key for key in _read(self._path)}
+        except OSError as error:
+            made = f"must be a file that `tether serve-key` made, got {str(path)!r}"
+            raise ValueError(f"access.keys {made}: {error.strerror}") from None
 
     @property
     def keys(self) -> dict[str, ApiKey]:

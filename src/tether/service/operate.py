@@ -9,7 +9,6 @@ not answer nobody knows, and the status is 503. The status says the same.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
 
@@ -282,13 +281,12 @@ def read_weight(request: Request) -> float | None:
         return None
     try:
         ((name, text),) = given
-        weight = float(text)
+        if name == "weight" and ((weight := float(text)) == 0 or 1 <= weight <= 100):
+            return weight
     except ValueError:
-        name, weight = "", math.nan
-    if name != "weight" or not (weight == 0 or 1 <= weight <= 100):
-        raise ApiError(
-            400,
-            f"the query may have one weight in percent, 0 or from 1 to 100 (30 for 30 %), got "
-            f"{request.url.query!r:.80}",
-        )
-    return weight
+        pass
+    raise ApiError(
+        400,
+        f"the query may have one weight in percent, 0 or from 1 to 100 (30 for 30 %), got "
+        f"{request.url.query!r:.80}",
+    )
