@@ -55,6 +55,13 @@ def tries(seconds: float = LONG) -> Iterator[None]:
     raise AssertionError(f"it did not come about within {seconds:g} s")
 
 
+def until(find: Callable[[], Any], accept: Callable[[Any], Any] = bool) -> Any:
+    """What is found once it is accepted."""
+    for _ in tries():
+        if accept(found := find()):
+            return found
+
+
 @contextmanager
 def serving(server: uvicorn.Server) -> Iterator[str]:
     """The address of a web server that runs as long as the context."""

@@ -8,7 +8,7 @@ import time
 import httpx2
 import pytest
 
-from tests.service.running import bearer, running, settings, tries
+from tests.service.running import bearer, running, settings, until
 from tether.service import add_key, remove_key
 
 NEEDS = {
@@ -43,17 +43,13 @@ def test_each_role_is_needed_and_keys_are_followed(tmp_path):
         for path in ("/metrics", "/v1/document", "/v1/events"):
             assert client.get(path).status_code == 401
         late = add_key(file, "late", ["read"])
-        for _ in tries():
-            if client.get("/v1/status", headers=bearer(late)).status_code == 200:
-                break
+        until(lambda: client.get("/v1/status", headers=bearer(late)).status_code == 200)
         with client.stream("GET", "/v1/events", headers=bearer(late)) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("data:")
             remove_key(file, "late")
             assert not list(lines)[-1]  # it ends
-        for _ in tries():
-            if client.get("/v1/status", headers=bearer(late)).status_code == 401:
-                break
+        until(lambda: client.get("/v1/status", headers=bearer(late)).status_code == 401)
         file.write_text("{")  # what cannot be read revokes nothing
         time.sleep(1.1)
         assert client.get("/v1/status", headers=bearer(read)).status_code == 200
@@ -136,7 +132,14 @@ def test_slow_strange_and_ambiguous_bodies_are_refused(tmp_path):
     with running(settings(tmp_path, limits={"body_seconds": 0.2})) as client:
         found = client.post("/v1/decisions", content=b"{}", headers={"Content-Type": "text/plain"})
         assert found.status_code == 415
-        for content in (b"{", b"[]", b"\xff", "{}".encode("utf-16"), b"[" * 100_000):
+        for content in (
+            b"{",
+            b"[]",
+            b"\xff",
+            "{}".encode("utf-16"),
+            b"[" * 100_000,
+            b'{"key": NaN}',
+        ):
             headers = {"Content-Type": "application/json"}
             found = client.post("/v1/decisions", content=content, headers=headers)
             assert found.status_code == 400
@@ -156,6 +159,4 @@ def test_connections_beyond_the_limit_are_refused_and_not_dropped(tmp_path):
             assert one.status_code == 200
             found = [second.get(f"{client.base_url}/healthz").status_code for _ in range(3)]
             assert set(found) <= {200, 503}
-        for _ in tries():
-            if client.get("/healthz").status_code == 200:
-                break
+        until(lambda: client.get("/healthz").status_code == 200)

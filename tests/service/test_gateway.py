@@ -12,7 +12,16 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, tries
+from tests.service.running import (
+    LONG,
+    bearer,
+    keys_of,
+    outcome,
+    running,
+    settings,
+    token,
+    until,
+)
 from tether.runs import Run
 from tether.service import add_key
 
@@ -233,6 +242,18 @@ def test_the_loss_of_a_row_is_that_of_its_first_request_also_if_it_ends_last(tmp
     assert losses(tmp_path)["new"] == (1, 1)
 
 
+def test_an_answer_that_the_end_of_the_service_cuts_off_is_no_failure(tmp_path, upstreams):
+    for each in upstreams:
+        each.respond = each.gated
+        each.gates[0].set()
+    with ThreadPoolExecutor(1) as thread:
+        with gateway(tmp_path, upstreams, **REPORTED) as http:
+            stream = thread.submit(chat, http, "ann", stream=True)
+            until(lambda: sum(len(each.bodies) for each in upstreams))
+        assert stream.exception() or b"shutting down" in stream.result().content
+    assert sorted(losses(tmp_path).values()) == [(0, 0), (1, 0)]
+
+
 def test_reports_are_stored_before_a_step_can_close(tmp_path, upstreams):
     """Steps of few keys, and no loss: no report that was on its way counts as a failure."""
     release = {"guardrails": {"failure": 0.5}, "old": {"failure": 0.01}, "step": 20}
@@ -286,9 +307,7 @@ def test_a_step_waits_for_answers_under_way(tmp_path, upstreams):
                     gate.set()
             for each in answers:
                 assert each.read().endswith(b"[DONE]\n\n")
-        for _ in tries():
-            if http.get("/v1/gate").json()["step"] == 2:
-                break
+        until(lambda: http.get("/v1/gate").json()["step"] == 2)
     with Run.open(tmp_path / "release.db") as run:
         assert run.verify() == []
         first, second = run.history().units[:2]
@@ -307,10 +326,9 @@ def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path,
         for each in found:
             assert served(each) == (200, "old", "old")
             assert each.headers["x-tether-stored"] == "false"
-        for _ in tries():
-            later = chat(http, key)
-            if later.headers["x-tether-stored"] == "true":
-                break
+        later = until(
+            lambda: chat(http, key), lambda later: later.headers["x-tether-stored"] == "true"
+        )
         assert served(later) == (200, "new", "new")
     assert losses(tmp_path)["old"] == (0, 0)
 

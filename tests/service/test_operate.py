@@ -6,7 +6,6 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.service.running import (
@@ -17,7 +16,7 @@ from tests.service.running import (
     receiving,
     running,
     settings,
-    tries,
+    until,
 )
 from tether.runs import Run
 from tether.service import add_key, webhooks
@@ -34,12 +33,9 @@ def report(client, system, count, losses, prefix="user"):
     assert found.status_code == 200, found.text
 
 
-def until(client, path, condition):
+def told(client, path, accept):
     """What a path says once it is as it should be."""
-    for _ in tries():
-        found = client.get(path).json()
-        if condition(found):
-            return found
+    return until(lambda: client.get(path).json(), accept)
 
 
 def test_a_bad_version_is_stopped_and_everything_says_so(tmp_path, monkeypatch):
@@ -62,7 +58,7 @@ def test_a_bad_version_is_stopped_and_everything_says_so(tmp_path, monkeypatch):
             assert gate["alarm"] == 1
             refused = client.post("/v1/gate", json={"phase": "Progressing"})
             assert (refused.status_code, refused.json()["verdict"]) == (412, "fail")
-            status = until(client, "/v1/status", lambda each: each["verdict"] == "fail")
+            status = told(client, "/v1/status", lambda each: each["verdict"] == "fail")
             assert status["alarm"]["monitor"] == "stop"
             assert "; the old one 0" in status["alarm"]["message"]
             assert status["alarm"]["message"] in status["state"]
@@ -76,9 +72,9 @@ def test_a_bad_version_is_stopped_and_everything_says_so(tmp_path, monkeypatch):
             assert done.json() == {"halted": False}
             again = client.post("/v1/resume", json={"reason": "mended"})
             assert again.status_code == 409
-            for _ in tries():
-                if {each["event"] for each in receiver.events} == {"alarm", "resume", "step"}:
-                    break
+            until(
+                lambda: {each["event"] for each in receiver.events} == {"alarm", "resume", "step"}
+            )
     first = receiver.events[0]
     assert first["id"] == "release/alarm/1"
     assert [each["id"] for each in receiver.events[:3]] == [first["id"]] * 3  # 500, 429, 200
@@ -97,9 +93,7 @@ def test_a_mean_that_is_shown_to_exceed_fails_the_gate_without_a_stop(tmp_path):
     """The reason and the verdict agree, also where the stop is turned off."""
     with running(settings(tmp_path, STRICT | {"stop": "none"})) as client:
         report(client, "new", 40, lambda k: int(k % 2 == 0))
-        gate = until(
-            client, "/v1/gate", lambda each: each["losses"]["complaint"]["new"]["outcomes"]
-        )
+        gate = told(client, "/v1/gate", lambda each: each["losses"]["complaint"]["new"]["outcomes"])
         assert (gate["pass"], gate["verdict"], gate["alarm"]) == (False, "fail", None)
         assert gate["losses"]["complaint"]["new"]["lower"] > 0.05
         assert "is shown to exceed 0.05" in gate["reason"]
@@ -124,7 +118,7 @@ def test_relative_guardrails_are_compared_with_the_old_system(tmp_path):
                 for k, key in enumerate(keys)
             ]
             client.post("/v1/outcomes", json={"outcomes": listed})
-        gate = until(client, "/v1/gate", lambda each: each["losses"]["refund"]["new"]["outcomes"])
+        gate = told(client, "/v1/gate", lambda each: each["losses"]["refund"]["new"]["outcomes"])
         assert gate["verdict"] == "fail"
         assert gate["reason"].startswith("refund: the new system's mean of 1 on 120 rows")
 
@@ -158,9 +152,7 @@ def test_a_halt_is_an_event_with_a_name(tmp_path):
             assert found.json() == {"halted": True}
             status = client.get("/v1/status", headers=bearer(read)).json()
             assert status["alarm"]["monitor"] == "halt"
-            for _ in tries():
-                if receiver.got:
-                    break
+            until(lambda: receiver.got)
     assert receiver.events == [{"text": "release: halt 1: a rumour"}]
     with Run.open(tmp_path / "release.db") as run:
         (act,) = run.history().acts
@@ -266,17 +258,8 @@ def test_a_receiver_that_refuses_is_given_up_and_one_that_hangs_holds_nothing_up
         hooks = [{"url": each, "deadline": 0.2, "events": ["halt"]} for each in (url, other)]
         with running(settings(tmp_path, webhooks=hooks)) as client:
             client.post("/v1/halt", json={"reason": "x"})
-            for _ in tries():
-                metrics = client.get("/metrics").text
-                if 'webhook_attempts_total{result="given_up",webhook="1"} 1.0' in metrics:
-                    break
-            for _ in tries():
-                if 'attempts_total{result="failed",webhook="2"}' in client.get("/metrics").text:
-                    break
+            for result, place in (("given_up", 1), ("failed", 2)):
+                line = f'attempts_total{{result="{result}",webhook="{place}"}}'
+                until(lambda line=line: line in client.get("/metrics").text)
     assert len(refusing.got) == 1
     assert json.loads(slow.got[0][1])["event"] == "halt"
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_health(client, path):
-    assert client.get(path).status_code == 200

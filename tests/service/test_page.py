@@ -19,7 +19,7 @@ def driver(tmp_path_factory):
     started.quit()
 
 
-def until(driver, name, pattern):
+def shown(driver, name, pattern):
     """The text of an element once it matches."""
     for _ in tries():
         text = driver.find_element("id", name).get_attribute("textContent") or ""
@@ -31,22 +31,22 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
     release = {"guardrails": {"complaint": 0.1}, "old": {"complaint": 0.01}}
     with running(settings(tmp_path, release, flag={"key": "checkout"})) as client:
         driver.get(f"{client.base_url}/")
-        until(driver, "connection", "^live$")
-        until(driver, "sentence", "step 1")
-        assert until(driver, "title", "checkout")
+        shown(driver, "connection", "^live$")
+        shown(driver, "sentence", "step 1")
+        assert shown(driver, "title", "checkout")
         driver.execute_script("window.neverLoadedAgain = true")
         for system, loss in (("old", 0), ("new", 1)):
             listed = [outcome(key, system, complaint=loss) for key in keys_of(client, system, 12)]
             assert client.post("/v1/outcomes", json={"outcomes": listed}).status_code == 200
-        until(driver, "sentence", "old system serves alone")
-        assert "shown to lose more than 0.1" in until(driver, "alarms", "stop")
+        shown(driver, "sentence", "old system serves alone")
+        assert "shown to lose more than 0.1" in shown(driver, "alarms", "stop")
         driver.find_element("id", "offer-resume").click()
         reason = driver.switch_to.active_element
         assert reason.get_attribute("id") == "reason"
         reason.send_keys(HOSTILE, ENTER)
-        until(driver, "sentence", "step 2")
-        until(driver, "acts", re.escape(HOSTILE))
-        assert "anyone on this machine" in until(driver, "acts", "resume")
+        shown(driver, "sentence", "step 2")
+        shown(driver, "acts", re.escape(HOSTILE))
+        assert "anyone on this machine" in shown(driver, "acts", "resume")
         assert driver.execute_script("return window.neverLoadedAgain")
         assert driver.find_elements("tag name", "img") == []
         assert "owned" not in driver.title
@@ -54,7 +54,7 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         assert all(url.startswith(str(client.base_url)) for url in urls)
         errors = [each for each in driver.get_log("browser") if each["level"] == "SEVERE"]
         assert errors == []
-    until(driver, "connection", "^reconnecting")
+    shown(driver, "connection", "^reconnecting")
     with Run.open(tmp_path / "release.db") as run:
         assert run.history().acts[-1].reason == HOSTILE
 

@@ -13,7 +13,7 @@ from benchmarks import soak
 
 from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
-from tests.service.running import LONG, Receiver, receiving, tries
+from tests.service.running import LONG, Receiver, receiving, tries, until
 from tether.runs import Release, Run
 
 SETTINGS = """
@@ -66,9 +66,7 @@ def test_a_worker_that_is_killed_is_started_again_and_one_sends_webhooks(tmp_pat
             before = soak.worker_pids(process.pid)
             assert len(before) == 2
             os.kill(before[0], signal.SIGKILL)
-            for _ in tries():
-                if len(set(soak.worker_pids(process.pid)) - set(before)) == 1:
-                    break
+            until(lambda: len(set(soak.worker_pids(process.pid)) - set(before)) == 1)
             for _ in tries():
                 try:
                     answers += [decide(address, f"late {number}") for number in range(20)]
@@ -77,13 +75,9 @@ def test_a_worker_that_is_killed_is_started_again_and_one_sends_webhooks(tmp_pat
                     continue
             assert all(each["stored"] for each in answers)
             httpx2.post(f"{address}/v1/halt", json={"reason": "x"}, timeout=LONG)
-            for _ in tries():
-                metrics = httpx2.get(f"{address}/metrics", timeout=LONG).text
-                if 'tether_alarm_standing{release="release"} 1.0' in metrics:
-                    break
-            for _ in tries():
-                if receiver.got:
-                    break
+            line = 'tether_alarm_standing{release="release"} 1.0'
+            until(lambda: line in httpx2.get(f"{address}/metrics", timeout=LONG).text)
+            until(lambda: receiver.got)
     assert process.returncode in (0, -signal.SIGTERM)
     assert {each["id"] for each in receiver.events} == {"release/halt/1"}
     with Run.open(tmp_path / "release.db") as run:
@@ -118,9 +112,7 @@ def test_two_services_on_a_postgresql_that_fails(server, postgres_url, tmp_path)
         finally:
             server.start()
         assert [stored(each) for each in (one, other)] == ["new", "new"]
-        for _ in tries():
-            if httpx2.post(f"{one}/v1/halt", json={"reason": "x"}, timeout=LONG).is_success:
-                break
+        until(lambda: httpx2.post(f"{one}/v1/halt", json={"reason": "x"}, timeout=LONG).is_success)
         assert stored(other) == "old"  # the very next decision
     with Run.open(postgres_url) as run:
         assert run.verify() == []

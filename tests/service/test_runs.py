@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.service.running import LONG, running, settings, tries
+from tests.service.running import LONG, running, settings, tries, until
 from tether.runs import Run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -119,10 +119,9 @@ def test_requests_go_on_while_a_round_is_calibrated(clinic, monkeypatch):
     assert clinic.post("/v1/actions", json={"context": [0.0, 0.0]}).status_code == 200
     assert clinic.get("/v1/status").json()["more"]["beginning"] == 2
     may_go_on.set()
-    for _ in tries():
-        status = clinic.get("/v1/status").json()
-        if status["more"]["begin_failure"]:
-            break
+    status = until(
+        lambda: clinic.get("/v1/status").json(), lambda status: status["more"]["begin_failure"]
+    )
     assert status["more"]["begin_failure"] == "RuntimeError: no policy after all"
     assert status["step"]["number"] == 1
 
@@ -185,13 +184,13 @@ def test_the_safe_policy_acts_while_the_store_is_held_and_its_rows_are_stored_la
                 lambda t: client.post("/v1/actions", json={"context": [0.0, 0.0]}), LONG
             ).json()
         assert (found["served"], found["stored"]) == ("safe", False)
-        for _ in tries():
-            answer = client.post("/v1/outcomes", json={"id": found["id"], "loss": 0})
-            if answer.status_code == 200:
-                break
-        for _ in tries():  # what waits is delivered once
-            if client.get("/v1/status").json()["losses"]["loss"]["old"]["outcomes"] == 1:
-                break
+        until(
+            lambda: client.post("/v1/outcomes", json={"id": found["id"], "loss": 0}),
+            lambda answer: answer.status_code == 200,
+        )
+        until(
+            lambda: client.get("/v1/status").json()["losses"]["loss"]["old"]["outcomes"] == 1
+        )  # what waits is delivered once
     with Run.open(store) as run:
         assert run.verify() == []
         assert sum(run.history().units[0].rows.values()) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from tests.llm.chat_server import ChatServer, asked
 from tests.scale import scaled
-from tests.service.running import LONG, running, settings, tries
+from tests.service.running import LONG, running, settings, until
 from tests.service.test_runs import begin
 from tether.llm import read_answer
 from tether.llm.chat import canonical_json
@@ -116,9 +116,7 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
             assert {headers["x-tether-served"] for _, headers in answers} == {"round 2"}
             bad = [{"id": headers["x-tether-id"], "loss": 1.0} for _, headers in answers]
             client.post("/v1/outcomes", json={"outcomes": bad})
-            for _ in tries():
-                if client.get("/v1/status").json()["alarm"] is not None:
-                    break
+            until(lambda: client.get("/v1/status").json()["alarm"] is not None)
             assert ask(chat)[1]["x-tether-served"] == "safe"
             for wrong in ({"n": 2}, {"logprobs": True}, {"messages": []}):
                 with pytest.raises(openai.BadRequestError):

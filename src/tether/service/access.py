@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import logging
 import time
 from collections.abc import Mapping
@@ -68,30 +67,23 @@ class RateLimit:
 
 
 class Access:
-    """Who may ask for what; makes the answer of an endpoint, and answers what is no endpoint."""
+    """Who may ask for what, and what every answer says; it answers what is no endpoint."""
 
     def __init__(
         self, settings: ServiceSettings, keys: KeyFile | None, metrics: ServiceMetrics
     ) -> None:
         limits = settings.limits
-        self._settings, self.keys, self._metrics = settings, keys, metrics
+        self.settings, self.keys, self.metrics = settings, keys, metrics
         self._origins = frozenset(settings.access.origins)
         self._rate = RateLimit(limits.requests_per_second, limits.burst)
         per_minute = limits.wrong_keys_per_minute
         self._wrong = RateLimit(per_minute / 60, max(5, per_minute / 6))
 
-    def handler(self, endpoint: Endpoint) -> ASGIApp:
-        """An endpoint as an application that answers everyone who may ask."""
-        return Handler(self, endpoint)
-
     def around(self, router: ASGIApp) -> ASGIApp:
         """The router, with errors and questions of browsers that are about no endpoint."""
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await router(scope, receive, send)
-                return
-            if scope["method"] == "OPTIONS":
+            if scope["type"] == "http" and scope["method"] == "OPTIONS":
                 response = self._preflight(scope)
             else:
                 try:
@@ -101,64 +93,19 @@ class Access:
                     status = error.status_code
                     words = {404: "there is no such path", 405: "another method is needed here"}
                     response = error_response(status, words.get(status, error.detail))
-            self._metrics.request("other", response.status_code, 0.0)
-            await response(scope, receive, self._with_headers(scope, send))
+            self.metrics.request("other", response.status_code, 0.0)
+            await response(scope, receive, self.with_headers(scope, send))
 
         return application
 
-    async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, if whoever asks may; everything else is an error as JSON."""
-        begun, status = time.perf_counter(), 0
-        add = self._with_headers(scope, send)
-
-        async def answer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await add(message)
-
-        request = Request(scope, receive)
-        try:
-            self._admit(request, endpoint.role)
-            body: Any = None
-            if endpoint.body is not None:
-                limits = self._settings.limits
-                body = await read_body(request, limits.body_bytes, limits.body_seconds)
-                if endpoint.body is not bytes:
-                    body = decode(body, endpoint.body)
-            made = await endpoint.answer(request, body)
-            if not isinstance(made, Response):
-                made = json_response(made)
-            await made(scope, receive, answer)
-        except ApiError as error:
-            response = error_response(error.status, error.message, endpoint.shape)
-            await response(scope, receive, answer)
-        except Exception:
-            log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
-            if status:  # the answer has begun: the connection can only be closed
-                raise
-            response = error_response(500, "something went wrong: see the log", endpoint.shape)
-            await response(scope, receive, answer)
-        seconds = time.perf_counter() - begun
-        self._metrics.request(endpoint.path, status, seconds)
-        if self._settings.logs.requests:
-            fields = {
-                "method": endpoint.method,
-                "route": endpoint.path,
-                "status": status,
-                "milliseconds": round(1000 * seconds, 3),
-                "name": scope.get("tether.name"),
-            }
-            log.info("request", extra={"fields": fields})
-
-    def _admit(self, request: Request, role: str | None) -> None:
+    def admit(self, request: Request, role: str | None) -> None:
         """Note who asks; an error if they may not."""
         scope, headers = request.scope, request.headers
         if "transfer-encoding" in headers and "content-length" in headers:
             raise ApiError(400, "a request has either a Content-Length or a Transfer-Encoding")
         client = scope.get("client")
         if self.keys is None:
-            if client is not None and _is_elsewhere(client[0]):
+            if client is not None and client[0] and not is_loopback(client[0]):
                 raise ApiError(403, "only this machine may connect: there are no API keys")
             if not _is_local(headers.get("host", "")):  # another name that leads here
                 raise ApiError(403, "the host must be this machine: there are no API keys")
@@ -190,7 +137,7 @@ class Access:
         }
         return Response(status_code=204, headers=allowed)
 
-    def _with_headers(self, scope: Scope, send: Send) -> Send:
+    def with_headers(self, scope: Scope, send: Send) -> Send:
         """A way to send that adds the headers of every answer."""
         origin = None
         if self._origins:
@@ -214,14 +161,57 @@ class Access:
 
 
 class Handler:
-    """An endpoint as an application; a class, since a route takes a function for something else."""
+    """An endpoint as an application, for whoever may ask; everything else is an error as JSON.
+
+    It is a class, since a route takes a function for something else.
+    """
 
     def __init__(self, access: Access, endpoint: Endpoint) -> None:
         self._access, self._endpoint = access, endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await self._access.answer(self._endpoint, scope, receive, send)
+        access, endpoint = self._access, self._endpoint
+        begun, status = time.perf_counter(), 0
+        add = access.with_headers(scope, send)
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await add(message)
+
+        request, limits = Request(scope, receive), access.settings.limits
+        try:
+            access.admit(request, endpoint.role)
+            body: Any = None
+            if endpoint.body is not None:
+                body = await read_body(request, limits.body_bytes, limits.body_seconds)
+                if endpoint.body is not bytes:
+                    body = decode(body, endpoint.body)
+            made = await endpoint.answer(request, body)
+            response = made if isinstance(made, Response) else json_response(made)
+            await response(scope, receive, answer)
+        except Exception as error:
+            told, message = 500, "something went wrong: see the log"
+            if isinstance(error, ApiError):
+                told, message = error.status, error.message
+            else:
+                log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
+            if status:  # the answer has begun: the connection can only be closed
+                raise
+            await error_response(told, message, endpoint.shape)(scope, receive, answer)
+        seconds = time.perf_counter() - begun
+        access.metrics.request(endpoint.path, status, seconds)
+        if access.settings.logs.requests:
+            fields = {
+                "method": endpoint.method,
+                "route": endpoint.path,
+                "status": status,
+                "milliseconds": round(1000 * seconds, 3),
+                "name": scope.get("tether.name"),
+            }
+            log.info("request", extra={"fields": fields})
 
 
 def _secret(headers: Mapping[str, str]) -> str:
@@ -245,12 +235,3 @@ def _is_local(host: str) -> bool:
     """Whether a Host header names this machine, and not a name that leads here."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     return is_loopback(name.removeprefix("[").removesuffix("]").lower())
-
-
-@lru_cache(maxsize=256)
-def _is_elsewhere(client: str) -> bool:
-    """Whether a request comes from another machine, as far as the web server tells."""
-    try:
-        return not ipaddress.ip_address(client).is_loopback
-    except ValueError:  # no address, such as that of a local socket
-        return False

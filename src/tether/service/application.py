@@ -9,10 +9,9 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from tether.runs.errors import StoreError
-from tether.service.access import Access
+from tether.service.access import Access, Handler
 from tether.service.actions import RunApi, open_run
 from tether.service.api import Endpoint, endpoints_of, openapi
 from tether.service.decisions import DecisionsApi, OfrepApi
@@ -61,20 +60,12 @@ def make_application(settings: ServiceSettings) -> Starlette:
         finally:
             await service.close()
 
-    application = _Application(routes=service.routes, lifespan=lifespan)
+    application = Starlette(routes=service.routes, lifespan=lifespan)
+    application.router.redirect_slashes = False  # to a host that the client has named
+    application.middleware_stack = service.access.around(application.router)  # and nothing else
     application.state.service = service
     application.state.end_streams = service.end_streams
-    application.router.redirect_slashes = False  # to a host that the client has named
     return application
-
-
-class _Application(Starlette):
-    """A web application with nothing around its routes but the access control."""
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """What every request passes."""
-        access: Access = self.state.service.access
-        return access.around(self.router)
 
 
 class Service:
@@ -82,7 +73,8 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings, self.metrics = settings, ServiceMetrics()
-        self.keys = read_keys(settings)
+        path = settings.access.keys
+        self.keys = None if path is None else KeyFile(Path(settings.folder, path))
         self.access = Access(settings, self.keys, self.metrics)
         self.served: list[Served] = []
         self.pages: list[PageApi] = []
@@ -100,7 +92,7 @@ class Service:
         title = ", ".join(each.title for each in self.served)
         self._health.schema = openapi(title, self._endpoints)
         self.routes = [
-            Route(each.path, self.access.handler(each), methods=[each.method])
+            Route(each.path, Handler(self.access, each), methods=[each.method])
             for each in self._endpoints
         ]
 
@@ -182,17 +174,3 @@ class Service:
             self._endpoints += [each for each in found if each.path not in hidden]
             if hasattr(api, "close"):
                 self._closing.append(api.close)
-
-
-def read_keys(settings: ServiceSettings) -> KeyFile | None:
-    """The file of API keys that the settings name."""
-    if settings.access.keys is None:
-        return None
-    path = Path(settings.folder, settings.access.keys)
-    try:
-        return KeyFile(path)
-    except OSError as error:
-        raise ValueError(
-            f"access.keys must be a file that `tether serve-key` made, got {str(path)!r}: "
-            f"{error.strerror}"
-        ) from None

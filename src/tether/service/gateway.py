@@ -14,8 +14,8 @@ wrong key, an unknown model or a shorter context.
 The losses that can be seen from here are reported by themselves, for the first unit of each row:
 
 - failure: 1 if the system gave no answer or a broken one, where the new system also fails if the
-  old upstream had to answer for it, or if the client left after it had waited for longer than
-  `slow_after` for the next part; otherwise 0;
+  old upstream had to answer for it, or if the client left, or the service ended, after it had
+  waited for longer than `slow_after` for the next part; otherwise 0;
 - latency: 1 if the first byte took longer than `slow_after`, or the client left after that without
   one; otherwise 0.
 """
@@ -282,7 +282,7 @@ class GatewayApi:
         while self._reports:
             await asyncio.sleep(0 if self._is_closing else REPORT_EVERY)
             told, self._reports = self._reports[:MOST_REPORTS], self._reports[MOST_REPORTS:]
-            self._metrics.reports_waiting(title, len(told) + len(self._reports))
+            self._metrics.put("reports_waiting", len(told) + len(self._reports), title)
             losses = {
                 name: [values[what] for _, values in told]
                 for name, what in self._guardrails.items()
@@ -295,7 +295,7 @@ class GatewayApi:
             except Exception as error:
                 self._metrics.count("gateway_reports_dropped", title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self._metrics.reports_waiting(title, 0)
+        self._metrics.put("reports_waiting", 0, title)
 
     def _note_failure(self, upstream: str, reason: str) -> None:
         self._metrics.count("upstream_failures", self._served.title, upstream, reason)
@@ -306,7 +306,7 @@ class UnitResponse(Response):
 
     A client that leaves is no failure, unless it has waited for longer than `slow_after` for the
     next part of its answer: clients give up on a system that hangs, and that must not look as if
-    all were well.
+    all were well. The same holds where the service ends before the answer does.
     """
 
     def __init__(self, unit: Unit, gateway: GatewayApi) -> None:
@@ -321,17 +321,17 @@ class UnitResponse(Response):
         try:
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(send))
-            if not self._is_complete:  # the client has left
-                unit.failed |= time.perf_counter() - self._waits_since > patience
         except asyncio.CancelledError:  # the service ends, and cannot wait
-            unit.failed = True
             await self._cut_off(send)
         except Exception:
             unit.failed = True
             raise
         finally:
+            now = time.perf_counter()
+            if not self._is_complete:
+                unit.failed |= now - self._waits_since > patience
             if unit.waited is None:
-                unit.waited = time.perf_counter() - unit.begun
+                unit.waited = now - unit.begun
             self._gateway.end(unit)
 
     async def _answer(self, send: Send) -> None:

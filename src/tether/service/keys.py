@@ -51,43 +51,33 @@ class KeyFile:
 
     def __init__(self, path: str | Path) -> None:
         self._path, self._read_at, self._problem = Path(path), time.monotonic(), ""
-        self._content = self._path.read_bytes()
-        self._take(_read(self._content, self._path))
+        try:
+            self._known = {key.sha256: key for key in _read(self._path)}
+        except OSError as error:
+            made = f"must be a file that `tether serve-key` made, got {str(path)!r}"
+            raise ValueError(f"access.keys {made}: {error.strerror}") from None
 
     @property
-    def keys(self) -> frozenset[ApiKey]:
-        """The keys that are accepted now."""
-        self._follow()
-        return frozenset(self._by_hash.values())
-
-    def find(self, secret: str) -> ApiKey | None:
-        """The key of a secret; which hash is looked up says nothing about the others."""
-        self._follow()
-        return self._by_hash.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
-
-    def _take(self, keys: Sequence[ApiKey]) -> None:
-        self._by_hash = {key.sha256: key for key in keys}
-
-    def _follow(self) -> None:
+    def keys(self) -> dict[str, ApiKey]:
+        """The keys that are accepted now, by their hashes."""
         now = time.monotonic()
         if now - self._read_at < KEY_FILE_SECONDS:
-            return
-        self._read_at = now
+            return self._known
+        self._read_at, before = now, self._known
         try:
-            content = self._path.read_bytes()
-            if content == self._content and not self._problem:
-                return
-            known = _read(content, self._path)
+            self._known, self._problem = {key.sha256: key for key in _read(self._path)}, ""
         except (OSError, ValueError) as error:
             if str(error) != self._problem:
                 self._problem = str(error)
                 log.error("the API keys stay as they were: %s", error)
-            return
-        before, self._content, self._problem = set(self._by_hash.values()), content, ""
-        self._take(known)
-        if before != set(known):
-            names = {"keys": sorted(key.name for key in known)}
+        if before != self._known:
+            names = {"keys": sorted(key.name for key in self._known.values())}
             log.info("the API keys have changed", extra={"fields": names})
+        return self._known
+
+    def find(self, secret: str) -> ApiKey | None:
+        """The key of a secret; which hash is looked up says nothing about the others."""
+        return self.keys.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
 
 
 def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
@@ -125,7 +115,7 @@ def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
             f"name must begin with a letter or digit and have at most 100 characters, and roles be "
             f"some of {', '.join(ROLES)}, got {name!r:.120} and {roles!r:.80} ({error})"
         ) from None
-    known = _read(target.read_bytes(), target) if target.exists() else ()
+    known = _read(target) if target.exists() else ()
     if any(key.name == name for key in known):
         raise ValueError(f"name must be a new one, got {name!r}, which {target} has already")
     _write(target, (*known, made))
@@ -150,7 +140,7 @@ def remove_key(path: str | Path, name: str) -> None:
         If the file cannot be read or written.
     """
     target = Path(path)
-    known = _read(target.read_bytes(), target)
+    known = _read(target)
     kept = tuple(key for key in known if key.name != name)
     if len(kept) == len(known):
         names = ", ".join(repr(key.name) for key in known)
@@ -160,9 +150,9 @@ def remove_key(path: str | Path, name: str) -> None:
     _write(target, kept)
 
 
-def _read(content: bytes, path: Path) -> tuple[ApiKey, ...]:
+def _read(path: Path) -> tuple[ApiKey, ...]:
     try:
-        keys = msgspec.json.decode(content, type=_File).keys
+        keys = msgspec.json.decode(path.read_bytes(), type=_File).keys
     except msgspec.DecodeError as error:
         raise ValueError(f"{path} is not a file of API keys: {error}") from None
     for what in ("name", "sha256"):

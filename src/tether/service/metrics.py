@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -17,7 +17,6 @@ FIRST_BYTE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.
 """The seconds that requests, and first bytes of the gateway, are counted by."""
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several workers share their metrics."""
-LATEST: Final = "livemostrecent"
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "share": ("The share of the new system or policy; 0 while the store fails.", ()),
     "log_beta": ("How far the optimized policy may go, as a log; -Inf is not at all.", ()),
@@ -25,6 +24,8 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "step_rows": ("Rows of the present step or round so far.", ()),
     "alarm_standing": ("1 while an alarm stands.", ()),
     "gate_failing": ("1 while the gate fails: an alarm, or a mean shown to exceed.", ()),
+    "store_available": ("1 if the store answers and takes rows.", ()),
+    "reports_waiting": ("Losses of the gateway that are to be stored.", ()),
     "tolerated": ("What is tolerated of each loss; NaN if relative.", ("guardrail",)),
     "promise": ("What is promised of each loss; NaN while nothing is.", ("guardrail",)),
     "loss_mean": ("Mean loss since the ramp or round began.", ("guardrail", "system")),
@@ -33,6 +34,8 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "loss_missing": ("Rows without an outcome.", ("guardrail", "system")),
 }
 """What is told of each release or run, which all have the label `release`."""
+MODES: dict[str, Any] = {"store_available": "livemin", "reports_waiting": "livesum"}
+"""How the numbers of several workers are put together, if not as the most recent."""
 COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "http_requests": ("Requests answered.", ("route", "status")),
     "decisions": (
@@ -55,6 +58,15 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gateway_reports_dropped": ("Losses given up, which count as the bound.", ("release",)),
 }  # fmt: skip
 """What is counted."""
+HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
+    "http_request_seconds": ("Time to answer a request.", ("route",), LATENCY_BUCKETS),
+    "gateway_first_byte_seconds": (
+        "Time from a request to the first byte of its answer.",
+        ("release", "system"),
+        FIRST_BYTE_BUCKETS,
+    ),
+}
+"""What is measured of requests."""
 
 
 class ServiceMetrics:
@@ -63,60 +75,37 @@ class ServiceMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         kept: dict[str, Any] = {"registry": self.registry}
-        self._counters = {
-            name: Counter(f"tether_{name}", text, labels, **kept)
-            for name, (text, labels) in COUNTERS.items()
-        }
-        self._gauges = {
-            name: Gauge(
-                f"tether_{name}", text, ("release", *labels), multiprocess_mode=LATEST, **kept
-            )
-            for name, (text, labels) in GAUGES.items()
-        }
-        self._available = Gauge(
-            "tether_store_available",
-            "1 if the store answers and takes rows.",
-            ["release"],
-            multiprocess_mode="livemin",
-            **kept,
-        )
-        self._waiting = Gauge(
-            "tether_reports_waiting",
-            "Losses of the gateway that are to be stored.",
-            ["release"],
-            multiprocess_mode="livesum",
-            **kept,
-        )
-        self._seconds = Histogram(
-            "tether_http_request_seconds",
-            "Time to answer a request.",
-            ["route"],
-            buckets=LATENCY_BUCKETS,
-            **kept,
-        )
-        self._first_byte = Histogram(
-            "tether_gateway_first_byte_seconds",
-            "Time from a request to the first byte of its answer.",
-            ["release", "system"],
-            buckets=FIRST_BYTE_BUCKETS,
-            **kept,
-        )
-        self._children: dict[tuple[Any, ...], Any] = {}
+        self._metrics: dict[str, Any] = {}
+        for name, (text, labels) in COUNTERS.items():
+            self._metrics[name] = Counter(f"tether_{name}", text, labels, **kept)
+        for name, (text, labels) in GAUGES.items():
+            kept["multiprocess_mode"] = MODES.get(name, "livemostrecent")
+            self._metrics[name] = Gauge(f"tether_{name}", text, ("release", *labels), **kept)
+        del kept["multiprocess_mode"]
+        for name, (text, labels, limits) in HISTOGRAMS.items():
+            made = Histogram(f"tether_{name}", text, labels, buckets=limits, **kept)
+            self._metrics[name] = made
+        self._children: dict[tuple[str, ...], Any] = {}
 
-    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
-        """Count something; what has these labels is looked up once."""
+    def _labelled(self, name: str, *labels: str) -> Any:
+        """A metric with these labels, which is looked up once."""
         child = self._children.get((name, *labels))
         if child is None:
-            child = self._children[name, *labels] = self._counters[name].labels(*labels)
-        child.inc(by)
+            child = self._children[name, *labels] = self._metrics[name].labels(*labels)
+        return child
+
+    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
+        """Count something."""
+        self._labelled(name, *labels).inc(by)
+
+    def put(self, name: str, value: float, *labels: str) -> None:
+        """Say how large something is now."""
+        self._labelled(name, *labels).set(value)
 
     def request(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         self.count("http_requests", route, str(status))
-        child = self._children.get(("seconds", route))
-        if child is None:
-            child = self._children["seconds", route] = self._seconds.labels(route)
-        child.observe(seconds)
+        self._labelled("http_request_seconds", route).observe(seconds)
 
     def decisions(self, release: str, found: list[Decided] | None, count: int) -> None:
         """Count answers to keys; None without the store."""
@@ -136,37 +125,31 @@ class ServiceMetrics:
     def first_byte(self, release: str, system: str, served: str, seconds: float) -> None:
         """Count an answer of the gateway that begins; `served` is "none" if nobody answered."""
         self.count("gateway_answers", release, system, served)
-        self._first_byte.labels(release, system).observe(seconds)
-
-    def reports_waiting(self, release: str, count: int) -> None:
-        """Note how many losses of the gateway wait."""
-        self._waiting.labels(release).set(count)
+        self._labelled("gateway_first_byte_seconds", release, system).observe(seconds)
 
     def present(self, release: str, present: Present | None, is_serving: bool) -> None:
         """Note what holds now; None if the store does not tell."""
-        self._available.labels(release).set(is_serving)
-
-        def put(name: str, value: float, *labels: str) -> None:
-            self._gauges[name].labels(release, *labels).set(value)
-
+        self.put("store_available", is_serving, release)
         if present is None:
             return
         if present.share is not None:  # without the store the old system or safe policy answers
-            put("share", present.share if is_serving else 0.0)
+            self.put("share", present.share if is_serving else 0.0, release)
         else:
-            put("log_beta", float(present.step.level) if is_serving else -math.inf)
-        put("step", present.step.number)
-        put("step_rows", present.step.rows)
-        put("alarm_standing", present.alarm is not None)
-        put("gate_failing", bool(present.failures))
+            level = float(present.step.level)
+            self.put("log_beta", level if is_serving else -math.inf, release)
+        self.put("step", present.step.number, release)
+        self.put("step_rows", present.step.rows, release)
+        self.put("alarm_standing", present.alarm is not None, release)
+        self.put("gate_failing", bool(present.failures), release)
         for name, each in present.losses.items():
-            put("tolerated", _number(each.tolerated), name)
-            put("promise", _number(each.promise) if is_serving else math.nan, name)
+            self.put("tolerated", _number(each.tolerated), release, name)
+            promise = _number(each.promise) if is_serving else math.nan
+            self.put("promise", promise, release, name)
             for system, found in (("old", each.old), ("new", each.new)):
-                put("loss_mean", _number(found.mean), name, system)
-                put("loss_lower", found.lower, name, system)
-                put("loss_outcomes", found.outcomes, name, system)
-                put("loss_missing", found.missing, name, system)
+                self.put("loss_mean", _number(found.mean), release, name, system)
+                self.put("loss_lower", found.lower, release, name, system)
+                self.put("loss_outcomes", found.outcomes, release, name, system)
+                self.put("loss_missing", found.missing, release, name, system)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -9,7 +9,6 @@ not answer nobody knows, and the status is 503. The status says the same.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
 
@@ -138,12 +137,13 @@ class OperateApi:
             version=__version__,
         )
 
-    @endpoint("POST", "/v1/halt", "operate", 503)
+    @endpoint("POST", "/v1/halt", "operate", 409, 503)
     async def halt(self, request: Request, body: Why) -> Halted:
         """Let the old system or safe policy answer everything, in every process."""
         run, actor = self._served.run, request.scope["tether.name"]
-        call = self._served.call(lambda: run.halt(body.reason, actor=actor))
-        await self._act(request, "halt", call)
+        await self._act(
+            actor, "halt", self._served.call(lambda: run.halt(body.reason, actor=actor))
+        )
         return Halted(True)
 
     @endpoint("POST", "/v1/resume", "operate", 409, 503)
@@ -151,7 +151,7 @@ class OperateApi:
         """Clear the alarms that stand; the ramp begins anew."""
         run, actor = self._served.run, request.scope["tether.name"]
         call = self._served.call(lambda: run.resume(body.reason, actor=actor))
-        await self._act(request, "resume", call)
+        await self._act(actor, "resume", call)
         return Halted(False)
 
     @endpoint("POST", "/v1/advance", "operate", 409, 503)
@@ -166,16 +166,18 @@ class OperateApi:
                 raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
             return StepBegun(len(t.state.units), t.state.share)
 
-        return await self._act(request, "advance", self._served.do(job))  # type: ignore[no-any-return]
+        actor = request.scope["tether.name"]
+        begun: StepBegun = await self._act(actor, "advance", self._served.do(job))
+        return begun
 
-    async def _act(self, request: Request, name: str, doing: Awaitable[Any]) -> Any:
+    async def _act(self, actor: str, name: str, doing: Awaitable[Any]) -> Any:
         """Do it, count it, log it, and see what holds then."""
         try:
             done = await doing
         except ValueError as error:
             raise ApiError(409, str(error)) from None
         self._metrics.count("operator_acts", self._served.title, name)
-        fields = {"act": name, "actor": request.scope["tether.name"], "name": self._served.title}
+        fields = {"act": name, "actor": actor, "name": self._served.title}
         log.info("an operator acted", extra={"fields": fields})
         await self._served.look()
         return done
@@ -279,13 +281,12 @@ def read_weight(request: Request) -> float | None:
         return None
     try:
         ((name, text),) = given
-        weight = float(text)
+        if name == "weight" and ((weight := float(text)) == 0 or 1 <= weight <= 100):
+            return weight
     except ValueError:
-        name, weight = "", math.nan
-    if name != "weight" or not (weight == 0 or 1 <= weight <= 100):
-        raise ApiError(
-            400,
-            f"the query may have one weight in percent, 0 or from 1 to 100 (30 for 30 %), got "
-            f"{request.url.query!r:.80}",
-        )
-    return weight
+        pass
+    raise ApiError(
+        400,
+        f"the query may have one weight in percent, 0 or from 1 to 100 (30 for 30 %), got "
+        f"{request.url.query!r:.80}",
+    )

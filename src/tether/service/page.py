@@ -100,7 +100,7 @@ class PageApi:
         """Events until the service ends, or the viewer's key is not accepted any more."""
         version, live, sent_at = 0, None, time.monotonic()
         keys, key = self._keys, request.scope.get("tether.key")
-        while not self._ended.is_set() and (keys is None or key in keys.keys):
+        while not self._ended.is_set() and (keys is None or key in keys.keys.values()):
             event: dict[str, Any] = {}
             try:
                 found, now = await self.document()

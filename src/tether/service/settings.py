@@ -89,6 +89,11 @@ class Drawn(Model, frozen=True, kw_only=True):
     timeout: Seconds = 60.0
     retries: Annotated[int, Meta(ge=0, le=100)] = 1
 
+    def options(self, concurrency: int) -> dict[str, Any]:
+        """What every policy that draws there is made with."""
+        given = {"api_key": self.api_key, "timeout": self.timeout, "retries": self.retries}
+        return given | {"concurrency": concurrency}
+
 
 class Scorer(Keyed, frozen=True, kw_only=True):
     """What picks an answer: a function by its import path, or a server."""

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,11 +194,11 @@ class TetheredApi:
             "x-tether-draws": str(usage.pop("draws")),
         }
         said = self._words.answer(taken.actions[0], is_chat=question.is_chat)
-        answer = FinishedAnswer(name, question.model, said, usage)
+        whole = finished_answer(name, question.model, read_answer(said), usage)
         if question.is_streamed:
-            events = answer.events(with_usage=question.with_usage)
+            events = answer_events(whole, with_usage=question.with_usage)
             return StreamingResponse(events, 200, headers, "text/event-stream")
-        return json_response(answer.whole(), headers=headers)
+        return json_response(whole, headers=headers)
 
     def _question(self, body: dict[str, Any], kind: str) -> Question:
         """What a request asks; what only says how it is answered is no part of the context."""
@@ -237,52 +238,44 @@ class TetheredApi:
             raise
 
 
-class FinishedAnswer:
-    """An answer that was picked, with what all draws of its request have used."""
+def finished_answer(
+    name: str, model: str, said: dict[str, Any], usage: Mapping[str, int]
+) -> dict[str, Any]:
+    """An answer that was picked as one object, with what all draws of its request have used."""
+    is_chat, reason = "message" in said, said["finish_reason"]
+    what = "message" if is_chat else "text"
+    choice = {"index": 0, what: said[what], "logprobs": None, "finish_reason": reason}
+    return {
+        "id": f"{'chatcmpl' if is_chat else 'cmpl'}-tether-{name}",
+        "created": int(time.time()),
+        "model": model,
+        "object": "chat.completion" if is_chat else "text_completion",
+        "choices": [choice],
+        "usage": dict(usage),
+    }
 
-    def __init__(self, name: str, model: str, action: str, usage: Mapping[str, int]) -> None:
-        answer = read_answer(action)
-        self._message, self._text = answer.get("message"), answer.get("text")
-        self._reason, self._usage = answer["finish_reason"], dict(usage)
-        self._is_chat = self._message is not None
-        prefix = "chatcmpl" if self._is_chat else "cmpl"
-        self._head = {"id": f"{prefix}-tether-{name}", "created": int(time.time()), "model": model}
 
-    def whole(self) -> dict[str, Any]:
-        """The answer as one object."""
-        said = {"message": self._message} if self._is_chat else {"text": self._text}
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": self._reason}
-        kind = "chat.completion" if self._is_chat else "text_completion"
-        return {**self._head, "object": kind, "choices": [choice], "usage": self._usage}
-
-    def events(self, *, with_usage: bool) -> Iterator[bytes]:
-        """The answer as the events of a stream; all of it is known already."""
-        if self._is_chat:
-            for delta in self._deltas():
-                yield self._event([{"index": 0, "delta": delta, "finish_reason": None}])
-            yield self._event([{"index": 0, "delta": {}, "finish_reason": self._reason}])
-        else:
-            choice = {"index": 0, "text": self._text, "logprobs": None}
-            yield self._event([{**choice, "finish_reason": self._reason}])
-        if with_usage:
-            yield self._event([], usage=self._usage)
-        yield b"data: [DONE]\n\n"
-
-    def _deltas(self) -> Iterator[dict[str, Any]]:
-        """The message in parts: who speaks, then what is said, then each tool call."""
-        message = dict(self._message or {})
-        calls = message.pop("tool_calls", None) or []
-        content = message.pop("content", None)
-        yield {**message, "content": None if calls and content is None else ""}
-        if content:
-            yield {"content": content}
-        for place, call in enumerate(calls):
-            yield {"tool_calls": [{"index": place, **call}]}
-
-    def _event(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
-        kind = "chat.completion.chunk" if self._is_chat else "text_completion"
-        event = {**self._head, "object": kind, "choices": choices, **more}
-        return b"data: " + encode(event) + b"\n\n"
+def answer_events(whole: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]:
+    """The same as the events of a stream: who speaks, what is said, each tool call, the end."""
+    (choice,), usage = whole["choices"], whole["usage"]
+    head = {name: whole[name] for name in ("id", "created", "model")}
+    parts = [choice]
+    if "message" in choice:
+        message = dict(choice["message"])
+        calls, content = message.pop("tool_calls", None) or [], message.pop("content", None)
+        deltas = [{**message, "content": None if calls and content is None else ""}]
+        deltas += [{"content": content}] if content else []
+        deltas += [{"tool_calls": [{"index": k, **call}]} for k, call in enumerate(calls)]
+        parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        parts.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
+        head["object"] = "chat.completion.chunk"
+    else:
+        head["object"] = whole["object"]
+    for part in parts:
+        yield b"data: " + encode({**head, "choices": [part]}) + b"\n\n"
+    if with_usage:
+        yield b"data: " + encode({**head, "choices": [], "usage": usage}) + b"\n\n"
+    yield b"data: [DONE]\n\n"
 
 
 def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> ServedRun:
@@ -290,30 +283,20 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
     store = settings.store_at(folder)
     if store is None:
         raise ValueError("gateway must name a store or a store_variable")
-    controller, past = dict(settings.controller), dict[str, Any]()
+    controller = dict(settings.controller)
     drawn: Any
     policies: Any
-    if settings.scorer is not None:
-        scorer, old = settings.scorer, settings.old
+    if (scorer := settings.scorer) is not None:
+        old, at_once = settings.old, settings.requests_at_once
         drawing: Any = ChatPolicy(
-            old.url,
-            old.model,
-            settings=old.settings,
-            max_n=old.max_n,
-            api_key=old.api_key,
-            timeout=old.timeout,
-            retries=old.retries,
-            concurrency=settings.requests_at_once,
+            old.url, old.model, settings=old.settings, max_n=old.max_n, **old.options(at_once)
         )
         name = scorer.name or scorer.function or str(scorer.url)
         if name in settings.past_scorers:
             raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
-        past = {
-            each: make_scorer(table, each, settings, folder)
-            for each, table in settings.past_scorers.items()
-        }
-        optimized: Any = make_scorer(scorer, name, settings, folder)
-        policies = {**past, name: optimized}
+        scorers = settings.past_scorers | {name: scorer}
+        policies = {each: make_scorer(x, each, settings, folder) for each, x in scorers.items()}
+        optimized = policies[name]
     else:
         drawing, optimized = completion_policies(settings, folder)
         name, policies = None, lambda name: optimized  # its scores are compared with stored ones
@@ -349,10 +332,8 @@ def completion_policies(
         raise ValueError("a gateway with a new upstream must name its eos_token_id")
     tokenizer: Any = TokenIds()
     if settings.tokenizer is not None:
-        from pathlib import Path
-
         tokenizer = load_tokenizer("gateway.tokenizer", str(Path(folder, settings.tokenizer)))
-    options: dict[str, Any] = {} if settings.old.max_n is None else {"max_n": settings.old.max_n}
+    most: dict[str, Any] = {} if settings.old.max_n is None else {"max_n": settings.old.max_n}
     safe, new = (
         OpenAIPolicy(
             each.url,
@@ -360,11 +341,8 @@ def completion_policies(
             eos_token_id=settings.eos_token_id,
             tokenizer=tokenizer,
             max_new_tokens=settings.max_new_tokens,
-            api_key=each.api_key,
-            timeout=each.timeout,
-            retries=each.retries,
-            concurrency=settings.requests_at_once,
-            **options,
+            **most,
+            **each.options(settings.requests_at_once),
         )
         for each in (settings.old, settings.new)
     )
