@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tether._core import frames
-from tether._core.frames import UNSTATED, ContextsNotStatedError, read_contexts
+from tether._core.frames import UNSTATED, read_contexts
 
 COLUMNS = {
     "loss": [0.0, 1.0, 0.0, 1.0],
@@ -30,7 +30,7 @@ def test_the_three_statements(maker):
     assert read_contexts(frame, None, ["loss"]) is None
     assert read_contexts(frame, "age", ["loss"]).tolist() == COLUMNS["age"]
     assert read_contexts(frame, "sex", ["loss"]).tolist() == COLUMNS["sex"]
-    for several in (["age", "sex"], ("weight", "sex")):
+    for several in (["age", "sex"], ("weight", "sex"), np.array(["age", "sex"])):
         found = read_contexts(frame, several, ["loss"])
         assert found[0] == found[2]
         assert len(set(found.tolist())) == 3
@@ -42,10 +42,8 @@ def test_the_three_statements(maker):
 @pytest.mark.parametrize("maker", MAKERS)
 def test_an_unstated_context_is_an_error_that_lists_the_columns(maker):
     frame = MAKERS[maker](COLUMNS)
-    with pytest.raises(ContextsNotStatedError, match=r"contexts are \['age', 'weight', 'sex'\]"):
+    with pytest.raises(TypeError, match=r"contexts are \['age', 'weight', 'sex'\]"):
         read_contexts(frame, UNSTATED, ["loss"])
-    with pytest.raises(ContextsNotStatedError, match="no column left"):
-        read_contexts(frame, UNSTATED, list(COLUMNS))
     assert read_contexts(frame, UNSTATED, ["loss"], has_tables=True) is None
 
 

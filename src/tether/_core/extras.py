@@ -1,7 +1,4 @@
-"""The optional dependencies: which extra brings which package, and what to say where one is absent.
-
-What the project states in `pyproject.toml` is read from the metadata of the installed package.
-"""
+"""Optional dependencies: which extra brings which package, and what to say where one is absent."""
 
 from __future__ import annotations
 

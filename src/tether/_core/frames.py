@@ -64,18 +64,6 @@ ContextColumns: TypeAlias = "str | Sequence[str] | None"
 """A column, several columns, or None for no contexts."""
 
 
-class ContextsNotStatedError(TypeError):
-    """The caller did not say which columns of a frame are contexts; `candidates` could be."""
-
-    def __init__(self, candidates: list[str]) -> None:
-        could = f"the columns that could be contexts are {candidates}"
-        super().__init__(
-            "context must be stated: context='column', context=['feature', 'feature'] (rows with "
-            "equal features are in the same context), or context=None if neither policy depends on "
-            f"a context; {could if candidates else 'the frame has no column left for it'}"
-        )
-
-
 def read_contexts(
     frame: Frame, context: ContextColumns, used: Collection[str], *, has_tables: bool = False
 ) -> NDArray[Any] | None:
@@ -85,11 +73,15 @@ def read_contexts(
     With tables of all actions contexts need not be stated: each row then has its own normalizing
     constant in any case.
     """
-    if context == UNSTATED:
-        if has_tables:
-            return None
-        raise ContextsNotStatedError([name for name in names(frame) if name not in used])
-    if context is None:
+    unstated = isinstance(context, str) and context == UNSTATED
+    if unstated and not has_tables:
+        could = [name for name in names(frame) if name not in used]
+        raise TypeError(
+            "context must be stated: context='column', context=['feature', 'feature'] (rows with "
+            "equal features are in the same context), or context=None if neither policy depends on "
+            f"a context; the columns that could be contexts are {could}"
+        )
+    if context is None or unstated:
         return None
     columns = [context] if isinstance(context, str) else list(context)
     if not columns:

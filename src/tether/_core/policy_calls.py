@@ -1,7 +1,4 @@
-"""Calls to policies: the actions and log-probabilities that a policy returns are checked here.
-
-A policy may be the user's own code. Errors, its own included, say which policy they come from.
-"""
+"""Calls to policies, which may be the user's own: what they return is checked, errors name them."""
 
 from __future__ import annotations
 

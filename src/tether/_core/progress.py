@@ -1,10 +1,4 @@
-"""Progress of long work: code says how far it is, and a reporter shows it, if there is one.
-
-    with progress.step("scoring", total=rows) as step:
-        step.advance(batch)
-
-Nothing is shown unless a reporter was installed with `reported_to`, as the command line does.
-"""
+"""Progress of long work: code says how far it is, and a reporter shows it, if one was installed."""
 
 from __future__ import annotations
 

@@ -69,10 +69,7 @@ class Rows:
         yield from cut(self._columns, size)
 
     def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
-        """What a kernel returns for each block, in the order of the blocks.
-
-        Blocks may be worked on at the same time: a kernel changes nothing outside itself.
-        """
+        """What a kernel, which changes nothing outside itself, returns for each block, in order."""
         threads = min(len(self) // (size * BLOCKS_PER_THREAD), thread_limit())
         yield from side_by_side(kernel, self.blocks(size), threads)
 
