@@ -133,11 +133,13 @@ _short.maxstring = _short.maxlong = _short.maxother = 120
 
 def shown(value: Any) -> str:
     """A value in at most a line: of arrays, frames and other long things the kind and the size."""
-    kind, shape = type(value).__name__, getattr(value, "shape", ())
-    if shape and getattr(value, "columns", None) is not None:
+    text, kind = " ".join(_short.repr(value).split()), type(value).__name__
+    shape = getattr(value, "shape", ())
+    if not isinstance(shape, tuple) or not shape:
+        return text
+    if getattr(value, "columns", None) is not None:
         return f"a {kind} with the columns {_short.repr(list(map(str, value.columns)))}"
-    text = " ".join(_short.repr(value).split())
-    return f"a {kind} of shape {tuple(shape)}: {text}" if shape else text
+    return f"a {kind} of shape {tuple(shape)}: {text}"
 
 
 def few(values: Any) -> str:
