@@ -29,7 +29,7 @@ BUDGETS = {
     "src/tether/bo": 248,
     "src/tether/view": 1_462,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
-    "src/tether/_core": 2_087,
+    "src/tether/_core": 2_066,
     "src/tether/runs": 7_474,
     "src/tether/control": 6_474,
     "src/tether/policies": 4_317,
