@@ -27,7 +27,7 @@ BUDGETS = {
     "src/tether/saving": 1_179,
     "src/tether/learn": 446,
     "src/tether/bo": 248,
-    "src/tether/view": 1_462,
+    "src/tether/view": 1_428,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_096,
     "src/tether/runs": 7_614,
@@ -36,7 +36,7 @@ BUDGETS = {
     "src/tether/thresholds": 2_694,
     "src/tether/llm": 2_996,
     "src/tether/service": 4_741,
-    "src/tether/cli": 1_799,
+    "src/tether/cli": 1_797,
     "src/tether": 39_747,
     "tests": 20_107,
     "benchmarks": 3_088,
