@@ -41,23 +41,20 @@ _pending: dict[str, None] = {}  # warnings that were not shown yet, each once
 
 
 def command(**tables: Options) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Make a command of a function: it gets each table of options as one mapping of its name.
-
-    What it returns is the exit code; None is 0.
-    """
+    """Make a command of a function of tables of options, which returns its exit code or None."""
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., None]:
         hints, only = get_type_hints(function, include_extras=True), Parameter.KEYWORD_ONLY
         own = [each for each in signature(function).parameters.values() if each.name not in tables]
         made = [each.replace(kind=only, annotation=hints[each.name]) for each in own]
-        needed = []
-        for option, (kind, default, text) in chain(*(each.items() for each in tables.values())):
+        listed = list(chain(*(each.items() for each in tables.values())))
+        needed = [option for option, (_, default, _) in listed if default is ...]
+        for option, (kind, default, text) in listed:
             flags = (f"--{option.replace('_', '-')}",) if kind is bool else ()
-            needed += [option] if default is ... else []
-            kind, text = (kind | None, f"{text} (required)") if default is ... else (kind, text)
+            if default is ...:
+                kind, default, text = kind | None, None, f"{text} (required)"
             shown: Any = Annotated[kind, typer.Option(*flags, help=text)]
-            usual = None if default is ... else default
-            made.append(Parameter(option, only, default=usual, annotation=shown))
+            made.append(Parameter(option, only, default=default, annotation=shown))
 
         @wraps(function)
         def run(**values: Any) -> None:

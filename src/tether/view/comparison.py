@@ -120,14 +120,10 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     found: tuple[Result, ...] = () if is_single else tuple(listed)
     if not found and not is_single:
         raise ValueError("results is empty: at least one calibration or selection is needed")
-    if is_single or not any(
-        all(isinstance(each, kind) for each in found) for kind in (Calibration, Selection)
-    ):
-        kinds = {type(each).__name__ for each in found or (results,)}
-        raise TypeError(
-            "results must be a list or a mapping of calibrations, or of selections, as calibrate "
-            f"and gcrc return them, got {', '.join(sorted(kinds))}"
-        )
+    if {type(each) for each in found} not in ({Calibration}, {Selection}):
+        kinds = sorted({type(each).__name__ for each in found or (results,)})
+        expected = "a list or a mapping of calibrations, or of selections"
+        raise TypeError(f"results must be {expected}, got {', '.join(kinds)}")
     names = map(str, results) if isinstance(results, Mapping) else _names(found)
     return Comparison(tuple(names), found)
 

@@ -30,14 +30,10 @@ if TYPE_CHECKING:
     from tether.control.log import Log
     from tether.thresholds.selection import Selection
 
-GREEN, RED = "#0b8a76", "#c8372d"
-COLORS = (GREEN, "#b7791f", "#3f6fb5", "#9254a8", "#6b7280", "#a8553a")
+GREEN, RED, BLUE = "#0b8a76", "#c8372d", "#3f6fb5"
+COLORS = (GREEN, "#b7791f", BLUE, "#9254a8", "#6b7280", "#a8553a")
 """The colors of several results in one plot; each is readable on white and on black."""
-POLICIES = {
-    "safe": ("#3f6fb5", "s", 10),
-    "tethered": (GREEN, "o", 7),
-    "optimized": (RED, "^", 8),
-}
+POLICIES = {"safe": (BLUE, "s", 10), "tethered": (GREEN, "o", 7), "optimized": (RED, "^", 8)}
 """The color, the marker and its size of each policy; one that equals another stays visible."""
 RATIO_BARS, RATIO_GROUPS = 40, 10
 SMALL_CHANGE = 1e-3
@@ -48,10 +44,7 @@ SMALL_CHANGE = 1e-3
 
 
 def plot_calibration(found: Calibration, axes: Axes | None = None) -> Figure:
-    """Plot what is gained against what it costs, and the risk along beta.
-
-    In `axes` of the user, and where the gain is not known, only the risk along beta is drawn.
-    """
+    """Plot gain against loss, and the risk along beta; in `axes` of the user only the latter."""
     if axes is None and found.gain is not None:
         left, axes = _new_figure(10.4, 4.4).subplots(1, 2)
         alpha = found.binding.alpha
@@ -63,10 +56,7 @@ def plot_calibration(found: Calibration, axes: Axes | None = None) -> Figure:
 
 
 def _draw_tradeoff(gain: Gain, name: str, axes: Axes) -> None:
-    """The expected reward of the three policies against one expected loss, with intervals.
-
-    Without rewards, the share of the decisions that change.
-    """
+    """The reward of the three policies, or the share that changes, against one expected loss."""
     changed = {"safe": 0.0, "tethered": gain.changed}
     for policy, (color, marker, size) in POLICIES.items():
         style: dict[str, Any] = {"color": color, "linewidth": 1.6}
@@ -107,7 +97,7 @@ def _draw_risk(found: Calibration, axes: Axes) -> None:
     axes.axhline(binding.alpha / unit, label=label, **_asked_style())
     if not several:
         label = f"safe policy {format_number(binding.safe_mean)}"
-        axes.axhline(binding.safe_mean, color=POLICIES["safe"][0], linewidth=1.2, label=label)
+        axes.axhline(binding.safe_mean, color=BLUE, linewidth=1.2, label=label)
     _start_at_zero(axes, binding.alpha / unit)
     if math.isfinite(found.log_beta):
         axes.plot([found.log_beta] * 2, [0, binding.risk / unit], color=GREEN, linewidth=1.2)
@@ -153,16 +143,9 @@ def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
 
 
 def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
-    """Plot the rewards of the three policies against each loss, one panel per loss.
-
-    In `axes` of the user, only the first loss is drawn.
-    """
+    """Plot rewards against each loss, one panel per loss; in `axes` of the user the first alone."""
     count = len(gain.losses)
-    drawn = (
-        [axes]
-        if axes is not None
-        else list(_new_figure(5.2 * count, 4.4).subplots(1, count, squeeze=False)[0])
-    )
+    drawn = np.atleast_1d(axes or _new_figure(5.2 * count, 4.4).subplots(1, count))  # type: ignore[arg-type]
     for panel, name in zip(drawn, gain.losses, strict=False):
         _draw_tradeoff(gain, name, panel)
     return _figure_of(drawn[0])
@@ -172,10 +155,9 @@ def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
 
 
 def plot_log(log: Log, axes: Axes | None = None) -> Figure:
-    """Plot the distribution of the ratios, and below it the mean loss of rows with similar ratios.
+    """Plot how the ratios are distributed, and below it the mean loss of rows with similar ones.
 
-    In `axes` of the user, only the mean loss is drawn. Rows that the optimized policy never takes
-    have no ratio to be drawn at; the title counts them. Several losses are relative to their means.
+    Rows that the optimized policy never takes have no ratio; the title counts them.
     """
     ratio = log.log_ratio
     never = int(np.isneginf(ratio).sum())
@@ -199,10 +181,8 @@ def _draw_losses(log: Log, axes: Axes) -> None:
     ratio, several = log.log_ratio, len(log.loss) > 1
     rows = np.flatnonzero(ratio > -np.inf)
     order = rows[np.argsort(ratio[rows], kind="stable")]
-    starts = (
-        ratio[order[np.arange(1, RATIO_GROUPS) * len(order) // RATIO_GROUPS]] if len(rows) else ()
-    )
-    cuts = np.unique(np.searchsorted(ratio[order], starts, side="left"))  # equal ratios together
+    firsts = order[np.arange(1, RATIO_GROUPS) * len(order) // RATIO_GROUPS] if len(order) else order
+    cuts = np.unique(np.searchsorted(ratio[order], ratio[firsts]))  # equal ratios together
     groups = [part for part in np.split(order, cuts) if len(part)]
     low, high = (np.array([ratio[part[end]] for part in groups]) for end in (0, -1))
     for (name, losses), color in zip(log.loss.items(), COLORS * 9, strict=False):
@@ -227,10 +207,7 @@ def _draw_losses(log: Log, axes: Axes) -> None:
 
 
 def plot_selection(selection: Selection, axes: Axes | None = None) -> Figure:
-    """Plot the risk along the thresholds with the chosen one, and the share kept below.
-
-    In `axes` of the user, only the risk is drawn. Several losses or groups are one line each.
-    """
+    """Plot the risk along the thresholds, and the share kept; in `axes` of the user the risk."""
     lines = selection.groups or {part.loss: part for part in selection.by_loss or (selection,)}
     title = f"{selection.method}: threshold {format_number(selection.threshold)}"
     if selection.groups or not selection.exists:

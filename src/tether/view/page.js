@@ -32,7 +32,7 @@ const percent = (value) => `${number(100 * value)}\u00a0%`;
 const FORMATS = { number, percent };
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
-const moment = (iso) => new Date(iso).toLocaleString("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+const moment = (iso) => new Date(iso).toLocaleString("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" }).replace(/ (?!\d\d:)/g, "\u00a0");
 const time = (iso) => (iso ? element("time", { datetime: iso }, moment(iso)) : "–");
 const interval = ({ count, mean, lower, upper }) => (count ? `${number(mean)} (${number(lower)}\u00a0to\u00a0${number(upper)})` : "–");
 

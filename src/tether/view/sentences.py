@@ -69,9 +69,8 @@ def promised(history: History, unit: UnitRecord, name: str) -> str:
     stated = unit.promises.get(name, limit.tolerated)
     if limit.tolerated is not None:
         return format_number(stated)
-    return tolerance(limit, words) + (
-        "" if stated is None else f" (about {format_number(stated)} more)"
-    )
+    more = "" if stated is None else f" (about {format_number(stated)} more)"
+    return f"{tolerance(limit, words)}{more}"
 
 
 def pooled(history: History, arm: str, loss: str) -> tuple[int, float | None]:
@@ -200,10 +199,9 @@ def _about_shares(history: History) -> Iterator[tuple[str, str, str]]:
         chance = "It is decided by a hash of the key with a salt, which verification repeats."
     yield "proven", f"Which of them serves does not depend on the losses of the {words.row}", chance
     length = "The length of a step does not depend on its losses"
-    if settings.units_per_step is not None or settings.step_seconds is not None:
-        yield "proven", length, "A step ends by itself."
-    else:
-        yield "assumed", length, "Somebody ends each step, at times that were fixed before."
+    by_itself = settings.units_per_step is not None or settings.step_seconds is not None
+    ends = "A step ends by itself." if by_itself else "Somebody ends it, at a time fixed before."
+    yield "proven" if by_itself else "assumed", length, ends
     alike = f"The {words.rows} of a step are independent, and like those of the step that decides"
     later = "If the new one becomes worse, its share follows a step later; until then only the stop"
     yield "assumed", alike, f"{later} protects."
@@ -218,11 +216,9 @@ def _about_betas(history: History) -> Iterator[tuple[str, str, str]]:
     doubtful = any("ratio" in text or "log-prob" in text for text in warned)
     weights = "Each calibration compares mean weights with 1. Another prompt, temperature or "
     weights += "truncation may still go unnoticed."
-    matching = "Log-probabilities match how the policies sample"
-    if doubtful:
-        yield "doubtful", matching, "The last calibration warns: see its round."
-    else:
-        yield "partly checked", matching, weights
+    weights = "The last calibration warns: see its round." if doubtful else weights
+    status = "doubtful" if doubtful else "partly checked"
+    yield status, "Log-probabilities match how the policies sample", weights
     scores = "Its scores of stored actions are compared with those stored before each calibration."
     yield "partly checked", "The safe policy has not changed", scores
     split = "Each row is assigned once, at random, and only training rows are handed out. Their "

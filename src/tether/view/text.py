@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.words import MAX_PRINTED_ROWS, Columns, Description
-from tether.view.numbers import format_number, format_time
+from tether.view.numbers import format_time
 
 TONES = {"running": "good", "safe": "caution", "empty": "caution", "alarm": "stop"}
 """How a state looks."""
@@ -24,10 +24,10 @@ def describe(document: dict[str, Any]) -> Description:
         facts.append((loss["name"], "; ".join(known)))
     notes = []
     for each in document["alarms"]:
-        by = f"by {each['actor']}: {each['reason']}"
-        stands = (
-            "it stands" if not each["cleared"] else f"cleared {format_time(each['cleared'])} {by}"
-        )
+        stands = "it stands"
+        if each["cleared"]:
+            by = f"by {each['actor']}: {each['reason']}"
+            stands = f"cleared {format_time(each['cleared'])} {by}"
         raised = f"{words['unit']} {each['unit']}, {format_time(each['raised'])}"
         name = f"alarm {each['number']} ({each['monitor']})"
         notes.append(f"{name}, {raised}: {each['message']}; {stands}")
@@ -53,8 +53,8 @@ def _units_table(document: dict[str, Any]) -> Columns:
         name = words[arm].split()[0]
         table[f"{name}: {words['rows']}"] = np.array([each["rows"][arm] for each in units])
         for loss in document["losses"]:
-            means = [format_number(each["means"][arm][loss["name"]]["mean"]) for each in units]
-            table[f"{name}: {loss['name']}"] = np.array(means)
+            means = [each["means"][arm][loss["name"]]["mean"] for each in units]
+            table[f"{name}: {loss['name']}"] = np.array(means, dtype=np.float64)  # None is NaN
     if any(each["note"] for each in units):
         table["why"] = np.array([each["note"] for each in units])
     return table
@@ -74,10 +74,7 @@ QUIET = "margin:.3em 0;opacity:.75;text-align:left"
 
 
 def summary_card(description: Description) -> str:
-    """A description as HTML that needs nothing else: no script, style sheet or address.
-
-    Colors are those of the notebook, light or dark; a bar on the left repeats the tone.
-    """
+    """A description as HTML without script, style sheet or address, in the notebook's colors."""
     facts = [
         _tag("tr", _tag("th", escape(name), NAME) + _tag("td", escape(value), VALUE))
         for name, value in description.facts
