@@ -56,11 +56,11 @@ def listed(rng: np.random.Generator, safe: np.ndarray, optimized: np.ndarray) ->
     return columns
 
 
-def features(rng: np.random.Generator, rows: int, actions: int = 5, sharp: float = 1.0) -> Columns:
+def features(rng: np.random.Generator, rows: int, actions: int = 5) -> Columns:
     """Contexts with features, softmax policies, tables."""
     known = np.random.default_rng(2)
     x = rng.normal(size=(rows, 4))
-    safe, optimized = (softmax(sharp * x @ known.normal(size=(4, actions))) for _ in range(2))
+    safe, optimized = (softmax(x @ known.normal(size=(4, actions))) for _ in range(2))
     return listed(rng, safe, optimized)
 
 
