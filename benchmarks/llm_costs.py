@@ -1,21 +1,18 @@
-"""What one answer costs under each family, by its length and by how far the policies are apart.
+"""What one answer costs under each family, by how far the policies are apart.
 
     python -m benchmarks.llm_costs
-    python -m benchmarks.llm_costs --only token    # some families
 
 A small Llama with random weights and a LoRA whose size is set so that the Kullback–Leibler
-divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 16, 64 or 256
-tokens. Draws per answer are expected values; latencies are ratios of processor seconds, one prompt
-at a time, to one plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip
-and mix, where clip takes the most draws, and at every token, and N for best of N, the largest that
+divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 64 tokens.
+Draws per answer are expected values; latencies are ratios of processor seconds, one prompt at a
+time, to one plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip and
+mix, where clip takes the most draws, and at every token, and N for best of N, the largest that
 changes anything. A tether at every token takes one draw of each token from both models. A clip that
-would take too many draws is not run: its latency is a lower bound, its draws in one batch. A family
-that is added to `families` and `expected_draws` is a further column.
+would take too many draws is not run: its latency is a lower bound, its draws in one batch.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +26,7 @@ import tether
 from tether.llm import CausalPolicy, TokenTether
 
 TOKEN_FAMILIES = ("clip", "mix")
-LENGTHS, DIVERGENCES, SIZES = (16, 64, 256), (1.0, 5.0, 20.0), (4, 8, 16)
+LENGTH, DIVERGENCES, SIZE = 64, (1.0, 5.0, 20.0), 8
 VOCABULARY_SIZE, PROMPT_TOKENS = 1024, 32
 PROMPTS, DRAWS = 4, 32
 """Draws of each policy at each prompt, for divergences and acceptance rates."""
@@ -63,14 +60,14 @@ def adapted() -> Any:
     return get_peft_model(LlamaForCausalLM(config), lora, adapter_name="tuned").eval()
 
 
-def policies(model: Any, scale: float, length: int) -> tuple[CausalPolicy, CausalPolicy]:
+def policies(model: Any, scale: float) -> tuple[CausalPolicy, CausalPolicy]:
     """The safe policy, and the optimized one with an adapter of this size."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
                 parameter.copy_(scale * torch.randn(parameter.shape, generator=generator))
-    options = {"max_new_tokens": length, "batch_tokens": 16_384}
+    options = {"max_new_tokens": LENGTH, "batch_tokens": 16_384}
     return CausalPolicy(model, None, **options), CausalPolicy(
         model, None, adapter="tuned", **options
     )
@@ -90,23 +87,18 @@ def log_scores(
 
 
 def at_divergence(
-    model: Any, length: int, nats: float, prompts: Any, rng: np.random.Generator
+    model: Any, nats: float, prompts: Any, rng: np.random.Generator
 ) -> tuple[CausalPolicy, CausalPolicy, np.ndarray, np.ndarray]:
     """Policies that are this far apart, to 5 %, and scores of fresh draws of both."""
     scale = 0.1
     for _ in range(SCALE_STEPS):
-        safe, optimized = policies(model, scale, length)
+        safe, optimized = policies(model, scale)
         log_safe, log_optimized = log_scores(safe, optimized, prompts, rng)
         measured = (log_safe - log_optimized)[:, :DRAWS].mean()
         if abs(measured / nats - 1) < 0.05:
             break
         scale *= np.sqrt(nats / max(measured, nats / 100))
     return safe, optimized, log_safe, log_optimized
-
-
-def by_tokens(contexts: Any, candidates: np.ndarray) -> np.ndarray:
-    """A score that no model computes."""
-    return np.where(candidates > 0, candidates, 0).sum(axis=2) / VOCABULARY_SIZE
 
 
 def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
@@ -121,11 +113,8 @@ def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
     for family in TOKEN_FAMILIES:
         pair = TokenTether(safe, optimized, family=family)
         served[f"token {family}"] = pair.tethered(1.0)
-    for size in SIZES:
-        chosen = tether.Shortlist(safe, optimized, size=size)
-        served[f"best of {size}"] = chosen.tethered(float(size))
-    by_score = tether.Shortlist(safe, by_tokens, size=8)
-    served["best of 8, by a score"] = by_score.tethered(8.0)
+    chosen = tether.Shortlist(safe, optimized, size=SIZE)
+    served[f"best of {SIZE}"] = chosen.tethered(float(SIZE))
     return {name: policy.sample for name, policy in served.items()}
 
 
@@ -139,7 +128,7 @@ def expected_draws(log_safe: np.ndarray, log_optimized: np.ndarray) -> dict[str,
     budgeted = [(1 - left) / rate + left for rate, left in zip(rates, missed, strict=True)]
     found = {"clip": clip, f"budgeted clip, {BUDGET}": float(np.mean(budgeted)), "mix": 1.0}
     found |= {f"token {family}": 1.0 for family in TOKEN_FAMILIES}
-    return found | {f"best of {n}": float(n) for n in SIZES} | {"best of 8, by a score": 8.0}
+    return found | {f"best of {SIZE}": float(SIZE)}
 
 
 def seconds(tasks: dict[str, Serve], prompts: Any, rng: np.random.Generator) -> dict[str, float]:
@@ -155,53 +144,34 @@ def seconds(tasks: dict[str, Serve], prompts: Any, rng: np.random.Generator) -> 
     return spent
 
 
-def measure(
-    model: Any, length: int, nats: float, rng: np.random.Generator, only: str = ""
-) -> dict[str, Any]:
-    """One line of the table, of the families whose name contains `only`."""
+def measure(model: Any, nats: float, rng: np.random.Generator) -> dict[str, str]:
+    """One line of the table."""
     prompts = rng.integers(1, VOCABULARY_SIZE, size=(PROMPTS, PROMPT_TOKENS))
-    safe, optimized, log_safe, log_optimized = at_divergence(model, length, nats, prompts, rng)
+    safe, optimized, log_safe, log_optimized = at_divergence(model, nats, prompts, rng)
     ratio = log_safe - log_optimized
     draws, tasks = expected_draws(log_safe, log_optimized), families(safe, optimized)
-    draws, tasks = ({k: v for k, v in each.items() if only in k} for each in (draws, tasks))
-    is_run = draws.get("clip", 0.0) <= MAX_RUN_DRAWS
-    if not is_run:
+    if is_long := draws["clip"] > MAX_RUN_DRAWS:
         del tasks["clip"]
     spent = seconds({"plain": safe.sample, **tasks}, prompts, rng)
     shown = {name: f"{spent[name] / spent['plain']:.1f}" for name in tasks}
-    if not is_run:
+    if is_long:
         begun = time.process_time()
         safe.sample(np.repeat(prompts[:1], MAX_RUN_DRAWS, axis=0), rng)
         least = (time.process_time() - begun) / spent["plain"]
         shown["clip"] = f"> {least * draws['clip'] / MAX_RUN_DRAWS:,.0f}"
-    return {
-        "length": length,
-        "nats": ratio[:, :DRAWS].mean(),
-        "nats back": -ratio[:, DRAWS:].mean(),
-        "draws": draws,
-        "latency": shown,
-    }
+    apart = f"{ratio[:, :DRAWS].mean():.3g} / {-ratio[:, DRAWS:].mean():.3g}"
+    return {"nats": apart} | {name: f"{n:,.3g} ({shown[name]})" for name, n in draws.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
-    parser.add_argument("--divergences", type=float, nargs="+", default=DIVERGENCES)
-    parser.add_argument("--only", default="", help="families whose name contains this")
-    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    model, names = adapted(), None
-    for length in arguments.lengths:
-        for nats in arguments.divergences:
-            rng = np.random.default_rng([length, round(10 * nats)])
-            line = measure(model, length, nats, rng, arguments.only)
-            if names is None:
-                names = list(line["draws"])
-                print("| tokens | nats | " + " | ".join(names) + " |")
-                print("| --- " * (len(names) + 2) + "|")
-            cells = [f"{line['draws'][name]:,.3g} ({line['latency'][name]})" for name in names]
-            apart = f"{line['nats']:.3g} / {line['nats back']:.3g}"
-            print(f"| {length} | {apart} | " + " | ".join(cells) + " |", flush=True)
+    model = adapted()
+    for nats in DIVERGENCES:
+        line = measure(model, nats, np.random.default_rng([LENGTH, round(10 * nats)]))
+        if nats == DIVERGENCES[0]:
+            print("| " + " | ".join(line) + " |")
+            print("| --- " * len(line) + "|")
+        print("| " + " | ".join(line.values()) + " |", flush=True)
 
 
 if __name__ == "__main__":

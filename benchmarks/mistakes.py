@@ -3,13 +3,12 @@
 One row is a world and a number of rows, one column a mistake; a cell is the share of logs about
 which something is said. The first column has no mistake: it is the share of false alarms.
 
-    python -m benchmarks.mistakes              # the whole table
-    python -m benchmarks.mistakes --runs 20 --rows 200
+    python -m benchmarks.mistakes [runs]
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -56,11 +55,11 @@ def listed(rng: np.random.Generator, safe: np.ndarray, optimized: np.ndarray) ->
     return columns
 
 
-def features(rng: np.random.Generator, rows: int, actions: int = 5, sharp: float = 1.0) -> Columns:
+def features(rng: np.random.Generator, rows: int, actions: int = 5) -> Columns:
     """Contexts with features, softmax policies, tables."""
     known = np.random.default_rng(2)
     x = rng.normal(size=(rows, 4))
-    safe, optimized = (softmax(sharp * x @ known.normal(size=(4, actions))) for _ in range(2))
+    safe, optimized = (softmax(x @ known.normal(size=(4, actions))) for _ in range(2))
     return listed(rng, safe, optimized)
 
 
@@ -217,19 +216,14 @@ def cases() -> Iterator[Case]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", nargs="*", type=int, default=[50, 200, 2000, 20000])
-    parser.add_argument("--runs", type=int, default=100)
-    given = parser.parse_args()
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     print("world, rows".ljust(18), *(name[:12].rjust(13) for name in MISTAKES), sep="")
     for name, world in WORLDS.items():
-        for rows in given.rows:
-            runs = max(given.runs * 200 // max(rows, 200), 10)
+        for rows in (50, 200, 2000, 20000):
+            runs = max(most * 200 // max(rows, 200), 10)
             cells = [share_noticed(world, mistake, rows, runs) for mistake in MISTAKES]
             shown = ("-" if np.isnan(cell) else f"{cell:.2f}" for cell in cells)
-            print(
-                f"{name} {rows}".ljust(18), *(cell.rjust(13) for cell in shown), sep="", flush=True
-            )
+            print(f"{name} {rows}".ljust(18), *(cell.rjust(13) for cell in shown), sep="")
 
 
 if __name__ == "__main__":

@@ -43,16 +43,6 @@ def eight_actions(seed: int = 1) -> World:
     return World("eight actions, tables", safe, optimized, harm, reward, contexts, "tables")
 
 
-def worlds() -> list[tuple[World, float]]:
-    """Every world, with what is asked for."""
-    prompts = many_prompts()
-    return [
-        (replace(gaussian(1.645), draws=3000), 0.1),
-        (eight_actions(), 0.1),
-        (replace(prompts, name="forty prompts, draws"), 0.09),
-    ]
-
-
 def served(world: World, found: tether.Calibration) -> Served:
     """What a calibration serves; with the soft chain, on average over its draw."""
     log_betas, shares = np.array([found.log_beta]), np.ones(1)
@@ -88,7 +78,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="worlds whose name contains this")
     options = parser.parse_args()
     too_little = 0
-    for world, asked in worlds():
+    line = replace(gaussian(1.645), draws=3000)
+    for world, asked in ((line, 0.1), (eight_actions(), 0.1), (many_prompts(), 0.09)):
         if options.only not in world.name:
             continue
         best, safe = world.best_gain("clip", asked), world.risk("clip", -np.inf)

@@ -9,7 +9,7 @@ its peak. A bare scan decodes the same columns and looks at nothing.
 from __future__ import annotations
 
 import argparse
-import json
+import ast
 import subprocess
 import sys
 import tempfile
@@ -70,8 +70,8 @@ def run(what: str, folder: str, *, bare: bool) -> None:
     assert tether.calibrate(log, alpha=0.2, family="mix" if what == "mix" else "clip").exists
 
 
-def measure(what: str, folder: str, *, bare: bool) -> dict[str, float]:
-    """Run one thing in this process, after the same on a few rows: imports do not count."""
+def measure(what: str, folder: str, bare: bool) -> tuple[float, float]:
+    """Seconds and megabytes of one thing, after the same on a few rows: imports do not count."""
     with tempfile.TemporaryDirectory() as small:
         write(Path(small), 1000, what)
         run(what, small, bare=bare)
@@ -89,13 +89,14 @@ def measure(what: str, folder: str, *, bare: bool) -> dict[str, float]:
     spent = time.process_time() - start - watcher[0]
     done.set()
     thread.join()
-    return {"seconds": spent, "megabytes": max(peak[0], private_memory())}
+    return spent, max(peak[0], private_memory())
 
 
-def in_fresh_process(*arguments: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.scan", "--measure", *arguments]
+def in_fresh_process(*arguments: object) -> tuple[float, float]:
+    script = f"from benchmarks.scan import measure; print(measure{arguments})"
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: tuple[float, float] = ast.literal_eval(done.stdout.splitlines()[-1])
     return found
 
 
@@ -104,25 +105,18 @@ def main() -> bool:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="*", type=float, default=[1e6, 1e7])
     parser.add_argument("--what", nargs="*", default=list(LIMITS))
-    parser.add_argument("--measure", nargs=3, metavar=("WHAT", "FOLDER", "BARE"))
-    given = parser.parse_args()
-    if given.measure:
-        what, folder, bare = given.measure
-        print(json.dumps(measure(what, folder, bare=bare == "bare")))
-        return True
-    kept = True
+    given, kept = parser.parse_args(), True
     for rows in map(int, given.rows):
         for what in given.what:
             with tempfile.TemporaryDirectory() as folder:
                 write(Path(folder), rows, what)
-                bare = in_fresh_process(what, folder, "bare")
-                found = in_fresh_process(what, folder, "calibrate")
-            scans = found["seconds"] / bare["seconds"]
-            good = scans <= LIMITS[what] and found["megabytes"] <= MEMORY_LIMIT
+                bare, _ = in_fresh_process(what, folder, True)
+                found, megabytes = in_fresh_process(what, folder, False)
+            good = found / bare <= LIMITS[what] and megabytes <= MEMORY_LIMIT
             kept &= good
             print(
-                f"{rows:.0e} rows, {what:<7} bare scan {rows / bare['seconds'] / 1e6:5.1f} M rows "
-                f"a second; calibration {scans:5.1f} bare scans, {found['megabytes']:.0f} MB  "
+                f"{rows:.0e} rows, {what:<7} bare scan {rows / bare / 1e6:5.1f} M rows a second; "
+                f"calibration {found / bare:5.1f} bare scans, {megabytes:.0f} MB  "
                 f"{'ok' if good else 'OVER'}",
                 flush=True,
             )

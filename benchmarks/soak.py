@@ -153,7 +153,6 @@ class Soak:
         wait_until_ready(self.process, self.address)
 
     async def run(self, seconds: float, rate: float) -> list[tuple[float, int]]:
-        """Load and disturbances; the memory of the oldest worker."""
         ends, samples = asyncio.Event(), list[tuple[float, int]]()
         clients = [asyncio.create_task(self._ask_on(n, rate, ends)) for n in range(CLIENTS)]
         end = time.monotonic() + seconds

@@ -217,21 +217,15 @@ def _confidence_cases() -> Iterator[Calibrated]:
 
 
 def climbs() -> Iterator[Case]:
-    """Hill climbing over small worlds: expected losses over the promise, summed over all logs.
-
-    With the level at the promise itself, which is wrong, it has to find one above 1.
-    """
+    """Hill climbing over small worlds: expected losses over the promise, summed over all logs."""
     from tests.control.test_chain import climbed
 
-    def repeat(right: bool, rng: np.random.Generator) -> float:
-        def level(promise: object, stake: object, rows: int) -> object:
-            return promise - 1 / (stake * (rows + 1)) if right else promise
+    def right(promise: Any, stake: Any, rows: int) -> Any:
+        return promise - 1 / (stake * (rows + 1))
 
-        return climbed(level, steps=3000, starts=20)
-
-    for right in (True, False):
-        name = "hill climbing against the soft chain" + ("" if right else ", level at the promise")
-        yield Case(name, partial(repeat, right), 1.0, not right, runs=1)
+    for told, level in (("", right), (", level at the promise", lambda promise, *_: promise)):
+        repeat = partial(lambda level, rng: climbed(level, steps=3000, starts=20), level)
+        yield Case(f"hill climbing against the soft chain{told}", repeat, 1.0, bool(told), runs=1)
 
 
 def all_cases() -> Iterator[tuple[str, object]]:

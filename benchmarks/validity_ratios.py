@@ -79,14 +79,14 @@ class Words:
         return np.array([[word.count(letter) for letter in LETTERS] for word in words])
 
 
-def served(world: Any, classifier: str | None, carried: bool, rng: np.random.Generator) -> float:
+def served(world: Any, constant: bool, carried: bool, rng: np.random.Generator) -> float:
     """The mean loss of what is served after one calibration with an estimated ratio."""
     from sklearn.dummy import DummyClassifier
 
     ratio = tether.estimate_ratio(
         *(world.safe, world.optimized, world.contexts(DRAWS, rng), rng),
         features=world.features,
-        classifier=None if classifier is None else DummyClassifier(),
+        classifier=DummyClassifier() if constant else None,
     )
     contexts = world.contexts(ROWS, rng)
     actions = world.safe(contexts, rng)
@@ -94,13 +94,10 @@ def served(world: Any, classifier: str | None, carried: bool, rng: np.random.Gen
         ratio.safe, ratio.optimized, contexts, actions, world.loss(contexts, actions)
     )
     proposals = tether.make_proposals(ratio.safe, ratio.optimized, contexts, 1, rng)
-    error = ratio.error if carried else 1.0
-    if not np.isfinite(error):
-        log_beta = -np.inf
-    else:
-        log_beta = tether.calibrate(
-            log, proposals, alpha=ALPHA, family=world.family, ratio_error=error
-        ).log_beta
+    error, log_beta = ratio.error if carried else 1.0, -np.inf
+    if np.isfinite(error):
+        asked = {"alpha": ALPHA, "family": world.family, "ratio_error": error}
+        log_beta = tether.calibrate(log, proposals, **asked).log_beta
     drawn = []
     for sample in (world.safe, world.optimized):
         where = world.contexts(TRUTH_DRAWS, rng)
@@ -126,9 +123,8 @@ def cases() -> Iterator[Case]:
     ):
         each = partial(served, world)
         name = f"estimated ratio, {world.name}"
-        yield Case(f"{name}, factor carried", partial(each, None, True), ALPHA, runs=10)
-        yield Case(f"{name}, constant, carried", partial(each, "constant", True), ALPHA, runs=10)
-        ignored = partial(each, "constant", False)
-        yield Case(f"{name}, constant, ignored", ignored, ALPHA, True, runs=10)
-    hidden = partial(served, Words(pairs=True), None, True)
+        yield Case(f"{name}, factor carried", partial(each, False, True), ALPHA, runs=10)
+        yield Case(f"{name}, constant, carried", partial(each, True, True), ALPHA, runs=10)
+        yield Case(f"{name}, constant, ignored", partial(each, True, False), ALPHA, True, runs=10)
+    hidden = partial(served, Words(pairs=True), False, True)
     yield Case("estimated ratio, words, features that hide the harm", hidden, ALPHA, True, runs=10)

@@ -36,11 +36,9 @@ class Treatments:
         self._log_safe = self.safe.log_prob_all(np.arange(contexts))
 
     def arrive(self, rows: int, rng: np.random.Generator) -> Array:
-        """Patients of all kinds alike."""
         return rng.integers(len(self.gain), size=rows)
 
     def outcome(self, contexts: Array, actions: Array, rng: np.random.Generator) -> tuple:
-        """Harm or none, and a noisy gain."""
         loss = rng.random(len(actions)) < self.harm[contexts, actions]
         return loss * 1.0, self.gain[contexts, actions] + rng.normal(size=len(actions))
 
@@ -52,7 +50,6 @@ class Treatments:
         return tether.Categorical.from_logits(self._log_safe + 4 * total / count)
 
     def risk(self, policy: Any) -> float:
-        """Sums over the table."""
         density = np.exp(policy.log_prob_all(np.arange(len(self.gain))))
         return float((density * self.harm).sum(axis=1).mean())
 
@@ -70,11 +67,9 @@ class Candidates:
         self.safe = tether.Pool.uniform(size)
 
     def arrive(self, rows: int, rng: np.random.Generator) -> int:
-        """There are no contexts."""
         return rows
 
     def outcome(self, contexts: Any, actions: Array, rng: np.random.Generator) -> tuple:
-        """Failure or none, and a noisy gain."""
         loss = rng.random(len(actions)) < self.fails[actions]
         return loss * 1.0, self.gain[actions] + rng.normal(size=len(actions))
 
@@ -85,7 +80,6 @@ class Candidates:
         return tether.Pool(self.features @ np.linalg.solve(ridge, seen.T @ reward), 0.5)
 
     def risk(self, policy: Any) -> float:
-        """Sums over the pool."""
         return float(np.exp(policy.log_prob_all(1)[0]) @ self.fails)
 
 
@@ -134,13 +128,11 @@ class TablePolicy:
         self.table = table
 
     def sample(self, contexts: Array, rng: np.random.Generator) -> Array:
-        """One action per context."""
         if self.table is None:
             return rng.integers(ACTIONS, size=len(contexts))
         return self.table[np.asarray(contexts)[:, 0]]
 
     def risk(self, harm: Array) -> float:
-        """The expected loss."""
         if self.table is None:
             return float(harm.mean())
         return float(harm[range(len(harm)), self.table].mean())
