@@ -156,24 +156,30 @@ def rows_of(state: State, ids: Integers) -> Integers:
     return rows
 
 
-def named_losses(losses: Losses, limits: Mapping[str, Guardrail], count: int) -> dict[str, Floats]:
+def named_losses(
+    losses: Losses,
+    limits: Mapping[str, Guardrail],
+    count: int,
+    *,
+    name: str = "losses",
+    of: str = "ids",
+) -> dict[str, Floats]:
     """Losses by name, each in [0, bound]; NaN where one is not known yet."""
     if not isinstance(losses, Mapping):
         if len(limits) > 1:
             raise TypeError(
-                f"losses must be a mapping with some of the names {list(limits)}, since the run "
+                f"{name} must be a mapping with some of the names {list(limits)}, since the run "
                 f"has several losses; got {type(losses).__name__}"
             )
         losses = {next(iter(limits)): losses}
     if not losses or not set(losses) <= set(limits):
-        raise ValueError(f"losses must have names among {list(limits)}, got {list(losses)}")
+        raise ValueError(f"{name} must have names among {list(limits)}, got {list(losses)}")
     found = {}
-    for name, given in losses.items():
-        values = validate.floats(f"losses[{name!r}]", np.atleast_1d(plain_array(given)))
-        validate.same_length(f"losses[{name!r}]", values, "ids", count)
-        outside = (values < 0) | (values > limits[name].bound)
+    for key, given in losses.items():
+        word, bound = f"{name}[{key!r}]", limits[key].bound
+        found[key] = values = validate.floats(word, np.atleast_1d(plain_array(given)))
+        validate.same_length(word, values, of, count)
+        outside = (values < 0) | (values > bound)
         if outside.any():
-            accepted = f"a loss from 0 to {limits[name].bound:g}"
-            validate.reject(f"losses[{name!r}]", values, outside, accepted)
-        found[name] = values
+            validate.reject(word, values, outside, f"a loss from 0 to {bound:g}")
     return found

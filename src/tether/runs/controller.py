@@ -23,7 +23,6 @@ from tether.policies.policy import PolicyLike
 from tether.policies.probes import fingerprint
 from tether.policies.shortlist import Shortlist
 from tether.runs.actions import Actions, Losses, TrainingRows, checked_ids, named_losses, rows_of
-from tether.runs.begin import Beginning
 from tether.runs.body import pack
 from tether.runs.decide_beta import SAFE, Decision
 from tether.runs.decide_ramp import decide_ramp
@@ -38,6 +37,7 @@ from tether.runs.run import act_header
 from tether.runs.settings import CONTROLLER, RAMP, Settings
 from tether.runs.shares import Guardrail
 from tether.runs.state import Unit
+from tether.runs.stored_rounds import StoredRounds
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -46,7 +46,7 @@ MISSING = ("wait", "worst_case", "exclude")
 MAX_NAME_LENGTH = 200
 
 
-class Controller(Beginning):
+class Controller(StoredRounds):
     """Keeps an optimized policy on its tether, round after round, with everything in a store.
 
     Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture,
@@ -267,7 +267,7 @@ class Controller(Beginning):
             else:
                 self._policies.check_served(policy)
                 return self._begin_calibrated(known, optimized, name, calibration)
-            return self._store_round(known, decision, optimized, name)
+            return self._begin_decided(known, decision, optimized, name)
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.

@@ -9,6 +9,7 @@ chain of all that it reads.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,14 @@ from numpy.typing import NDArray
 from tether._core.arrays import Floats, Integers, plain_array
 from tether._core.contexts import labels
 from tether.policies.picker import ShortlistRows
-from tether.runs.body import read_header, unpack
+from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import NO_HEAD, Event, read_events
 
 Format = dict[str, Any]
 """How contexts, candidates or actions are stored: a kind, and what else it takes to read them."""
 NOTHING, NUMBERS, TEXT, LISTS, FRAME = "nothing", "numbers", "text", "lists", "frame"
+CATEGORIES = "categories"
 MAX_PADDED_BYTES = 1 << 26
 """Larger arrays of text are arrays of objects: otherwise all rows have the longest one's size."""
 BYTES_PER_EVENT = 1 << 22
@@ -33,7 +35,7 @@ WIDE = {"f": "<f8", "i": "<i8", "u": "<u8"}
 """Actions are stored with 64 bits: safe and optimized policies may differ in precision."""
 
 
-# ---- one format ---------------------------------------------------------------------------------
+# ---- formats ------------------------------------------------------------------------------------
 
 
 def format_of(name: str, rows: Any, *, wide: bool = False) -> Format:
@@ -41,39 +43,35 @@ def format_of(name: str, rows: Any, *, wide: bool = False) -> Format:
     if isinstance(rows, int):
         return {"kind": NOTHING}
     if hasattr(rows, "columns") and len(rows.shape) == 2:
-        library = "pandas" if hasattr(rows, "iloc") else "polars"
         names = list(rows.columns)
         if not all(isinstance(each, str) for each in names) or len(set(names)) < len(names):
             raise TypeError(f"{name} must have columns with distinct text as names, got {names}")
         columns = {key: _column_format(f"{name}[{key!r}]", rows[key]) for key in names}
+        library = "pandas" if hasattr(rows, "iloc") else "polars"
         return {"kind": FRAME, "library": library, "columns": columns}
     array = np.asarray(rows)
     array = plain_array(array) if array.ndim == 1 else array
+    shape = list(array.shape[1:])
     if array.dtype.kind in "biuf":
         kind = array.dtype.newbyteorder("<").str
         kind = WIDE.get(array.dtype.kind, kind) if wide else kind
-        return {"kind": NUMBERS, "dtype": kind, "shape": list(array.shape[1:])}
+        return {"kind": NUMBERS, "dtype": kind, "shape": shape}
     if array.dtype.kind == "U" or _holds_only(array, str):
-        return {"kind": TEXT, "shape": list(array.shape[1:])}
+        return {"kind": TEXT, "shape": shape}
     if _holds_only(array, (list, dict)):
-        return {"kind": LISTS, "shape": list(array.shape[1:])}
+        return {"kind": LISTS, "shape": shape}
     raise TypeError(
         f"{name} must be numbers, text, lists or a frame of numbers and text to be stored, got "
         f"dtype {array.dtype} (first value {next(iter(array.flat), None)!r:.80})"
     )
 
 
-def _column_format(name: str, column: Any) -> str | list[str]:
-    """The type of a frame's column; the categories, where it has some."""
+def _column_format(name: str, column: Any) -> Format:
+    """The format of a frame's column; with its categories, where it has some."""
     dtype = column.dtype
     if hasattr(dtype, "categories") and type(dtype).__name__ != "Categorical":
-        return [str(each) for each in dtype.categories]
-    values = plain_array(column.to_numpy())
-    if values.dtype.kind in "biuf":
-        return values.dtype.newbyteorder("<").str
-    if values.dtype.kind != "U":
-        raise TypeError(f"{name} must hold numbers or text to be stored, got dtype {dtype}")
-    return TEXT
+        return {"kind": CATEGORIES, "categories": [str(each) for each in dtype.categories]}
+    return format_of(name, column.to_numpy())
 
 
 def same_format(name: str, stored: Format | None, given: Format) -> Format:
@@ -96,79 +94,73 @@ def _in_words(format_: Format) -> str:
     return f"{format_['kind']} {details}" if details else str(format_["kind"])
 
 
-def encode(name: str, rows: Any, format_: Format) -> dict[str, NDArray[Any]]:
+def encode(name: str, rows: Any, format_: Format) -> Columns:
     """Rows as columns whose names begin with `name`."""
     kind = format_["kind"]
     if kind == NOTHING:
         return {}
     if kind == FRAME:
-        columns = {}
+        columns = Columns()
         for key, held in format_["columns"].items():
-            values = plain_array(rows[key].to_numpy())
-            columns[f"{name}/{key}"] = values.astype(held) if isinstance(held, str) else values
-            if held == TEXT or isinstance(held, list):
-                columns[f"{name}/{key}"] = values.astype(object)
+            columns |= encode(f"{name}/{key}", plain_array(rows[key].to_numpy()), held)
         return columns
     array = np.asarray(rows)
     if kind == NUMBERS:
         return {name: array.astype(format_["dtype"])}
-    if kind == TEXT:
-        return {name: array.astype(object)}
-    texts = np.empty(array.shape, dtype=object)
-    for place in np.ndindex(array.shape):
-        texts[place] = _to_json(name, array[place])
-    return {name: texts}
+    if kind == LISTS:
+        return {name: _each(array, lambda value: _to_json(name, value))}
+    return {name: array.astype(object)}
 
 
-def decode(name: str, columns: dict[str, NDArray[Any]], format_: Format, count: int) -> Any:
+def decode(name: str, columns: Columns, format_: Format, count: int) -> Any:
     """Undo `encode`."""
     kind = format_["kind"]
     if kind == NOTHING:
         return count
     if kind == FRAME:
-        held = {key: columns[f"{name}/{key}"] for key in format_["columns"]}
-        return _frame(format_, held)
+        formats = format_["columns"]
+        held = {key: decode(f"{name}/{key}", columns, formats[key], count) for key in formats}
+        return (_polars if format_["library"] == "polars" else _pandas)(held, formats)
     values = columns[name]
     if kind == NUMBERS:
         return values.astype(values.dtype.newbyteorder("="))
-    if kind == TEXT:
-        return values.astype(object) if values.nbytes > MAX_PADDED_BYTES else values
-    lists = np.empty(values.shape, dtype=object)
-    for place in np.ndindex(values.shape):
-        lists[place] = json.loads(str(values[place]))
-    return lists
+    if kind == LISTS:
+        return _each(values, lambda value: json.loads(str(value)))
+    return values.astype(object) if values.nbytes > MAX_PADDED_BYTES else values
 
 
-def _frame(format_: Format, held: dict[str, NDArray[Any]]) -> Any:
-    if format_["library"] == "polars":
-        import polars as pl
+def _polars(held: Columns, formats: dict[str, Format]) -> Any:
+    import polars as pl
 
-        return pl.DataFrame(
-            [
-                pl.Series(key, values.tolist(), dtype=pl.Enum(kind))
-                if isinstance(kind := format_["columns"][key], list)
-                else pl.Series(key, values.tolist() if kind == TEXT else values)
-                for key, values in held.items()
-            ]
-        )
+    def series(key: str, values: NDArray[Any]) -> Any:
+        if "categories" in formats[key]:
+            return pl.Series(key, values.tolist(), dtype=pl.Enum(formats[key]["categories"]))
+        return pl.Series(key, values if formats[key]["kind"] == NUMBERS else values.tolist())
+
+    return pl.DataFrame([series(key, values) for key, values in held.items()])
+
+
+def _pandas(held: Columns, formats: dict[str, Format]) -> Any:
     import pandas as pd
 
-    frame = pd.DataFrame(
-        {
-            key: values.astype(object) if values.dtype.kind == "U" else values
-            for key, values in held.items()
-        }
-    )
-    kinds = {
-        key: pd.CategoricalDtype(kind)
-        for key, kind in format_["columns"].items()
-        if isinstance(kind, list)
+    plain = {
+        key: values.astype(object) if values.dtype.kind == "U" else values
+        for key, values in held.items()
     }
-    return frame.astype(kinds)
+    kinds = {key: each["categories"] for key, each in formats.items() if "categories" in each}
+    return pd.DataFrame(plain).astype({key: pd.CategoricalDtype(kinds[key]) for key in kinds})
 
 
 def _holds_only(array: NDArray[Any], kinds: Any) -> bool:
     return array.dtype == object and all(isinstance(value, kinds) for value in array.flat)
+
+
+def _each(array: NDArray[Any], change: Callable[[Any], Any]) -> NDArray[Any]:
+    """An array of objects, one for each value."""
+    changed = np.empty(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        changed[place] = change(array[place])
+    return changed
 
 
 def _to_json(name: str, value: Any) -> str:
@@ -188,41 +180,44 @@ def _to_json(name: str, value: Any) -> str:
 # ---- the rows of a call -------------------------------------------------------------------------
 
 
-def formats_of(contexts: Any, actions: NDArray[Any]) -> Format:
-    """The formats of contexts, actions and, on shortlists, candidates."""
-    formats: Format = {"action": format_of("actions", actions, wide=True)}
+def _parts(contexts: Any, actions: NDArray[Any]) -> dict[str, Any]:
+    """What is stored of rows: actions, contexts and, on shortlists, candidates."""
     if isinstance(contexts, ShortlistRows):
-        formats["candidate"] = format_of("candidates", contexts.candidates, wide=True)
-        contexts = contexts.contexts
-    return {**formats, "context": format_of("contexts", contexts)}
+        listed = {"candidate": contexts.candidates, "context": contexts.contexts}
+        return {"action": actions, **listed}
+    return {"action": actions, "context": contexts}
+
+
+def formats_of(contexts: Any, actions: NDArray[Any]) -> Format:
+    """The formats of the parts of rows."""
+    return {
+        key: format_of(f"{key}s", rows, wide=key != "context")
+        for key, rows in _parts(contexts, actions).items()
+    }
 
 
 def same_formats(stored: Format | None, given: Format) -> Format:
     """The formats of the run, as `same_format`."""
     if stored is None or stored == given:
         return given
-    words = {"action": "actions", "candidate": "candidates", "context": "contexts"}
-    return {key: same_format(words[key], stored.get(key), given[key]) for key in given}
+    return {key: same_format(f"{key}s", stored.get(key), given[key]) for key in given}
 
 
-def encode_rows(contexts: Any, actions: NDArray[Any], formats: Format) -> dict[str, NDArray[Any]]:
+def encode_rows(contexts: Any, actions: NDArray[Any], formats: Format) -> Columns:
     """The columns of contexts and actions."""
-    columns = encode("action", actions, formats["action"])
-    if isinstance(contexts, ShortlistRows):
-        columns |= encode("candidate", contexts.candidates, formats["candidate"])
-        contexts = contexts.contexts
-    return columns | encode("context", contexts, formats["context"])
+    columns = Columns()
+    for key, rows in _parts(contexts, actions).items():
+        columns |= encode(key, rows, formats[key])
+    return columns
 
 
-def decode_rows(
-    columns: dict[str, NDArray[Any]], formats: Format, count: int
-) -> tuple[Any, NDArray[Any]]:
+def decode_rows(columns: Columns, formats: Format, count: int) -> tuple[Any, NDArray[Any]]:
     """Contexts and actions as they were passed in."""
-    contexts = decode("context", columns, formats["context"], count)
-    if "candidate" in formats:
-        candidates = decode("candidate", columns, formats["candidate"], count)
-        contexts = ShortlistRows(contexts, candidates)
-    return contexts, decode("action", columns, formats["action"], count)
+    held = {key: decode(key, columns, each, count) for key, each in formats.items()}
+    contexts = held["context"]
+    if "candidate" in held:
+        contexts = ShortlistRows(contexts, held["candidate"])
+    return contexts, held["action"]
 
 
 # ---- all rows of a run --------------------------------------------------------------------------
@@ -240,7 +235,7 @@ class Contents:
         self._pieces: dict[str, list[NDArray[Any]]] = {}
         self._scores: dict[tuple[str, int], list[NDArray[Any]]] = {}
         self._draws: dict[str, list[NDArray[Any]]] = {}
-        self._pending: list[tuple[dict[str, Any], dict[str, NDArray[Any]]]] = []
+        self._pending: list[tuple[dict[str, Any], Columns]] = []
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
@@ -284,7 +279,7 @@ class Contents:
                 other._add(held, columns)
         return other
 
-    def _add(self, header: dict[str, Any], columns: dict[str, NDArray[Any]]) -> None:
+    def _add(self, header: dict[str, Any], columns: Columns) -> None:
         if "name" in header:
             self.add_scores(header["name"], header["policy"], header["first"], columns["values"])
         else:
@@ -319,7 +314,7 @@ class Contents:
             raise ValueError(f"scores {name!r} of policy {policy} begin at row {first}")
         self._scores.setdefault((name, policy), []).append(values)
 
-    def add_draws(self, columns: dict[str, NDArray[Any]]) -> None:
+    def add_draws(self, columns: Columns) -> None:
         """Add draws for the round that begins."""
         for name, column in columns.items():
             self._draws.setdefault(name, []).append(column)
@@ -333,7 +328,7 @@ class Contents:
         return other
 
     @property
-    def draws(self) -> dict[str, NDArray[Any]] | None:
+    def draws(self) -> Columns | None:
         """The draws for the last round; None if there are none."""
         held = self._draws
         return {name: self._whole(held, name) for name in held} if held else None
@@ -353,11 +348,11 @@ class Contents:
         return held[0]
 
 
-def cut(columns: dict[str, NDArray[Any]]) -> list[tuple[int, dict[str, NDArray[Any]]]]:
+def cut(columns: Columns, size: int | None = None) -> list[tuple[int, Columns]]:
     """Columns in pieces that fit in an event, each with the row where it begins."""
-    count = len(next(iter(columns.values())))
+    count = len(next(iter(columns.values()), ()))
     width = sum(column.nbytes for column in columns.values()) // max(count, 1)
-    size = max(1, min(count, BYTES_PER_EVENT // max(width, 1)))
+    size = size or max(1, min(count, BYTES_PER_EVENT // max(width, 1)))
     return [
         (start, {name: column[start : start + size] for name, column in columns.items()})
         for start in range(0, count, size)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.arrays import Floats, Integers
+from tether.runs.actions import named_losses
 from tether.runs.body import pack, unpack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
@@ -244,12 +245,12 @@ class Release(Run):
             If they could not be stored.
         """
         _, listed = _listed(keys)
+        if not listed:
+            return 0
         arms = _arms(system, len(listed))
         step = None if step is None else validate.integer("step", step, 1)
         limits = self.settings.limits
-        columns = {name: _losses(name, losses[name], len(listed), limits) for name in losses}
-        if not columns:
-            raise ValueError(f"losses must have at least one of {list(limits)}, got none")
+        columns = named_losses(losses, limits, len(listed), of="keys")
         call = arms, columns, step, keep_first
 
         def body() -> bytes:
@@ -499,25 +500,8 @@ def _old_systems(
             )
             found[name] = OldSystem(declared=declared)
             continue
-        values = _losses(f"old[{name!r}]", values, len(values), {f"old[{name!r}]": limits[name]})
+        values = named_losses({name: values}, limits, len(values), name="old")[name]
         unknown = np.isnan(values)
         total = float(values[~unknown].sum() + bound * unknown.sum())
         found[name] = OldSystem(len(values), total)
     return found
-
-
-def _losses(name: str, given: ArrayLike, count: int, limits: Mapping[str, Guardrail]) -> Floats:
-    if name not in limits:
-        raise ValueError(f"losses has {name!r}, but the guardrails are {list(limits)}")
-    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    if values.shape != (count,):
-        raise ValueError(
-            f"losses[{name!r}] must have one number for each of the {count} keys, got shape "
-            f"{values.shape}"
-        )
-    outside = (values < 0) | (values > limits[name].bound)
-    if outside.any():
-        raise ValueError(
-            f"losses[{name!r}] must be from 0 to {limits[name].bound:g}, got {values[outside][0]!s}"
-        )
-    return values

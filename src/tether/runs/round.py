@@ -24,7 +24,7 @@ from tether.runs.policies import Coin, Deployed, PathOptimized
 from tether.runs.state import Unit
 
 if TYPE_CHECKING:
-    from tether.runs.begin import Beginning
+    from tether.runs.stored_rounds import StoredRounds
 
 MAX_KEY_LENGTH = 200
 """How long an idempotency key may be."""
@@ -58,7 +58,7 @@ class Round:
         Why the safe policy serves, or what else has to be known; often empty.
     """
 
-    def __init__(self, run: Beginning, unit: Unit, deployed: Deployed | None) -> None:
+    def __init__(self, run: StoredRounds, unit: Unit, deployed: Deployed | None) -> None:
         self._run, self._unit, self._deployed = run, unit, deployed
         self.number, self.note = unit.number, str(unit.decision.get("reason", ""))
 
@@ -150,12 +150,12 @@ class Round:
         validate.generator("rng", rng)
         given = as_contexts(contexts)
         names = _checked_keys(keys, length(given))
-        error = StoreError("it did not answer before")
+        log, error = self._run._log, StoreError("it did not answer before")
         try:
-            if self._run._is_available:
+            if log.is_available or log.outbox is None:
                 return self._act(given, rng, names)
         except StoreError as found:  # a store that is not as it was written is not obeyed
-            if not self._run._may_fall_back and not isinstance(found, TamperedError):
+            if log.outbox is None and not isinstance(found, TamperedError):
                 raise
             error = found
         return self._act_in_outage(given, rng, names, error)
@@ -191,7 +191,7 @@ class Round:
         contexts = self._run._with_candidates(given, rng)
         drawn = self._by_safe(contexts, rng, f"the store was unavailable: {error}")
         ids = np.full(len(drawn.actions), -1, np.int64)
-        if self._run._may_fall_back:
+        if self._run._log.outbox is not None:
             ids = self._run._keep_for_later(drawn, rng, names)
         return Actions.of(ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False)
 
@@ -210,7 +210,7 @@ class Round:
                 lambda failure: self._by_safe(contexts, rng, failure),
             )
         except ChangedPolicyError as error:  # seen on old rows, whatever is drawn here
-            if not self._run._may_fall_back:
+            if self._run._log.outbox is None:
                 raise
             return self._by_safe(contexts, rng, str(error))
 

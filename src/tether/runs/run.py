@@ -18,6 +18,7 @@ from tether.runs.body import pack, unpack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
 from tether.runs.event_log import Event, EventLog, Signer, Transaction
 from tether.runs.history import History, read_history
+from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox, Waiting
 from tether.runs.settings import Settings
 from tether.runs.state import State
@@ -307,13 +308,12 @@ class Run:
             stored = t.state.rows["reward"][rows]
             reward = np.where(np.isnan(stored), reward, np.nan)
             any_new.append(~np.isnan(reward))
+        columns = {"row": rows, **{f"loss/{name}": values for name, values in new.items()}}
+        if reward is not None:
+            columns["reward"] = reward
         chosen = np.flatnonzero(np.any(any_new, axis=0))
-        for start in range(0, len(chosen), ROWS_PER_EVENT):
-            part = chosen[start : start + ROWS_PER_EVENT]
-            columns = {f"loss/{name}": values[part] for name, values in new.items()}
-            if reward is not None:
-                columns["reward"] = reward[part]
-            t.append("losses", pack({"losses": list(new)}, row=rows[part], **columns))
+        for _, part in cut({name: each[chosen] for name, each in columns.items()}, ROWS_PER_EVENT):
+            t.append("losses", pack({"losses": list(new)}, **part))
         return int(sum((~np.isnan(values)).sum() for values in new.values()))
 
 

@@ -232,9 +232,10 @@ def _columns(drawn: Proposals) -> dict[str, NDArray[Any]]:
 
 
 def find_normalizer(policy: Any, log: Log) -> Normalizer | None:
-    """The normalizing constant of what a round serves, where there are no contexts."""
+    """The normalizing constant of what a round serves without contexts; the policy keeps it."""
     is_tethered = isinstance(policy, Tethered)
     if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
         return None
     blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
-    return settled_normalizer(policy, 1, log.log_safe, blended)
+    policy.remember(found := settled_normalizer(policy, 1, log.log_safe, blended))
+    return found

@@ -38,9 +38,9 @@ from tether.runs.event_log import (
 from tether.runs.keys import is_below, unpack_keys
 from tether.runs.log_rows import Contents
 from tether.runs.release import claim_values, last_rows, positions_in, standing_rows
-from tether.runs.row_store import claim_of, claimed
 from tether.runs.settings import RELEASE
 from tether.runs.state import NEW, OLD, State
+from tether.runs.stored_rounds import claim_of, claimed
 
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
