@@ -30,7 +30,7 @@ BUDGETS = {
     "src/tether/view": 1_462,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_096,
-    "src/tether/runs": 7_614,
+    "src/tether/runs": 7_497,
     "src/tether/control": 6_520,
     "src/tether/policies": 4_424,
     "src/tether/thresholds": 2_694,
@@ -38,7 +38,7 @@ BUDGETS = {
     "src/tether/service": 4_741,
     "src/tether/cli": 1_799,
     "src/tether": 39_747,
-    "tests": 20_107,
+    "tests": 20_091,
     "benchmarks": 3_088,
     "experiments": 4_144,
     "examples": 1_500,

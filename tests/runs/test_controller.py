@@ -440,3 +440,20 @@ def test_wrong_calls():
         assert len(run.pending()) == 3
         assert round_.beta == 0.0
         assert math.isinf(run.history().units[0].level)
+
+
+def test_a_cached_state_is_the_state(tmp_path, monkeypatch):
+    """Also where a beta is infinite, which JSON does not know."""
+    monkeypatch.setattr("tether.runs.event_log.EVENTS_PER_CACHE", 5)
+    rng = np.random.default_rng(2)
+    with make(WORLDS["nothing"], tmp_path / "run.db") as run:
+        taken = run.begin().act(400, rng)
+        run.observe(taken, np.zeros(400))
+        assert run.begin(tether.Gaussian(0.1)).beta == np.inf
+        for _ in range(8):
+            run.round.act(3, rng)
+        expected = [each.decision for each in run.history().units]
+    with make(WORLDS["nothing"], tmp_path / "run.db") as run:
+        assert run._log._cached_at > 0
+        assert [each.decision for each in run.history().units] == expected
+        assert run.verify() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -169,31 +169,31 @@ class Controller(StoredRounds):
             raise ValueError(f"confidence is not available for a ramp, got {confidence!r}")
         if isinstance(chosen, PathFamily) and against != "safe":
             raise ValueError(f"against must be 'safe' for {chosen.name!r}, got {against!r}")
-        quiet = max_silence
+        if confidence is not None:
+            confidence = validate.number("confidence", confidence, above=0.5, below=1)
+        quiet, seconds = max_silence, None
+        if isinstance(quiet, timedelta):
+            seconds, quiet = quiet.total_seconds(), None
+        share = validate.number(
+            "calibration_share", calibration_share, above=0, below=1, including=(1,)
+        )
         given = Settings(
             CONTROLLER,
-            datetime.now(UTC).isoformat(timespec="seconds"),
             _limits(rule, tolerated, bound),
             rule=rule,
-            confidence=None
-            if confidence is None
-            else validate.number("confidence", confidence, above=0.5, below=1),
+            confidence=confidence,
             seed=validate.integer("seed", seed, 0),
             stop=None if stop is None else validate.number("stop", stop, above=0, below=1),
             units_per_step=step,
             safe=self._policies.safe_fingerprint,
             family=RAMP if chosen is None else chosen.name,
-            calibration_share=validate.number(
-                "calibration_share", calibration_share, above=0, below=1, including=(1,)
-            ),
+            calibration_share=share,
             missing=validate.choice("missing", missing, MISSING),
             against=validate.choice("against", against, ("safe", "last")),
             shortlist=None if self._policies.shortlist is None else self._policies.shortlist.size,
             watches_contexts=context_score is not None,
-            max_silence=None
-            if quiet is None or isinstance(quiet, timedelta)
-            else validate.integer("max_silence", quiet, 1),
-            max_silent_seconds=quiet.total_seconds() if isinstance(quiet, timedelta) else None,
+            max_silence=None if quiet is None else validate.integer("max_silence", quiet, 1),
+            max_silent_seconds=seconds,
         )
         outbox = Outbox.of(fallback, "safe")
         self._lock, self._contents = RLock(), Contents()
@@ -328,15 +328,12 @@ class Controller(StoredRounds):
         """
         numbers = checked_ids(ids)
         named = named_losses(losses, self.settings.limits, len(numbers))
-        reward = None
-        if rewards is not None:
-            reward = validate.floats("rewards", rewards)
-            validate.same_length("rewards", reward, "ids", len(numbers))
         columns = {f"loss/{name}": values for name, values in named.items()}
-        if reward is not None:
-            columns["reward"] = reward
+        if rewards is not None:
+            columns["reward"] = validate.floats("rewards", rewards)
+            validate.same_length("rewards", columns["reward"], "ids", len(numbers))
         stored = self._submit_or_keep(
-            lambda t: self._observe(t, numbers, named, reward),
+            lambda t: self._observe(t, numbers, named, columns.get("reward")),
             "observe",
             lambda: pack({}, id=numbers, **columns),
         )
@@ -490,11 +487,7 @@ def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
     return chosen, None
 
 
-def _limits(
-    rule: str,
-    tolerated: Any,
-    bound: float | Mapping[str, float],
-) -> dict[str, Guardrail]:
+def _limits(rule: str, tolerated: Any, bound: float | Mapping[str, float]) -> dict[str, Guardrail]:
     named = tolerated if isinstance(tolerated, Mapping) else {"loss": tolerated}
     if isinstance(bound, Mapping) and set(bound) != set(named):
         raise ValueError(f"bound has the losses {list(bound)} but {rule} has {list(named)}")

@@ -10,6 +10,7 @@ its own number, time, kind and mark, and its body.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ def export_log(log: EventLog, folder: str | Path) -> None:
                 for event in read_events(connection):
                     record = _record(event)
                     file.write(len(record).to_bytes(8, "little") + record)
-                for digest, content in connection.execute(sql.select(blobs)):
-                    (target / "blobs" / digest).write_bytes(bytes(content))
+                for digest, content in _read_blobs(connection):
+                    (target / "blobs" / digest).write_bytes(content)
 
             log.read(write)
 
@@ -56,13 +57,8 @@ def export_log(log: EventLog, folder: str | Path) -> None:
 def backup_log(log: EventLog, file: str | Path) -> None:
     """Copy all events and blobs into a new SQLite file."""
     files.require_target(file)
-    log.read(
-        lambda connection: _write_copy(
-            str(Path(file)),
-            read_events(connection),
-            ((each[0], bytes(each[1])) for each in connection.execute(sql.select(blobs))),
-        )
-    )
+    copy = str(Path(file))
+    log.read(lambda connection: _write_copy(copy, read_events(connection), _read_blobs(connection)))
 
 
 def import_run(folder: str | Path, store: str | Path) -> None:
@@ -91,6 +87,11 @@ def import_run(folder: str | Path, store: str | Path) -> None:
     _write_copy(store, _parse(content, str(source)), named)
 
 
+def _read_blobs(connection: sql.Connection) -> Iterator[tuple[str, bytes]]:
+    for digest, content in connection.execute(sql.select(blobs)):
+        yield digest, bytes(content)
+
+
 def _record(event: Event) -> bytes:
     header = {name: getattr(event, name) for name in ("seq", "kind", "at", "signature")}
     header |= {"mark": event.mark.hex(), "head": event.head.hex()}
@@ -115,7 +116,29 @@ def _write_copy(
     store: str | Path, given: Iterable[Event], stored: Iterable[tuple[str, bytes]]
 ) -> None:
     """Write events into an empty store, and their index; the chain is checked on the way."""
-    database = Database(store, create=True, deadline=60.0)
+    database, state, index = (
+        Database(store, create=True, deadline=60.0),
+        State(),
+        dict[bytes, Any](),
+    )
+
+    def checked() -> Iterator[dict[str, Any]]:
+        seq, head = 0, NO_HEAD
+        for event in given:
+            if not event.follows(seq, head):
+                raise TamperedError(f"event {event.seq} is not as it was written")
+            if seq == 0:
+                state.fold(event)
+            index.update(mark_claim(event.mark) | claims_of(state, event, index))
+            seq, head = event.seq, event.head
+            yield event._asdict()
+
+    def named() -> Iterator[dict[str, Any]]:
+        for digest, content in stored:
+            if digest != blob_digest(content):
+                raise TamperedError(f"the bytes of {digest} are not as they were written")
+            yield {"digest": digest, "content": content}
+
     with (
         database.errors("write"),
         database.engine.connect() as connection,
@@ -124,30 +147,13 @@ def _write_copy(
         tables.create_all(connection)
         if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
             raise StoreError(f"{database.name} holds a run already")
-        index: dict[bytes, bytes] = {}
-        seq, head, part, state = 0, NO_HEAD, list[Event](), State()
-        for event in given:
-            if not event.follows(seq, head):
-                raise TamperedError(f"event {event.seq} is not as it was written")
-            if seq == 0:
-                state.fold(event)
-            index |= mark_claim(event.mark) | claims_of(state, event, index)
-            seq, head = event.seq, event.head
-            part.append(event)
-            if len(part) == EVENTS_AT_ONCE:
-                _insert(connection, events, [each._asdict() for each in part])
-                part = []
-        _insert(connection, events, [each._asdict() for each in part])
-        entries = [{"name": name, "value": value} for name, value in index.items()]
-        for start in range(0, len(entries), EVENTS_AT_ONCE):
-            _insert(connection, claims, entries[start : start + EVENTS_AT_ONCE])
-        for digest, content in stored:
-            if digest != blob_digest(content):
-                raise TamperedError(f"the bytes of {digest} are not as they were written")
-            _insert(connection, blobs, [{"digest": digest, "content": content}])
+        _insert(connection, events, checked())
+        entries = ({"name": name, "value": value} for name, value in index.items())
+        _insert(connection, claims, entries)
+        _insert(connection, blobs, named())
     database.engine.dispose()
 
 
-def _insert(connection: sql.Connection, table: sql.Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(table.insert(), rows)
+def _insert(connection: sql.Connection, table: sql.Table, rows: Iterator[dict[str, Any]]) -> None:
+    while part := list(islice(rows, EVENTS_AT_ONCE)):
+        connection.execute(table.insert(), part)

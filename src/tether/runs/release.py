@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -127,7 +127,6 @@ class Release(Run):
                     raise ValueError("confidence is for absolute guardrails, got relative ones too")
             given = Settings(
                 RELEASE,
-                datetime.now(UTC).isoformat(timespec="seconds"),
                 limits,
                 confidence=confidence,
                 stop=None if stop is None else validate.number("stop", stop, above=0, below=1),

@@ -6,7 +6,7 @@ They may be tightened by an act (`Run.tighten`); loosening needs a new run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tether._core import validate
@@ -32,8 +32,10 @@ class Settings:
     """Everything that was decided when the run began; see `Controller` and `Release`."""
 
     kind: str
-    created: str
     limits: dict[str, Guardrail]
+    created: str = field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), kw_only=True
+    )
     rule: str = "promise"
     confidence: float | None = None
     seed: int = 0

@@ -8,7 +8,6 @@ the same transaction; until it is, nothing else may follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Booleans, Floats, Integers
-from tether._core.records import decode, encode
+from tether._core.records import decode, to_plain
 from tether.runs.body import pack, unpack
 from tether.runs.event_log import CACHED, Event
 from tether.runs.settings import Settings
@@ -26,6 +25,13 @@ from tether.runs.watch import Stop
 OLD, NEW = 0, 1
 """The arms: the safe policy or old system, and the optimized policy or new system."""
 MICROSECONDS = 1_000_000
+FOLDED = ("settings", "policy", "round", "rows", "losses", "withdrawn", "alarm", "act")
+"""The kinds of events that change the state."""
+ROWS = {
+    **{"unit": "i4", "arm": "i4", "position": "u8", "at": "i8", "calibration": "?"},
+    **{"withdrawn": "?", "reward": "f8", "before": "i8", "known": "u1"},
+}
+"""What is known of each row apart from its losses."""
 CLOCK_TOLERANCE = 60 * MICROSECONDS
 """Clocks of different machines may differ by so much."""
 
@@ -96,17 +102,7 @@ class State:
         self.cleared = 0
         self.now, self.offset = 0, 0  # the time of the run, and what it adds to the clocks
         self.raises: tuple[str, str] | None = None
-        self.rows = Columns(
-            unit="i4",
-            arm="i4",
-            position="u8",
-            at="i8",
-            calibration="?",
-            withdrawn="?",
-            reward="f8",
-            before="i8",
-            known="u1",
-        )
+        self.rows = Columns(**ROWS)
         self.losses: dict[str, Columns] = {}
         self.stop = Stop()
         self.quiet: dict[str, list[int]] = {}  # rows and time when each loss last arrived
@@ -177,26 +173,13 @@ class State:
     def fold(self, event: Event) -> None:
         """Take in one event."""
         self._tick(event)
-        if event.kind == CACHED:
+        if event.kind in (CACHED, "scores", "draws"):
             return
-        header, columns = unpack(event.body)
-        folds: dict[str, Callable[[Event, dict[str, Any], dict[str, NDArray[Any]]], None]] = {
-            "settings": self._fold_settings,
-            "policy": self._fold_policy,
-            "round": self._fold_round,
-            "rows": self._fold_rows,
-            "losses": self._fold_losses,
-            "withdrawn": self._fold_withdrawn,
-            "alarm": self._fold_alarm,
-            "act": self._fold_act,
-        }
-        if event.kind in ("scores", "draws"):
-            return
-        if event.kind not in folds:
+        if event.kind not in FOLDED:
             raise ValueError(f"there is no kind of event {event.kind!r}")
         if self.settings is None and event.kind != "settings":
             raise ValueError("the first event has to be the settings")
-        folds[event.kind](event, header, columns)
+        getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
 
     def time_at(self, clock: int) -> int:
         """The time of the run when the clock of a process says this; it never runs backwards."""
@@ -244,21 +227,18 @@ class State:
         if unit.cleared != self.cleared:
             raise ValueError(f"unit {unit.number} counts {unit.cleared} cleared alarms")
         self.units.append(unit)
-        self._end_silence(event)
+        self._end_silence()
         if "looked" in unit.decision:
             self.looks.append((unit.decision["looked"], unit.decision["rows"]))
         self.stop.begin_unit(self, unit)
-        self._look(event)
+        self._look()
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         if header["unit"] != len(self.units):
             raise ValueError(f"rows of unit {header['unit']} in unit {len(self.units)}")
         count = len(columns["arm"])
-        known = {
-            name: columns[name]
-            for name in ("arm", "position", "calibration", "before", "known")
-            if name in columns
-        }
+        names = {"arm", "position", "calibration", "before", "known"} & columns.keys()
+        known = {name: columns[name] for name in names}
         new = self.rows.extend(count, unit=header["unit"], at=self.now, reward=math.nan, **known)
         for each in self.losses.values():
             each.extend(count, loss=math.nan)
@@ -267,7 +247,7 @@ class State:
             self.waited[header["waited"]] = new.start
         if "context_score" in columns:
             self.shift.add(columns["context_score"])
-        self._look(event)
+        self._look()
 
     def _fold_losses(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         rows = columns["row"]
@@ -286,29 +266,22 @@ class State:
             self.stop.add_losses(self, name, mine)
             if len(mine):
                 self.quiet[name] = [self.rows.size, self.now]
-        self._look(event)
+        self._look()
 
-    def _fold_withdrawn(
-        self, event: Event, header: dict[str, Any], columns: dict[str, Any]
-    ) -> None:
+    def _fold_withdrawn(self, _: Event, __: Any, columns: dict[str, Any]) -> None:
         rows = columns["row"][~self.rows["withdrawn"][columns["row"]]]
         self.stop.withdraw(self, rows)
         self.rows["withdrawn"][rows] = True
 
     def _fold_alarm(self, event: Event, header: dict[str, Any], _: Any) -> None:
-        number = len(self.alarms) + 1
-        self.alarms.append(
-            Alarm(number, len(self.units), header["monitor"], header["message"], event.at)
-        )
+        number, words = len(self.alarms) + 1, (header["monitor"], header["message"])
+        self.alarms.append(Alarm(number, len(self.units), *words, event.at))
         self.standing = self.standing or number
         self.raises = None
 
     def _fold_act(self, event: Event, header: dict[str, Any], _: Any) -> None:
-        act = Act(
-            len(self.acts) + 1,
-            *(header["act"], header["reason"], header["actor"], event.at),
-            subject=header.get("subject"),
-        )
+        words = header["act"], header["reason"], header["actor"]
+        act = Act(len(self.acts) + 1, *words, event.at, header.get("subject"))
         self.acts.append(act)
         if act.act == "resume":
             for place in range(self.cleared, len(self.alarms)):
@@ -316,7 +289,7 @@ class State:
                     self.alarms[place], cleared=event.at, reason=act.reason, actor=act.actor
                 )
             self.standing, self.cleared, self.raises = None, len(self.alarms), None
-            self._end_silence(event)
+            self._end_silence()
             self.shift.restart()
             self.stop.restart(self)
         elif act.act == "halt":
@@ -328,21 +301,18 @@ class State:
             self.tightened = event.seq
             self.stop.restart(self)
 
-    def _look(self, event: Event) -> None:
+    def _look(self) -> None:
         """Raise the alarm that the rows and losses show, unless one stands already."""
         if self.standing is None and self.raises is None:
-            self.raises = (
-                self.stop.shown(self, self.now)
-                or self.shift.shown(self.given)
-                or self._silence(self.now)
-            )
+            shown = self.stop.shown(self, self.now) or self.shift.shown(self.given)
+            self.raises = shown or self._silence()
 
-    def _end_silence(self, event: Event) -> None:
+    def _end_silence(self) -> None:
         self.quiet = {name: [self.rows.size, self.now] for name in self.given.limits}
 
-    def _silence(self, now: int) -> tuple[str, str] | None:
+    def _silence(self) -> tuple[str, str] | None:
         """Whether the new policy or system has served for too long without one of the losses."""
-        limit, seconds = self.given.max_silence, self.given.max_silent_seconds
+        limit, seconds, now = self.given.max_silence, self.given.max_silent_seconds, self.now
         if self.is_stopped or self.last is None or self.last.level in (0, -math.inf):
             return None
         for name, (rows, at) in self.quiet.items():
@@ -356,50 +326,22 @@ class State:
 
     def dump(self) -> bytes:
         """Everything as bytes; the same state gives the same bytes."""
-        header = {
-            "settings": None if self.settings is None else self.settings.to_dict(),
-            "units": encode(self.units),
-            "policies": self.policies,
-            "alarms": encode(self.alarms),
-            "acts": encode(self.acts),
-            "original": None if self.original is None else self.original.to_dict(),
-            "numbers": [self.standing, self.cleared, self.now, self.offset, self.tightened],
-            "quiet": self.quiet,
-            "formats": self.formats,
-            "looks": self.looks,
-            "waited": list(self.waited.items()),
-            "shift": self.shift.start,
-            "raises": self.raises,
-            "stop": self.stop.numbers(),
-        }
+        header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
         columns |= {f"loss/{name}": each["loss"] for name, each in self.losses.items()}
         columns |= {f"stop/{name}": each for name, each in self.stop.dump().items()}
         columns["shift/score"] = self.shift.scores["score"]
-        return pack(header, **columns)
+        return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
 
     def load(self, content: bytes) -> None:
         """Undo `dump`."""
         header, columns = unpack(content)
-        if header["settings"] is not None:
-            self.settings = Settings.from_dict(header["settings"])
-            self.original = Settings.from_dict(header["original"])
-        self.units = decode(list[Unit], header["units"])
-        self.policies = header["policies"]
-        self.alarms = decode(list[Alarm], header["alarms"])
-        self.acts = decode(list[Act], header["acts"])
-        self.standing, self.cleared, self.now, self.offset, self.tightened = header["numbers"]
-        self.quiet, self.formats = header["quiet"], header["formats"]
-        self.looks = [(name, rows) for name, rows in header["looks"]]
-        self.waited = dict(header["waited"])
-        self.raises = None if header["raises"] is None else tuple(header["raises"])
-        parts: dict[str, dict[str, NDArray[Any]]] = {
-            **{"rows": {}, "loss": {}},
-            **{"stop": {}, "shift": {}},
-        }
+        for name, kind in HELD.items():
+            setattr(self, name, decode(kind, header[name], name))
+        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "loss": {}, "stop": {}}
         for name, column in columns.items():
-            kind, _, rest = name.partition("/")
-            parts[kind][rest] = column
+            part, _, rest = name.partition("/")
+            parts.setdefault(part, {})[rest] = column
         self.rows.load(parts["rows"])
         self.losses = {name: Columns(loss="f8") for name in parts["loss"]}
         for name, column in parts["loss"].items():
@@ -407,3 +349,13 @@ class State:
         if self.settings is not None:
             self.stop.load(self.settings, header["stop"], parts["stop"])
         self.shift.load(header["shift"], parts["shift"])
+
+
+HELD = {
+    **{"settings": Settings | None, "original": Settings | None, "tightened": int},
+    **{"units": list[Unit], "policies": dict[str, Any], "alarms": list[Alarm], "acts": list[Act]},
+    **{"standing": int | None, "cleared": int, "now": int, "offset": int},
+    **{"raises": tuple[str, str] | None, "quiet": dict[str, list[int]], "formats": Any},
+    **{"looks": list[tuple[str, int]], "waited": dict[int, int]},
+}
+"""The plain attributes of a state, which a dump has in its header."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,8 +259,10 @@ class _Rounds:
 
     def __init__(self, connection: sql.Connection) -> None:
         query = sql.select(events.c.body).where(events.c.kind == "round")
-        bodies = connection.execute(query).scalars()
-        self._needed = {read_header(bytes(body)).get("seen", -1) for body in bodies}
+        self._needed = set[int]()
+        for body in connection.execute(query).scalars():
+            with suppress(ValueError):  # the chain names what cannot be read
+                self._needed.add(read_header(bytes(body)).get("seen", -1))
         self._seen: dict[int, Snapshot] = {}
         self._contents = Contents()
 
