@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -54,19 +53,8 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = f"{self._options} -k {self.folder}"
-        self._run(
-            "pg_ctl",
-            "-D",
-            self._data,
-            "-l",
-            self.folder / "log",
-            "-w",
-            "-t",
-            DEADLINE_SECONDS,
-            "-o",
-            options,
-            "start",
-        )
+        how = ("-w", "-t", DEADLINE_SECONDS, "-o", options)
+        self._run("pg_ctl", "-D", self._data, "-l", self.folder / "log", *how, "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: "fast" cuts every connection, "immediate" is a crash."""
@@ -99,20 +87,6 @@ class Server:
         with psycopg.connect(where, autocommit=True) as connection:
             done = connection.execute(statement)
             return done.fetchone()[0] if done.description else None
-
-    def cut(self, url: str) -> None:
-        """Cut every connection to a database."""
-        where = f"FROM pg_stat_activity WHERE datname = '{name_of(url)}'"
-        self.tell(f"SELECT pg_terminate_backend(pid) {where}")
-        self.wait_until_disconnected(url)
-
-    def wait_until_disconnected(self, url: str) -> None:
-        """Wait until nobody is connected to a database, and nothing is being committed to it."""
-        query = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name_of(url)}'"
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while self.tell(query):
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
 
     def _run(self, program: str, *arguments: object) -> None:
         command = [str(self._bin / program), *map(str, arguments)]

@@ -9,13 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tether
+from tests.runs.jobs import in_threads
 from tests.runs.worlds import WORLDS, play
 from tests.scale import scaled
 from tether.runs import Controller, Run, import_run, open_log
@@ -146,27 +146,17 @@ def test_nothing_that_was_confirmed_is_lost_in_kills(store_url):
 
 
 def test_threads_and_processes_share_a_store(store_url):
-    count = 4
     runs = [make(store_url, missing="worst_case") for _ in range(2)]
     runs[0].begin()
-    wrong: list[BaseException] = []
 
     def work(place: int) -> None:
         rng = np.random.default_rng(place)
-        try:
-            for _ in range(8):
-                taken = runs[place % 2].round.act(5, rng)
-                runs[(place + 1) % 2].observe(taken, WORLD.loss(taken.actions, rng))
-        except BaseException as error:
-            wrong.append(error)
+        for _ in range(8):
+            taken = runs[place % 2].round.act(5, rng)
+            runs[(place + 1) % 2].observe(taken, WORLD.loss(taken.actions, rng))
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(count)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert wrong == []
-    assert runs[1].history().units[0].rows["old"] == 40 * count
+    in_threads(work, 4)
+    assert runs[1].history().units[0].rows["old"] == 160
     assert len(runs[0].pending()) == 0
     assert runs[0].verify() == []
     for each in runs:

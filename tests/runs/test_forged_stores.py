@@ -71,6 +71,17 @@ def write(database, events, *, chained):
     database.commit()
 
 
+def forged(halted, name, tmp_path, edit, *, chained):
+    """A copy of a store in which some events were changed."""
+    store = copy(halted, f"{name}.db", tmp_path)
+    with sqlite3.connect(store) as database:
+        events = read(database)
+        edit(events)
+        write(database, events, chained=chained)
+    database.close()
+    return store
+
+
 def last(events, kind, **wanted):
     """The last event of a kind whose header has these entries."""
     for event in reversed(events):
@@ -171,12 +182,7 @@ UNSEEN_WITH_A_NEW_CHAIN = {"a loss", "no losses", "no halt", "another tightening
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_every_edit_without_a_new_chain_is_named(edit, halted, tmp_path):
-    store = copy(halted, "plain.db", tmp_path)
-    with sqlite3.connect(store) as database:
-        events = read(database)
-        EDITS[edit](events)
-        write(database, events, chained=False)
-    database.close()
+    store = forged(halted, "plain", tmp_path, EDITS[edit], chained=False)
     try:
         with Run.open(store) as run:
             assert run.verify()
@@ -187,12 +193,7 @@ def test_every_edit_without_a_new_chain_is_named(edit, halted, tmp_path):
 
 @pytest.mark.parametrize("edit", sorted(EDITS.keys() - UNSEEN_WITH_A_NEW_CHAIN))
 def test_an_edit_with_a_new_chain_contradicts_the_rows(edit, halted, tmp_path):
-    store = copy(halted, "plain.db", tmp_path)
-    with sqlite3.connect(store) as database:
-        events = read(database)
-        EDITS[edit](events)
-        write(database, events, chained=True)
-    database.close()
+    store = forged(halted, "plain", tmp_path, EDITS[edit], chained=True)
     try:
         with Run.open(store) as run:
             assert run.verify()
@@ -202,12 +203,7 @@ def test_an_edit_with_a_new_chain_contradicts_the_rows(edit, halted, tmp_path):
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_signature_sees_every_edit(edit, halted, tmp_path):
-    store = copy(halted, "signed.db", tmp_path)
-    with sqlite3.connect(store) as database:
-        events = read(database)
-        EDITS[edit](events)
-        write(database, events, chained=True)
-    database.close()
+    store = forged(halted, "signed", tmp_path, EDITS[edit], chained=True)
     try:
         with Run.open(store) as run:
             assert run.verify(halted / "key.pub")
@@ -329,16 +325,15 @@ def test_every_bit_of_an_export_counts(halted, tmp_path):
 @pytest.mark.slow
 def test_every_bit_of_a_store_counts(halted, tmp_path):
     rng = np.random.default_rng(1)
+
+    def flip_bit(events):
+        event, name = rng.choice(events), rng.choice(["body", "body", "head", "mark"])
+        content = bytearray(event[name])
+        content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        event[name] = bytes(content)
+
     for _ in range(scaled(20, 200)):
-        store = copy(halted, "plain.db", tmp_path)
-        with sqlite3.connect(store) as database:
-            event = rng.choice(read(database))
-            name = rng.choice(["body", "body", "head", "mark"])
-            content = bytearray(event[name])
-            content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
-            statement = f"UPDATE tether_events SET {name} = ? WHERE seq = ?"
-            database.execute(statement, (bytes(content), event["seq"]))
-        database.close()
+        store = forged(halted, "plain", tmp_path, flip_bit, chained=False)
         try:
             with Run.open(store) as run:
                 assert run.verify()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import numpy as np
@@ -36,7 +35,7 @@ def test_nothing_confirmed_is_lost_when_processes_are_killed(database, kills, re
     store, journal = request.getfixturevalue(f"{database}_url"), tmp_path / "journal"
     rng = np.random.default_rng(7)
     for life in range(kills):
-        before = len(jobs.noted(journal))
+        before = jobs.count_lines(journal)
         child = jobs.start(jobs.use, store, str(journal), f"life{life}", 1000)
         jobs.wait_for(journal, before + 1 + int(rng.integers(0, 12)))
         time.sleep(float(rng.uniform(0, 0.01)))
@@ -63,7 +62,8 @@ def test_threads_and_a_fresh_process_agree(sqlite_url, tmp_path):
     journal, rounds = tmp_path / "journal", scaled(25, 4000)
     with jobs.open_release(sqlite_url) as release:
 
-        def work(name):
+        def work(place):
+            name = f"t{place}"
             for call in range(rounds):
                 keys = [f"{name}-{call}-{k}" for k in range(3)]
                 systems = release.assign(keys)
@@ -77,11 +77,7 @@ def test_threads_and_a_fresh_process_agree(sqlite_url, tmp_path):
                     release.halt("a look", actor="ann")
                     release.resume("all is well", actor="ann")
 
-        threads = [threading.Thread(target=work, args=(f"t{k}",)) for k in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        jobs.in_threads(work, 8)
         share, rows = release.share, sum(sum(u.rows.values()) for u in release.history().units)
     check_journal(sqlite_url, journal, tmp_path, "export")
     with Release(sqlite_url) as fresh:

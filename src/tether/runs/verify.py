@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -253,20 +254,15 @@ def _check_actions(state: State, columns: dict[str, Any]) -> Iterator[str]:
 # ---- rounds -------------------------------------------------------------------------------------
 
 
-def _seen_by(body: bytes) -> int:
-    try:
-        return int(unpack(body)[0].get("seen", -1))
-    except (ValueError, TypeError):  # the walk along the chain names it
-        return -1
-
-
 class _Rounds:
     """Follows the events of a controller, and decides its rounds again."""
 
     def __init__(self, connection: sql.Connection) -> None:
         query = sql.select(events.c.body).where(events.c.kind == "round")
-        bodies = connection.execute(query).scalars()
-        self._needed = {_seen_by(bytes(body)) for body in bodies}
+        self._needed = set[int]()
+        for body in connection.execute(query).scalars():
+            with suppress(ValueError):  # the chain names what cannot be read
+                self._needed.add(read_header(bytes(body)).get("seen", -1))
         self._seen: dict[int, Snapshot] = {}
         self._contents = Contents()
 
