@@ -144,7 +144,7 @@ def plan_release(
         base = validate.number(f"old[{name!r}]", old[name], above=0, below=limit.bound)
         risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
         world = _World(limit, base / limit.bound, keys_per_step, stop)
-        good = [world.release(risk / limit.bound, rng).shares for _ in range(runs)]
+        good = [world.release(risk / limit.bound, rng)[0] for _ in range(runs)]
         median = float(np.median([len(e) if e[-1] >= FULL else math.inf for e in good]))
         length = max(len(each) for each in good)
         mean = np.mean([each + each[-1:] * (length - len(each)) for each in good], axis=0)
@@ -153,14 +153,6 @@ def plan_release(
             {times: world.cost(times, runs, rng) for times in MULTIPLES},
         )
     return ReleasePlan(keys_per_step, plans)
-
-
-@dataclass
-class _Run:
-    shares: list[float] = field(default_factory=list)
-    keys: int = 0
-    failures: float = 0.0
-    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,36 +180,37 @@ class _World:
         """What a version costs that is so many times as bad as is tolerated."""
         base = self.old if self.limit.is_relative else 0.0
         risk = min(base + times * (self.tolerated - base), 1.0)
-        found = [self.release(risk, rng) for _ in range(runs)]
-        return Cost(
-            risk * self.limit.bound,
-            float(np.mean([run.keys for run in found])),
-            float(np.mean([run.failures for run in found])) * (1 - self.old / risk),
-            float(np.mean([run.stopped for run in found])),
-        )
+        found = [self.release(risk, rng)[1:] for _ in range(runs)]
+        keys, failures, stopped = np.mean(found, axis=0).tolist()
+        return Cost(risk * self.limit.bound, keys, failures * (1 - self.old / risk), stopped)
 
-    def release(self, risk: float, rng: np.random.Generator) -> _Run:
-        """One release until it is stopped, has full share, or has had the most steps."""
-        run, sums, finish = _Run(), list[Floats](), list[Floats]()
-        position = losses = np.zeros(0)
-        while len(run.shares) < MOST_STEPS:
-            share = self._share(run.shares, position, losses, finish)
-            run.shares.append(share)
+    def release(
+        self, risk: float, rng: np.random.Generator
+    ) -> tuple[list[float], int, float, bool]:
+        """One release until it is stopped, has full share, or has had the most steps.
+
+        Its shares, keys and failures of the new system, and whether it was stopped.
+        """
+        shares, keys, failures = list[float](), 0, 0.0
+        sums, finish, position = list[Floats](), list[Floats](), np.zeros(0)
+        losses = position
+        while len(shares) < MOST_STEPS:
+            share = self._share(shares, position, losses, finish)
+            shares.append(share)
             if share >= FULL and risk <= self.tolerated:
                 break
             position = rng.random(self.keys)
             is_new = position < share
             losses = (rng.random(self.keys) < np.where(is_new, risk, self.old)).astype(float)
             stopped = self._stopped_at(sums, is_new, losses, share)
-            run.keys += self.keys if stopped is None else stopped
-            run.failures += float(losses[:stopped][is_new[:stopped]].sum())
+            keys += self.keys if stopped is None else stopped
+            failures += float(losses[:stopped][is_new[:stopped]].sum())
             if stopped is not None:
-                run.stopped = True
-                break
+                return shares, keys, failures, True
             sums.append(self._factors(is_new, losses, share))
             if self.limit.is_relative:
                 finish.append(self._factors(is_new, losses, share, finish=True))
-        return run
+        return shares, keys, failures, False
 
     def _share(
         self, shares: list[float], position: Floats, losses: Floats, finish: list[Floats]

@@ -1,33 +1,20 @@
 """Bets that the new system's own rows exceed what is tolerated: the stop, and the finish.
 
 The bound on the mixture lets a version that is known to be bad keep the share that the budget
-allows. The stop is a second test beside it, and the stricter one rules.
+allows. The stop is a second test beside it, and the stricter one rules: a release that stops has in
+every step the share that it would have had, or 0. docs/explanation/release.md says why it holds.
 
-**The stop.** Hypothesis: given the past, the keys of a call that the new system answers for the
-first time have, on average, an expected loss of at most `limit`, and so have, on average over a
-step, the keys that return to it. With B = 1 and a stake 0 < λ < 1/limit, the product of
-1 + λ·(l − limit) over first keys, in the order of assignment and call by call, is a
-supermartingale: the factor of a call has a mean of at most 1 given the past, since a geometric mean
-is at most the arithmetic one. So has that of a step's returning keys; it is judged when the step is
-over, because it may be known which of them fail and come early. So the product of all, from the
-start of step u on, is a supermartingale, and so is its mean over stakes and, with weights
-1/(u(u + 1)) and the rest as cash, over u: a version may turn bad later. By Ville's inequality it
-ever reaches 1/error, after any call, with probability at most `error`.
-
-It grows with every loss: an outcome that is not known may count as 0, however its delay depends on
-the loss, and every call may be tried again whenever an outcome arrives. In order of arrival it
-would not hold. Several guardrails: the mean of their wealths is compared with 1/error; it is a
-supermartingale while none is exceeded, whatever their dependence.
+**The stop.** With B = 1 and stakes 0 < λ < 1/limit, products of 1 + λ·(l − limit) over the new
+system's rows in the order of assignment, from the start of step u on, are averaged over stakes and,
+with weights 1/(u(u + 1)) and the rest as cash, over u. They are judged after any call, and rows of
+keys that return to the new system when their step is over. They grow with every loss, so an outcome
+that is not known may count as 0.
 
 **A relative guardrail.** Let c be the probability, given the past, that the new system answers a
 key, and y = (1 − c)·l if it does, else −c·(1 + γ)·l. E[y | past] = c·(1 − c)·(R1 − (1 + γ)·R0)
 whatever the drift. The stop bets on y > c·(1 − c)·δ (unknown: 0 for the new system, B for the old
 one), the finish on the contrary (B and 0). Keys that stay with their system by their own past say
-nothing here: whether they differ may be the luck of the draw. If the share is 1 once the finish is
-shown, E[s·(R1 − R0)] ≤ m + error·(R1 − R0).
-
-A release that stops has in every step the share that it would have had, or 0: every promise
-remains.
+nothing here: whether they differ may be the luck of the draw.
 """
 
 from __future__ import annotations
