@@ -36,7 +36,7 @@ from tether.runs.errors import (
 from tether.runs.round import MAX_KEY_LENGTH
 from tether.runs.run import act_header
 from tether.service.api import ApiError, endpoint, json_response
-from tether.service.batcher import Batcher
+from tether.service.batcher import calls_in_threads
 from tether.service.metrics import ServiceMetrics
 from tether.service.operate import Reason
 from tether.service.served import Served, loss_columns, one_or_many, unavailable
@@ -160,13 +160,7 @@ class ServedRun(Served):
         self.controller, self._improve, self._name = run, improve, name
         self.convert, self.drawing, self.ending = convert, drawing, Event()
         self._round = run.round or run.begin()
-        self._batcher: Batcher[Callable[[], Any], Any] = Batcher(
-            lambda calls, _: [call() for call in calls],
-            at_once=at_once,
-            most=1,
-            most_waiting=waiting,
-            name="tether-actions",
-        )
+        self._acting = calls_in_threads(at_once, waiting, "tether-actions")
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
         is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
@@ -177,13 +171,13 @@ class ServedRun(Served):
     async def close(self) -> None:
         """Let actions end that are under way; a model may not end them soon, and is given up."""
         self.ending.set()
-        await self._batcher.close(0.0 if self.drawing is not None else 5.0)
+        await self._acting.close(0.0 if self.drawing is not None else 5.0)
         await super().close()
 
     async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
         """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
         try:
-            found: Result = await self._batcher.ask(call, within)
+            found: Result = await self._acting.ask(call, within)
             return found
         except Exception as error:
             raise act_error(error, hidden) from error

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tether.runs.errors import StoreError
 from tether.service.api import ApiError
@@ -127,3 +127,12 @@ class Batcher(Generic[Item, Answer]):
                 each.answer.set_exception(result)
         self._waiting.extendleft(reversed(again))
         self._schedule(loop, PAUSE_SECONDS if again else 0.0)
+
+
+def calls_in_threads(at_once: int, most_waiting: int, name: str) -> Batcher[Callable[[], Any], Any]:
+    """A batcher whose items are calls, each made by itself."""
+
+    def make(calls: list[Callable[[], Any]], seconds: float) -> list[Any]:
+        return [call() for call in calls]
+
+    return Batcher(make, at_once=at_once, most=1, most_waiting=most_waiting, name=name)

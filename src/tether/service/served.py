@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,7 @@ from tether.runs.history import estimate, moment
 from tether.runs.release import SYSTEMS
 from tether.runs.state import MICROSECONDS, OLD, State
 from tether.service.api import ApiError
-from tether.service.batcher import Batcher
+from tether.service.batcher import Batcher, calls_in_threads
 
 FOLLOW_SECONDS = 0.5
 """How often the store is looked at, beside all requests."""
@@ -169,9 +168,8 @@ class Served:
         self.title, self.run, self.deadline = title, run, deadline
         self.present: Present | None = None
         self.is_available, self.takes_rows, self.answered = False, True, 0
-        self._threads = ThreadPoolExecutor(CALLS_AT_ONCE, "tether-calls")
-        self._calls, self._measured_at = 0, 0.0
-        self._measured: tuple[int, dict[str, LossStatus]] = (-1, {})
+        self._calls = calls_in_threads(CALLS_AT_ONCE, CALLS_WAITING, "tether-calls")
+        self._measured_at, self._measured = 0.0, (-1, dict[str, LossStatus]())
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, noticed: Callable[[Served], None]) -> None:
@@ -186,7 +184,7 @@ class Served:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await asyncio.to_thread(self._threads.shutdown)
+        await self._calls.close()
         await asyncio.to_thread(self.run.close)
 
     @property
@@ -218,15 +216,11 @@ class Served:
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""
-        if self._calls >= CALLS_AT_ONCE + CALLS_WAITING:
-            raise ApiError(503, "too many requests wait for the store: repeat this one")
-        self._calls += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+            found: Result = await self._calls.ask(function, self.deadline)
+            return found
         except StoreError as error:
             raise unavailable(error) from error
-        finally:
-            self._calls -= 1
 
     async def do(self, job: Callable[[Transaction], Result]) -> Result:
         """What a job returns that runs in a transaction."""
@@ -236,8 +230,8 @@ class Served:
             raise unavailable(error) from error
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: self.run.submit(job))
+        found: Result = await self._calls.ask(lambda: self.run.submit(job), self.deadline)
+        return found
 
     async def _follow(self) -> None:
         while True:

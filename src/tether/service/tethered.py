@@ -12,15 +12,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tether.llm.chat import ChatPolicy, canonical_json, chat_context, read_answer
+from tether.llm.chat import ChatPolicy, chat_context, read_answer
 from tether.llm.client import counting_usage, ending
 from tether.llm.completions import PADDING, load_tokenizer
 from tether.llm.openai_policy import OpenAIPolicy
@@ -43,6 +42,12 @@ ABOUT_THE_CLIENT = (
     "metadata", "prompt_cache_key", "safety_identifier", "seed", "service_tier", "store", "user"
 )  # fmt: skip
 """What is neither sent on nor stored: who asks, and which of the draws they want."""
+FIXED: dict[str, tuple[Any, ...]] = {
+    "n": (1, None),
+    "best_of": (1, None),
+    "logprobs": (None, False, 0),
+    "top_logprobs": (None, 0),
+}
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "temperature": (1, None),
     "top_p": (1, None),
@@ -52,94 +57,50 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "echo": (False, None),
     "suffix": (None,),
 }
-"""What a request may say of the settings of a draw, where those are fixed."""
+"""What a request may say of how one answer is returned, and of a draw whose settings are fixed."""
 
 log = logging.getLogger("tether.service")
 
 
-class Question(NamedTuple):
-    """A context, the model that the answer names, and how it is sent."""
-
-    context: str
-    model: str
-    is_chat: bool
-    is_streamed: bool
-    with_usage: bool
+def confirm(request: dict[str, Any], accepted: Mapping[str, tuple[Any, ...]]) -> None:
+    """Take what a request can only confirm out of it; an error if it asks for something else."""
+    for name, values in accepted.items():
+        if (value := request.pop(name, None)) not in values:
+            raise ApiError(400, f"{name} must be {values[0]!r} here, got {value!r:.80}")
 
 
-@dataclass(frozen=True)
-class Chats:
-    """Questions and answers where the policies are chats; `model` is the upstream's."""
+def completion_context(policy: OpenAIPolicy, request: dict[str, Any], kind: str) -> str:
+    """The prompt of a request as text; how it is completed is fixed by the settings."""
+    longest = (policy.max_new_tokens, None)
+    confirm(request, NEUTRAL | {"max_tokens": longest, "max_completion_tokens": longest})
+    given, _ = request.pop(kind), request.pop("model", None)
+    if request:
+        raise ApiError(400, f"{next(iter(request))!r:.80} cannot be set here")
+    tokenizer: Any = policy.tokenizer
+    if kind == "messages":
+        if not getattr(tokenizer, "chat_template", None):
+            raise ApiError(400, "messages need a tokenizer with a chat template")
+        try:
+            made = tokenizer.apply_chat_template(given, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is a program that may raise anything
+            raise ApiError(400, f"messages do not fit the template: {error!r:.200}") from None
+        return str(made)
+    if isinstance(tokenizer, TokenIds):
+        if not isinstance(given, list) or not all(type(each) is int for each in given):
+            raise ApiError(400, "prompt must be a list of token ids: there is no tokenizer")
+        return tokenizer.decode(given)
+    if not isinstance(given, str):
+        raise ApiError(400, f"prompt must be one text, got {given!r:.80}")
+    return given
 
-    model: str | None
 
-    def context(self, request: dict[str, Any], kind: str) -> str:
-        """The context of a request, from which the model may be missing."""
-        if self.model is not None:
-            request.pop("model", None)
-        elif not isinstance(request.get("model"), str):
-            raise ApiError(400, "the body must name a model")
-        return chat_context(request)
-
-    def answer(self, action: Any, *, is_chat: bool) -> str:
-        """An action in the form in which answers are sent: it has that form."""
-        return str(action)
-
-
-@dataclass(frozen=True)
-class Completions:
-    """Questions and answers where the policies are completions of token ids.
-
-    How they are drawn is fixed by the settings, so a request can only confirm it.
-    """
-
-    policy: OpenAIPolicy
-
-    @property
-    def model(self) -> str:
-        """The model that answers name."""
-        return self.policy.model
-
-    def context(self, request: dict[str, Any], kind: str) -> str:
-        """The prompt of a request as text."""
-        request.pop("model", None)
-        for name in ("max_tokens", "max_completion_tokens"):
-            if (longest := request.pop(name, None)) not in (None, self.policy.max_new_tokens):
-                raise ApiError(
-                    400, f"{name} must be {self.policy.max_new_tokens} here, got {longest!r:.80}"
-                )
-        for name, accepted in NEUTRAL.items():
-            if (value := request.pop(name, None)) not in accepted:
-                raise ApiError(400, f"{name} must be {accepted[0]!r} here, got {value!r:.80}")
-        given = request.pop(kind)
-        if request:
-            raise ApiError(400, f"{next(iter(request))!r:.80} cannot be set here")
-        tokenizer: Any = self.policy.tokenizer
-        if kind == "messages":
-            template = getattr(tokenizer, "apply_chat_template", None)
-            if template is None or not getattr(tokenizer, "chat_template", None):
-                raise ApiError(400, "messages need a tokenizer with a chat template")
-            try:
-                return str(template(given, tokenize=False, add_generation_prompt=True))
-            except Exception as error:  # a template is a program that may raise anything
-                raise ApiError(400, f"messages do not fit the template: {error!r:.200}") from None
-        if isinstance(tokenizer, TokenIds):
-            if not isinstance(given, list) or not all(type(each) is int for each in given):
-                raise ApiError(400, "prompt must be a list of token ids: there is no tokenizer")
-            return tokenizer.decode(given)
-        if not isinstance(given, str):
-            raise ApiError(400, f"prompt must be one text, got {given!r:.80}")
-        return given
-
-    def answer(self, action: Any, *, is_chat: bool) -> str:
-        """An action in the form in which answers are sent."""
-        tokens = [int(each) for each in action if each != PADDING]
-        reason = "stop" if tokens[-1] in self.policy.end_token_ids else "length"
-        text = self.policy.texts([action])[0]
-        if is_chat:
-            message = {"role": "assistant", "content": text}
-            return canonical_json({"finish_reason": reason, "message": message})
-        return canonical_json({"finish_reason": reason, "text": text})
+def completion_answer(policy: OpenAIPolicy, action: Any, kind: str) -> dict[str, Any]:
+    """A completion in the form that answers of chats have."""
+    tokens = [int(each) for each in action if each != PADDING]
+    reason = "stop" if tokens[-1] in policy.end_token_ids else "length"
+    text = policy.texts([action])[0]
+    message = {"message": {"role": "assistant", "content": text}}
+    return {"finish_reason": reason} | (message if kind == "messages" else {"text": text})
 
 
 class TokenIds:
@@ -162,9 +123,8 @@ class TetheredApi:
     ) -> None:
         self._served, self._metrics, self._url = served, metrics, settings.old.url
         drawing = served.drawing
-        self._words: Chats | Completions = Chats(settings.old.model)
-        if isinstance(drawing, OpenAIPolicy):
-            self._words = Completions(drawing)
+        self._completing = drawing if isinstance(drawing, OpenAIPolicy) else None
+        self._model = settings.old.model if self._completing is None else self._completing.model
         self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
 
     @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
@@ -178,50 +138,50 @@ class TetheredApi:
         return await self._answer(request, body, "prompt")
 
     async def _answer(self, request: Request, body: dict[str, Any], kind: str) -> Response:
-        question = self._question(body, kind)
+        asked = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
+        is_streamed, options = asked.pop("stream", False), asked.pop("stream_options", None)
+        if not isinstance(is_streamed, bool | None) or not isinstance(options, dict | None):
+            raise ApiError(400, "stream must be true or false, and stream_options an object")
+        context = self._context(asked, kind)
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
         taken, usage = await self._served.soon(
-            lambda: self._draw(question.context, key), self._within, self._url
+            lambda: self._draw(context, key), self._within, self._url
         )
         self._served.note(taken, self._metrics)
-        name = str(taken.ids[0])
+        name, action = str(taken.ids[0]), taken.actions[0]
         headers = {
             "x-tether-served": served_by(int(taken.served[0])),
             "x-tether-id": name,
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.pop("draws")),
         }
-        said = self._words.answer(taken.actions[0], is_chat=question.is_chat)
-        whole = finished_answer(name, question.model, read_answer(said), usage)
-        if question.is_streamed:
-            events = answer_events(whole, with_usage=question.with_usage)
+        if self._completing is None:
+            said = read_answer(action)
+        else:
+            said = completion_answer(self._completing, action, kind)
+        whole = finished_answer(name, self._model or body["model"], said, usage)
+        if is_streamed:
+            events = answer_events(whole, with_usage=bool((options or {}).get("include_usage")))
             return StreamingResponse(events, 200, headers, "text/event-stream")
         return json_response(whole, headers=headers)
 
-    def _question(self, body: dict[str, Any], kind: str) -> Question:
-        """What a request asks; what only says how it is answered is no part of the context."""
-        request = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
-        is_streamed, options = request.pop("stream", False), request.pop("stream_options", None)
-        if not isinstance(is_streamed, bool | None) or not isinstance(options, dict | None):
-            raise ApiError(400, "stream must be true or false, and stream_options an object")
-        for name in ("n", "best_of"):
-            count = request.pop(name, None)
-            if count not in (None, 1) or isinstance(count, bool):
-                raise ApiError(400, f"{name} must be 1 behind a tether, got {count!r:.80}")
-        for name in ("logprobs", "top_logprobs"):
-            if (asked := request.pop(name, None)) not in (None, False, 0):
-                raise ApiError(400, f"{name} cannot be returned behind a tether, got {asked!r:.80}")
-        if kind not in request:
+    def _context(self, asked: dict[str, Any], kind: str) -> str:
+        """What a request asks; what only says how it is answered is no part of it."""
+        confirm(asked, FIXED)
+        if kind not in asked:
             raise ApiError(400, f"the body must have {kind}")
-        model = self._words.model or body.get("model")
+        if self._completing is not None:
+            return completion_context(self._completing, asked, kind)
+        if self._model is not None:
+            asked.pop("model", None)
+        elif not isinstance(asked.get("model"), str):
+            raise ApiError(400, "the body must name a model")
         try:
-            context = self._words.context(request, kind)
+            return chat_context(asked)
         except ValueError as error:
             raise ApiError(400, str(error)) from None
-        with_usage = bool((options or {}).get("include_usage"))
-        return Question(context, str(model), kind == "messages", bool(is_streamed), with_usage)
 
     def _draw(self, context: str, key: str | None) -> tuple[Actions, Counter[str]]:
         """One answer, and what it took; in a thread, since it waits for the upstream."""
