@@ -120,20 +120,14 @@ def test_arrays_that_are_none(content):
         array_from_bytes("arrays/0.npy", content)
 
 
+ODD = (None, -1, 2**70, "", {"float": "nan"}, {"object": 0}, {"object": 99}, {"x": 1})
+
+
 @pytest.mark.parametrize("kind", ["Gaussian", "Mixture", "Tethered"])
 def test_every_entry_replaced_by_odd_values(kind):
     """The file is refused, or it is a policy that was checked."""
     for name in entries_of(json.loads(unpack(DATA, 1 << 24)[OBJECT_TABLE])[1], kind):
-        for value in (
-            None,
-            -1,
-            2**70,
-            "",
-            {"float": "nan"},
-            {"object": 0},
-            {"object": 99},
-            {"x": 1},
-        ):
+        for value in ODD:
 
             def change(table, members, name=name, value=value):
                 entries_of(table, kind)[name] = value

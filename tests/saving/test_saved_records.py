@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import tether
-from tether._core.records import content_digest
+from tether._core.records import Saved, content_digest
 from tether._core.signing import generate_keys
 from tether.saving import verify_record
+from tether.saving.verify_record import _record_classes
 
 RULES = {
     "alpha": {"alpha": 0.2},
@@ -154,3 +155,11 @@ def test_other_files_are_named(tmp_path):
         path = tmp_path / "other.json"
         path.write_text(content)
         assert not verify_record(path).ok
+
+
+def test_every_kind_of_record_can_be_verified(tmp_path):
+    for kind in Saved.__subclasses__():
+        known = any(issubclass(each, kind) for each in _record_classes())
+        assert known or not kind.__module__.startswith("tether."), kind
+    tether.plan(safe_risk=0.05, alpha=0.1, rows=500).save(tmp_path / "plan.json")
+    assert verify_record(tmp_path / "plan.json").ok

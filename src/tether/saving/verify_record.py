@@ -12,6 +12,7 @@ from tether._core.records import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.log import Log
+from tether.control.plan import Plan
 from tether.control.proposals import Proposals
 from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
 from tether.policies import RatioError
@@ -70,8 +71,7 @@ def verify_record(
     """
     if proposals is not None and log is None:
         raise ValueError("proposals are compared together with a log: give log too")
-    path = Path(path)
-    return Verification(str(path), tuple(_findings(path, key, log, proposals)))
+    return Verification(str(path), tuple(_findings(Path(path), key, log, proposals)))
 
 
 def _findings(
@@ -110,8 +110,8 @@ def _findings(
 def _record_classes() -> tuple[type[records.Saved], ...]:
     from tether.llm.run_preflight import Preflight
 
-    own = (Calibration, Selection, RiskMonitor, ShiftMonitor, KeyMonitor, RatioError)
-    return (*own, Preflight)
+    monitors = (RiskMonitor, ShiftMonitor, KeyMonitor)
+    return (Calibration, Plan, Selection, RatioError, Preflight, *monitors)
 
 
 def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool) -> Finding:
