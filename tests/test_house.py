@@ -38,7 +38,7 @@ BUDGETS = {
     "src/tether/service": 4_614,
     "src/tether/cli": 1_797,
     "src/tether": 39_231,
-    "tests": 20_066,
+    "tests": 20_061,
     "benchmarks": 3_000,
     "experiments": 4_144,
     "examples": 1_500,
