@@ -1,12 +1,12 @@
 """Safe policies of every kind, with real parts: what draws, its contexts, and what picks.
 
-A world has `safe`, `contexts` (some of them equal), the width of its texts, `scores` by name, each
-an optimized policy of a `Shortlist`, and `requests()`, which returns what a server was asked.
+A world has `safe`, `contexts` (some of them equal) and `scores` by name, each of them an optimized
+policy of a `Shortlist`.
 """
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,10 +25,7 @@ class World:
     contexts: np.ndarray
     scores: dict
     server: object = None
-    count: object = None
-    """What is asked of a server, or None."""
-    losses: object = field(default=None)
-    """The loss of each action: of what it is made, so that it can be computed again."""
+    losses: object = None  # a function of actions, so that they can be computed again
 
 
 @contextmanager

@@ -54,16 +54,11 @@ class ChatServer(Server):
         with self.lock:
             drawn = [self.answers(body, self.rng) for _ in range(count)]
         choices = [self.choice(k, each, path) for k, each in enumerate(drawn)]
-        usage = {
-            "prompt_tokens": 10,
-            "completion_tokens": 3 * count,
-            "total_tokens": 10 + 3 * count,
-        }
+        usage = {"prompt_tokens": 10, "completion_tokens": 3 * count}
         kind = "chat.completion" if "chat" in path else "text_completion"
-        return 200, {
-            "id": "x", "object": kind, "created": 1, "model": body["model"], "choices": choices,
-            "usage": usage,
-        }  # fmt: skip
+        shape = {"id": "x", "object": kind, "created": 1, "model": body["model"]}
+        usage["total_tokens"] = 10 + 3 * count
+        return 200, {**shape, "choices": choices, "usage": usage}
 
     def choice(self, index, drawn, path):
         if "chat" not in path:

@@ -104,10 +104,5 @@ def remote_policy(server, model="base", **options):
     """A policy of five tokens on this server that retries soon."""
     from tether.llm import OpenAIPolicy
 
-    options = {
-        "eos_token_id": 0,
-        "max_new_tokens": 5,
-        "retries": 2,
-        "probe_seconds": None,
-    } | options
-    return OpenAIPolicy(server.url, model, **options)
+    usual = {"eos_token_id": 0, "max_new_tokens": 5, "retries": 2, "probe_seconds": None}
+    return OpenAIPolicy(server.url, model, **(usual | options))

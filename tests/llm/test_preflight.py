@@ -62,23 +62,16 @@ def test_samplers_that_are_not_the_scorer_fail(wrong, name):
 
 def test_tokenizers_templates_ends_and_formats_that_differ_are_noticed():
     safe, _ = pair()
-    lossy = CausalPolicy(
-        tiny_models.llama(seed=1), tiny_models.tokenizer(lossy=True), max_new_tokens=4
-    )
-    result = preflight(safe, lossy, TEXTS, np.random.default_rng(0))
-    assert status(result, "same tokens and ends") == {"fail"}
-    assert not status(result, "mean ratio"), "they have no actions in common"
     special = tiny_models.tokenizer(special="<bos> $A")
-    start = CausalPolicy(
-        tiny_models.llama(seed=1), special, max_new_tokens=4, add_special_tokens=True
-    )
-    assert status(
-        preflight(safe, start, TEXTS, np.random.default_rng(0)), "same tokens and ends"
-    ) == {"fail"}
-    longer = CausalPolicy(tiny_models.llama(seed=1), safe.tokenizer, max_new_tokens=5)
-    assert status(
-        preflight(safe, longer, TEXTS, np.random.default_rng(0)), "same tokens and ends"
-    ) == {"fail"}
+    for words, options in (
+        (tiny_models.tokenizer(lossy=True), {"max_new_tokens": 4}),
+        (special, {"max_new_tokens": 4, "add_special_tokens": True}),
+        (safe.tokenizer, {"max_new_tokens": 5}),
+    ):
+        other = CausalPolicy(tiny_models.llama(seed=1), words, **options)
+        result = preflight(safe, other, TEXTS, np.random.default_rng(0))
+        assert status(result, "same tokens and ends") == {"fail"}
+        assert not status(result, "mean ratio"), "they have no actions in common"
     words = [tiny_models.tokenizer() for _ in range(2)]
     for each, start in zip(words, ("<bos>", "<end>"), strict=True):
         each.chat_template = start + "{{ messages[0]['content'] }}"

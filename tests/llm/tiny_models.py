@@ -4,7 +4,6 @@ import functools
 import itertools
 import string
 
-import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (
@@ -40,52 +39,30 @@ def tokenizer(*, lossy=False, special="$A"):
     return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", bos_token="<bos>")
 
 
-def llama(vocabulary=SIZE, *, seed=0, scale=0.5, positions=64, end=END, heads=2, layers=2):
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=1,
-        max_position_embeddings=positions,
-        initializer_range=scale,
-        eos_token_id=end,
-        bos_token_id=1,
-        pad_token_id=None,
-    )
-    return LlamaForCausalLM(config).eval()
+def _sizes(vocabulary, scale=0.5):
+    special = {"eos_token_id": END, "bos_token_id": 1}
+    return {"vocab_size": vocabulary, "initializer_range": scale, **special}
 
 
-def neox(vocabulary=SIZE, *, seed=0, scale=0.5):
+WIDE = {"hidden_size": 16, "intermediate_size": 32}
+WIDE |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+def llama(vocabulary=SIZE, *, seed=0, scale=0.5, positions=64):
     torch.manual_seed(seed)
-    config = GPTNeoXConfig(
-        vocab_size=vocabulary,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        initializer_range=scale,
-        eos_token_id=END,
-        bos_token_id=1,
-    )
+    own = {"num_key_value_heads": 1, "max_position_embeddings": positions, "pad_token_id": None}
+    return LlamaForCausalLM(LlamaConfig(**_sizes(vocabulary, scale), **WIDE, **own)).eval()
+
+
+def neox(vocabulary=SIZE, *, seed=0):
+    torch.manual_seed(seed)
+    config = GPTNeoXConfig(**_sizes(vocabulary), **WIDE, max_position_embeddings=64)
     return GPTNeoXForCausalLM(config).eval()
 
 
 def gpt2(vocabulary=SIZE, *, seed=0):
     torch.manual_seed(seed)
-    config = GPT2Config(
-        vocab_size=vocabulary,
-        n_positions=64,
-        n_embd=16,
-        n_layer=2,
-        n_head=2,
-        initializer_range=0.5,
-        eos_token_id=END,
-        bos_token_id=1,
-    )
+    config = GPT2Config(**_sizes(vocabulary), n_positions=64, n_embd=16, n_layer=2, n_head=2)
     return GPT2LMHeadModel(config).eval()
 
 
@@ -159,10 +136,3 @@ def lora(**options):
     from peft import LoraConfig
 
     return LoraConfig(r=2, target_modules=["q_proj", "v_proj"], **options)
-
-
-def completions_and_scores(prompts):
-    """Completions of the untouched model, and its scores of them."""
-    plain = policy(llama())
-    actions = plain.sample(prompts, np.random.default_rng(0))
-    return actions, plain.log_prob(prompts, actions)

@@ -45,22 +45,18 @@ def test_charts_have_the_numbers_of_the_history(name):
     history = example(name)
     shown = document(history)
     if history.settings.decides_shares and history.units:
-        points = points_of(shown, "level", "share")
-        assert [point[:2] for point in points] == [
-            [u.number, close(u.level)] for u in history.units
-        ]
+        points = [point[:2] for point in points_of(shown, "level", "share")]
+        assert points == [[u.number, close(u.level)] for u in history.units]
     for place, loss in enumerate(history.settings.limits, start=1):
         if chart_of(shown, f"loss-{place}") is None:
             assert not any(unit.rows[arm] for unit in history.units for arm in unit.rows)
             continue
         for arm in ("old", "new"):
-            known = [
-                (u.number, u.means[arm][loss]) for u in history.units if u.means[arm][loss].count
-            ]
-            points = points_of(shown, f"loss-{place}", shown["words"][arm])
-            assert points == [
+            means = [(u.number, u.means[arm][loss]) for u in history.units]
+            assert points_of(shown, f"loss-{place}", shown["words"][arm]) == [
                 [number, close(each.mean), close(each.lower), close(each.upper)]
-                for number, each in known
+                for number, each in means
+                if each.count
             ]
 
 
@@ -111,13 +107,8 @@ def test_the_last_units_alone():
     shown = document(example("release"), last=3)
     assert [unit["number"] for unit in shown["units"]] == [6, 7, 8]
     assert shown["left_out"] == 5
-    assert {
-        point[0] for chart in shown["charts"] for s in chart["series"] for point in s["points"]
-    } == {
-        6,
-        7,
-        8,
-    }
+    drawn = [each["points"] for chart in shown["charts"] for each in chart["series"]]
+    assert {point[0] for points in drawn for point in points} == {6, 7, 8}
 
 
 def test_a_password_of_a_store_is_not_shown():

@@ -65,11 +65,10 @@ class Comparison(Described):
         """
         from tether.view.figures import plot_calibrations, plot_selections
 
-        named = list(zip(self.names, self.results, strict=True))
-        selections = {name: each for name, each in named if isinstance(each, Selection)}
-        if selections:
-            return plot_selections(selections, f"{len(selections)} selections")
-        return plot_calibrations({k: each for k, each in named if isinstance(each, Calibration)})
+        named: Any = dict(zip(self.names, self.results, strict=True))
+        if isinstance(self.results[0], Selection):
+            return plot_selections(named, f"{len(named)} selections")
+        return plot_calibrations(named)
 
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
     promises = np.array([each.promise for each in results])
     asked = np.array([each.binding.alpha for each in results])
     left.hlines(places, np.minimum(asked, promises), promises, color=GREEN, alpha=0.4)
-    left.plot(asked, places, "|", color=_ink(), markersize=14, label="asked for")
+    left.plot(asked, places, "|", color=rcParams["text.color"], markersize=14, label="asked for")
     for where, face, label in ((useful, GREEN, ""), (~useful, "none", ", not useful")):
         if where.any():
             style = {"color": GREEN, "markerfacecolor": face, "label": f"promise{label}"}
@@ -284,16 +284,9 @@ def _new_figure(width: float, height: float) -> Figure:
     return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
-def _figure_of(axes: Axes) -> Figure:
+def _figure_of(axes: Any) -> Figure:
     """The whole figure, if the axes are in a subfigure."""
-    parent: Any = axes.figure
-    figure: Figure = parent.figure
-    return figure
-
-
-def _ink() -> str:
-    """The color of text in the user's style."""
-    return str(rcParams["text.color"])
+    return cast(Figure, axes.figure.figure)
 
 
 def _asked(rule: str, value: float) -> str:
@@ -302,7 +295,7 @@ def _asked(rule: str, value: float) -> str:
 
 
 def _asked_style() -> dict[str, Any]:
-    return {"color": _ink(), "linewidth": 1.2, "linestyle": "--"}
+    return {"color": rcParams["text.color"], "linewidth": 1.2, "linestyle": "--"}
 
 
 def _set_ratio_axis(axes: Axes, low: float, high: float) -> None:

@@ -10,7 +10,6 @@ NO_VALUE = "–"
 """What is written where there is no value."""
 MAX_PLAIN_LOG_BETA = 300
 """Beyond this log, beta is written as exp(…): beta itself would be unreadable, or overflow."""
-MAX_BETA_TICKS = 6
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
@@ -79,7 +78,7 @@ def as_sentence(text: str) -> str:
     return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?…" else ".")
 
 
-def beta_ticks(low: float, high: float, most: int = MAX_BETA_TICKS) -> dict[float, str]:
+def beta_ticks(low: float, high: float, most: int = 6) -> dict[float, str]:
     """Round betas between two logs: powers of ten, with 2 and 5 (or 3) where there is room."""
     ticks: list[float] = []
     for digits in ((1, 2, 5), (1, 3), (1,)):

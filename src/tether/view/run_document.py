@@ -127,7 +127,7 @@ def _loss(history: History, words: Words, name: str) -> dict[str, Any]:
     if last is not None and is_served(history) and name in last.promises:
         stated = f"at most {promised(history, last, name)}"
         facts.append(_fact("promised", stated, f"in {words.unit} {last.number}"))
-    for arm, title in zip(ARMS, (words.old, words.new), strict=True):
+    for arm, title in words.arms:
         count, mean = pooled(history, arm, name)
         note = f"mean of {counted(count, 'loss', 'losses')}"
         for unit in [each for each in history.units if each.means[arm][name].count][-1:]:
@@ -152,12 +152,12 @@ def _unit(history: History, words: Words, unit: UnitRecord) -> dict[str, Any]:
     level = _level_text(history, unit.level)
     facts = [_fact("began", format_time(unit.begun)), _fact(words.level, level)]
     facts += [_fact("policy", unit.policy)] if unit.policy else []
-    arms = list(zip(ARMS, (words.old, words.new), strict=True))
-    facts += [_fact(f"{words.rows} of the {title}", f"{unit.rows[arm]:,}") for arm, title in arms]
+    for arm, title in words.arms:
+        facts.append(_fact(f"{words.rows} of the {title}", f"{unit.rows[arm]:,}"))
     facts.append(_fact("losses pending", f"{unit.pending:,}"))
     for name in history.settings.limits:
         of = f", {name}" if several else ""
-        for arm, title in arms:
+        for arm, title in words.arms:
             if unit.means[arm][name].count:
                 facts.append(_fact(f"mean of the {title}{of}", _mean(unit.means[arm][name])))
         if name in unit.promises:

@@ -32,6 +32,11 @@ class Words(NamedTuple):
     level_title: str
     level_note: str
 
+    @property
+    def arms(self) -> tuple[tuple[str, str], ...]:
+        """Both arms, with their names."""
+        return ("old", self.old), ("new", self.new)
+
 
 RELEASE = Words(
     *("step", "key", "keys", "old system", "new system", "share"),
