@@ -46,11 +46,8 @@ WORLDS = {
     "eight actions, clip": (eight_actions(), "clip"),
     "eight actions, mix": (eight_actions(), "mix"),
 }
-QUANTITIES = [
-    (quantity, policy)
-    for quantity in ("reward", "loss")
-    for policy in ("safe", "tethered", "optimized", "difference")
-]
+POLICIES = ("safe", "tethered", "optimized", "difference")
+QUANTITIES = [(quantity, policy) for quantity in ("reward", "loss") for policy in POLICIES]
 
 
 def misses(name: str, rows: int, rng: np.random.Generator) -> Array:
@@ -61,7 +58,7 @@ def misses(name: str, rows: int, rng: np.random.Generator) -> Array:
     found = tether.calibrate(log, alpha=ALPHA, family=family, **weight)
     tethered = world.policy(family, found.log_beta)
     tables = world.safe, tethered, world.optimized, tethered - world.safe
-    policies = dict(zip(("safe", "tethered", "optimized", "difference"), tables, strict=True))
+    policies = dict(zip(POLICIES, tables, strict=True))
     missed = []
     for quantity, policy in QUANTITIES:
         means = found.gain.reward if quantity == "reward" else found.gain.losses["loss"]

@@ -215,7 +215,6 @@ def cases() -> Iterator[Case]:
 
 
 def main() -> None:
-    """Print the table."""
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     print("world, rows".ljust(18), *(name[:12].rjust(13) for name in MISTAKES), sep="")
     for name, world in WORLDS.items():

@@ -12,9 +12,8 @@ makes. Numbers after ± are standard errors. Exits with 1 if the promise keeps l
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -56,18 +55,14 @@ def served(world: World, found: tether.Calibration) -> Served:
     return world.mean(policy, world.loss), world.mean(policy - world.safe, world.reward)
 
 
-def rules(world: World) -> dict[str, Callable[..., tether.Calibration]]:
-    """The rules that are compared, each a function of a log, its proposals and what is asked."""
-
-    def calibrate(log, proposals, asked, rule="alpha", **more):
-        return tether.calibrate(log, proposals, **{rule: asked}, **more)
-
-    family = {"family": "budgeted_clip(4)"} if world.view == "draws" else {}
+def rules(world: World, asked: float) -> dict[str, dict[str, Any]]:
+    """The rules that are compared, each as arguments of `tether.calibrate`."""
+    family = {"family": "budgeted_clip(4)" if world.view == "draws" else "clip"}
     return {
-        "alpha": partial(calibrate, **family),
-        "promise": partial(calibrate, rule="promise", **family),
-        "confidence 0.9": partial(calibrate, confidence=0.9, **family),
-        "promise, mix": partial(calibrate, rule="promise", family="mix"),
+        "alpha": {"alpha": asked, **family},
+        "promise": {"promise": asked, **family},
+        "confidence 0.9": {"alpha": asked, "confidence": 0.9, **family},
+        "promise, mix": {"promise": asked, "family": "mix"},
     }
 
 
@@ -89,11 +84,11 @@ def main() -> None:
         )
         for rows, runs in ROWS.items():
             rng = np.random.default_rng(rows)
-            found: dict[str, list[Served]] = {name: [] for name in rules(world)}
+            found: dict[str, list[Served]] = {name: [] for name in rules(world, asked)}
             for _ in range(options.runs or runs):
                 log, proposals = world.log(rows, rng)
-                for name, rule in rules(world).items():
-                    found[name].append(served(world, rule(log, proposals, asked)))
+                for name, rule in rules(world, asked).items():
+                    found[name].append(served(world, tether.calibrate(log, proposals, **rule)))
             for name, each in found.items():
                 risk, gain = np.mean(each, axis=0) / [1, best]
                 errors = np.std(each, axis=0) / np.sqrt(len(each)) / [1, best]

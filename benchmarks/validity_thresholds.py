@@ -88,9 +88,8 @@ def dips_cases(alpha: float, items: int, columns: int = 60) -> Iterator[Case]:
         for pvalue in ("betting", "binomial", "hoeffding_bentkus"):
             rules[f"LTT, {procedure}, {pvalue}"] = partial(ltt, procedure=procedure, pvalue=pvalue)
     for method, rule in rules.items():
-        yield make(
-            f"dips, {items} items", method, alpha, partial(risk, rule), wrong=method == "CRC"
-        )
+        each, wrong = partial(risk, rule), method == "CRC"
+        yield make(f"dips, {items} items", method, alpha, each, wrong=wrong)
 
 
 def shift_cases(alpha: float, items: int) -> Iterator[Case]:
