@@ -8,6 +8,7 @@ from tests.policies import test_decision as shop
 from tether.cli.app import app
 
 NAMES = ("--action", "banner", "--loss", "left", "--context", "segment", "--propensity", "p")
+ORDER = [text for banner in shop.BANNERS for text in ("--actions", banner)]
 
 
 def rule(table):
@@ -21,7 +22,7 @@ def run(folder, *options):
 
 def test_a_decision_is_shown_and_saved(tmp_path):
     saved = ("--out", str(tmp_path / "served"))
-    done = run(tmp_path, "--new", f"{__name__}:rule", "--promise", "0.23", *saved)
+    done = run(tmp_path, "--new", f"{__name__}:rule", "--promise", "0.23", *saved, *ORDER)
     assert done.exit_code == 0, done.output
     assert "Follow the new policy" in done.output
     found = tether.load(tmp_path / "served", allow_imports=[__name__])
@@ -30,7 +31,7 @@ def test_a_decision_is_shown_and_saved(tmp_path):
 
 
 def test_a_no_has_its_own_exit_code_and_everything_missing_is_said_at_once(tmp_path):
-    assert run(tmp_path, "--new", f"{__name__}:rule", "--promise", "0.1").exit_code == 3
+    assert run(tmp_path, "--new", f"{__name__}:rule", "--promise", "0.1", *ORDER).exit_code == 3
     done = run(tmp_path)
     assert done.exit_code == 2
     assert "--promise" in done.output

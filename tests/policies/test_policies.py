@@ -15,7 +15,6 @@ import tether
 from tests.fit import chi_square, fits
 from tether.policies import FinitePolicy, as_policy
 from tether.policies.categorical import in_order_of
-from tether.policies.functions import recipe_of
 from tether.policies.policy import align_actions
 
 RNG = np.random.default_rng
@@ -169,14 +168,6 @@ def test_torch_distributions():
     assert scores[2] == pytest.approx(stats.gamma(3).logpdf(0.5), abs=1e-5)
     with pytest.raises(ValueError, match="batch_shape"):
         tether.policies.TorchPolicy(torch.distributions.Normal(torch.zeros(2), 1.0))
-
-
-def test_policy_from_remembers_how_a_policy_was_made():
-    policy = tether.policies.policy_from("tether.policies:Gaussian", mean=0.5)
-    assert recipe_of(policy).arguments == {"mean": 0.5}
-    assert recipe_of(tether.Gaussian(0.5)) is None
-    with pytest.raises(TypeError, match="path"):
-        tether.policies.policy_from("tether.policies.tethered:NORMALIZER_DRAWS")
 
 
 G = tether.Gaussian(0.0)

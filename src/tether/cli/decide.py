@@ -26,6 +26,7 @@ DECIDE: Options = TARGET | {
     "action": (str, "action", "The column of actions."),
     "loss": (list[str], ["loss"], "The column of losses; repeat for several."),
     "context": (list[str] | None, None, "A column that either policy looks at; repeat."),
+    "actions": (list[str] | None, None, "All actions, in the order of probabilities; repeat."),
     "propensity": (str | None, None, "The column of probabilities of the actions taken."),
     "new": (str, "", "The new policy: module:name of a function, model or policy."),
     "old": (str | None, None, "The old policy in the same form; else from --propensity."),
@@ -47,9 +48,8 @@ def decide(
 ) -> int:
     """Decide from a table how far a new policy may be followed.
 
-    --new names a function of the context columns that returns an action, or probabilities, for each
-    row, or a fitted classifier or policy, in a module that can be imported from here. The exit code
-    is 3 where the answer is to keep the old policy; then it says what would help.
+    --new names a function of the context columns that returns an action or probabilities per row, a
+    fitted classifier or a policy, in a module that can be imported. The exit code is 3 for a no.
     """
     problems: list[str] = []
     given |= target(given, problems)

@@ -137,8 +137,9 @@ class Decision(Described):
         if isinstance(question.propensity, str) and question.propensity in frames.names(frame):
             recorded = question.propensities(frame, len(month.actions), finite=True)
             compare_with_policy(recorded, served.log_prob(month.contexts, month.actions), "served")
-        chosen = self.new if new is None else question.as_policy(new, np.asarray(self.old.actions))
-        return _made(question, self.old, chosen, (*self.months, month))
+        if new is not None:
+            new = question.as_policy("new", new, np.asarray(self.old.actions))
+        return _made(question, self.old, new or self.new, (*self.months, month))
 
     def plot(self) -> Figure:
         """Draw gain against expected loss for the old, the served and the new policy."""
@@ -262,7 +263,8 @@ def decide(
         The columns of the actions, and of what they cost; several losses as a sequence.
     new : classifier, function or Policy
         The new policy: a fitted scikit-learn classifier; a function of the contexts that returns
-        one action for each, or one row of probabilities (in the order of `actions`); or a policy.
+        one action for each, a frame of probabilities with a column for each action, or an array of
+        them in the order of `actions`; or a policy.
     promise, alpha, confidence
         What may be lost, as in `calibrate`; one of the first two.
     context : str or sequence of str, optional
@@ -279,7 +281,8 @@ def decide(
     bound : float or mapping, default 1.0
         The largest possible loss.
     actions : array-like, optional
-        All actions; by default those in the table, sorted.
+        All actions; by default those in the table. They say what the columns of an array of
+        probabilities are.
     family : str, optional
         How the two policies become one; clip by default where the old policy is known, else mix.
     min_propensity : float, optional
@@ -309,17 +312,18 @@ def decide(
         raise TypeError(f"give reward or cost, got both: {reward!r} and {cost!r}")
     columns = context if context is None or isinstance(context, str) else list(context)
     losses = loss if isinstance(loss, str) else list(loss)
+    every = None if actions is None else plain_array(actions).tolist()
     question = Question(
         *(action, losses, columns, propensity, reward, cost, promise, alpha, bound, confidence),
-        *(family, min_propensity, seed),
+        *(family, min_propensity, seed, every),
     )
     month = question.read(frame)
-    listed = np.unique(month.actions) if actions is None else plain_array(actions)
-    chosen = question.as_policy(new, listed)
+    listed = np.unique(month.actions) if every is None else np.asarray(every)
+    chosen = question.as_policy("new", new, listed)
     finite = is_finite(chosen)
     recorded = question.propensities(frame, len(month.actions), finite=finite)
     if old is not None:
-        given = question.as_policy(old, listed)
+        given = question.as_policy("old", old, listed)
         if recorded is not None:
             compare_with_policy(recorded, given.log_prob(month.contexts, month.actions), "old")
         return _made(question, given, chosen, (month,))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
 from tether._core.arrays import Contexts, Floats, Frame, few, plain_array, plain_column
-from tether._core.contexts import labels
+from tether._core.contexts import labels, labels_of
 from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical
@@ -59,6 +59,7 @@ class Question:
     family: str | None
     min_propensity: float | None
     seed: int
+    actions: list[Any] | None
 
     def __post_init__(self) -> None:
         for name in ("promise", "alpha", "bound"):
@@ -120,13 +121,15 @@ class Question:
             values = np.full(rows, validate.real("propensity", self.propensity))
         return checked_propensities(values, rows, finite=finite)
 
-    def as_policy(self, new: Any, actions: NDArray[Any]) -> Policy:
-        """A classifier, a function of the contexts or a policy, as a policy over these actions."""
-        if hasattr(new, "predict_proba"):
-            return Categorical.from_classifier(new, actions)
-        if callable(new) and not hasattr(new, "log_prob"):
-            return Categorical.from_probabilities(RuleOrProbabilities(new, actions), actions)
-        return as_policy("new", new)
+    def as_policy(self, name: str, given: Any, known: NDArray[Any]) -> Policy:
+        """A classifier, a function of the contexts or a policy, over the known actions."""
+        actions = known if self.actions is None else np.asarray(self.actions)
+        if hasattr(given, "predict_proba"):
+            return Categorical.from_classifier(given, actions)
+        if callable(given) and not hasattr(given, "log_prob"):
+            rule = RuleOrProbabilities(given, actions, name, self.actions is not None)
+            return Categorical.from_probabilities(rule, actions)
+        return as_policy(name, given)
 
 
 def _numbers(frame: Frame, argument: str, name: str, advice: str = "") -> Floats:
@@ -151,11 +154,22 @@ class RuleOrProbabilities:
 
     function: Callable[[Any], Any]
     actions: NDArray[Any]
+    name: str
+    stated: bool
+    """Whether the user stated the actions, and with them the order of the columns."""
 
     def __call__(self, contexts: Any) -> Any:
         """Probabilities of all actions: those that were returned, or 1 for the action chosen."""
         answer = self.function(contexts)
-        if len(getattr(answer, "shape", np.shape(answer))) != 1:
+        shape = getattr(answer, "shape", np.shape(answer))
+        if len(shape) != 1:
+            named = labels_of(answer) is not None
+            if not named and (not self.stated or shape[-1] != len(self.actions)):
+                raise ValueError(
+                    f"{self.name} returned probabilities of {shape[-1]} actions without their "
+                    f"names, and the table has the actions {few(self.actions)}: pass actions=, all "
+                    f"of them in the order of these columns, or return a frame with named columns"
+                )
             return answer
         chosen = positions(self.actions, plain_array(answer))
         table = np.zeros((len(chosen), len(self.actions)))
