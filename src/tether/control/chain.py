@@ -41,15 +41,13 @@ from tether._core.rows import Block, Rows
 if TYPE_CHECKING:
     from tether.control.unbiased import Weights
 
-SHARPNESS = 0.4
-"""The stake is in proportion to this power of the number of losses that are tolerated."""
+SHARPNESS = 0.4  # the stake grows with this power of the number of losses that are tolerated
 FACTORS_PER_LOG = 8  # how many factors are multiplied before a logarithm is taken
 TINY = 1e-150  # stands for 0 where it divides
 SMALLEST_SHARE = 0.05
 """Smaller shares are 0, which is always valid and costs less than a hundredth of the gain: what one
 draw in twenty would serve is no bolder than what the others serve."""
-FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")
-"""The columns, beside the losses, whose bits decide the draw."""
+FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")  # whose bits, too, decide the draw
 
 
 def design(

@@ -25,11 +25,9 @@ from tether.control.chain import Bet
 from tether.control.engine import Constraint, Problem
 from tether.control.unbiased import unbiased_weights
 
-STAKE_STEP, STAKE_STEPS = 0.5, 8
-"""The distance between neighbouring stakes in logs, and how many lie on either side."""
+STAKE_STEP, STAKE_STEPS = 0.5, 8  # the distance of stakes in logs, and how many lie on each side
 STAKE_SPREAD = 0.8  # the scale of the Laplace distribution of log stakes
-EXPECTED_VARIANCE = 2.0
-"""The variance of Z for which the central stake is best, relative to α·(B − α)."""
+EXPECTED_VARIANCE = 2.0  # of Z, for which the central stake is best, relative to α·(B − α)
 STRIDE = 32  # how many betas are tried in one pass over the rows
 
 
