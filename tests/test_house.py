@@ -31,7 +31,7 @@ BUDGETS = {
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_450,
-    "src/tether/control": 6_474,
+    "src/tether/control": 6_412,
     "src/tether/policies": 4_317,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,
@@ -112,7 +112,7 @@ HEAVY = {
 LIGHT = ("_core", "control", "thresholds", "sampling", "policies", "aiming", "monitor")
 """Rooms that load none of them when they are imported."""
 
-FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 44, 9_990
+FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 44, 9_860
 """What the first block of the README may load."""
 
 
