@@ -31,14 +31,14 @@ BUDGETS = {
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_450,
-    "src/tether/control": 6_474,
+    "src/tether/control": 6_412,
     "src/tether/policies": 4_335,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,
     "src/tether/service": 4_614,
     "src/tether/cli": 1_797,
-    "src/tether": 39_231,
-    "tests": 20_061,
+    "src/tether": 39_183,
+    "tests": 19_953,
     "benchmarks": 3_000,
     "experiments": 4_144,
     "examples": 1_500,
@@ -112,7 +112,7 @@ HEAVY = {
 LIGHT = ("_core", "control", "thresholds", "sampling", "policies", "aiming", "monitor")
 """Rooms that load none of them when they are imported."""
 
-FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 45, 10_900
+FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 44, 9_860
 """What the first block of the README may load."""
 
 

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.control.worlds import KINDS, make_world
+from tests.control.worlds import KINDS, make_world, table_log
 from tether.control.calibrate import calibrate, family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.log import Log
@@ -136,14 +136,7 @@ def test_a_log_that_lacks_what_the_policy_does_is_not_useful():
     rng = np.random.default_rng(0)
     safe, optimized = np.log([0.5, 0.5]), np.log([0.1, 0.9])
     actions = np.zeros(3000, dtype=int)  # the second action never occurs, as is claimed
-    tables = np.tile(safe, (3000, 1)), np.tile(optimized, (3000, 1))
-    log = Log(
-        rng.random(3000) < 0.01,
-        safe[actions],
-        optimized[actions],
-        log_safe_all=tables[0],
-        log_optimized_all=tables[1],
-    )
+    log = table_log(rng.random(3000) < 0.01, actions, safe, optimized)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = calibrate(log, alpha=0.2)

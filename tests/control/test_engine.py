@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control.worlds import KINDS, World, make_world
+from tests.control.worlds import KINDS, World, make_world, table_log
 from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import COARSE, PARTS, fine_points, search
@@ -130,14 +130,7 @@ def test_ratios_of_hundreds_of_nats(kind):
 
 def test_tables_with_probabilities_that_floats_cannot_hold():
     tables = np.array([[0.0, -780.0], [-780.0, 0.0]])  # safe and optimized, 780 nats apart
-    safe, optimized = (np.tile(each, (60, 1)) for each in tables)
-    log = Log(
-        np.arange(60) < 6,
-        safe[:, 0],
-        optimized[:, 0],
-        log_safe_all=safe,
-        log_optimized_all=optimized,
-    )
+    log = table_log(np.arange(60) < 6, np.zeros(60, int), *tables)
     found = calibrate(log, alpha=0.3)
     assert np.isfinite(found.log_beta)
     assert found.losses["loss"].risk <= 0.3
@@ -156,28 +149,19 @@ class Path(Family):
 @pytest.mark.parametrize("family", ["clip", Path()])
 @pytest.mark.parametrize("asked", [{"alpha": 0.3}, {"promise": 0.3}])
 def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(family, asked):
-    zero, one = np.array([0.0, -np.inf]), np.array([-np.inf, 0.0])
-    half = np.log([0.5, 0.5])
-    tables = np.array([[half] * 30 + [zero] * 30, [half] * 30 + [one] * 30])
-    log = Log(
-        np.arange(60) < 6, *tables[:, :, 0], log_safe_all=tables[0], log_optimized_all=tables[1]
-    )
+    half, zero = np.log([0.5, 0.5]), np.array([0.0, -np.inf])
+    tables = np.array([[half] * 30 + [zero] * 30, [half] * 30 + [zero[::-1]] * 30])
+    log = table_log(np.arange(60) < 6, np.zeros(60, int), *tables)
     with pytest.raises(ValueError, match="blend"):
         calibrate(log, family=family, blend=0.0, **asked)
     assert calibrate(log, family=family, **asked).measured.log_total < np.inf
 
 
 @pytest.mark.parametrize("family", ["clip", Path()])
-def test_a_family_that_drops_actions_at_every_beta_is_not_served_because_the_safe_policy_passes(
-    family,
-):
+def test_a_family_that_drops_actions_is_not_served_because_the_safe_policy_passes(family):
     safe, optimized = np.log([0.9, 0.1]), np.array([-np.inf, 0.0])
     action = np.arange(50) % 10 // 9
-    tables = {
-        "log_safe_all": np.tile(safe, (50, 1)),
-        "log_optimized_all": np.tile(optimized, (50, 1)),
-    }
-    log = Log(action, safe[action], optimized[action], **tables)
+    log = table_log(action, action, safe, optimized)
     found = calibrate(log, alpha=0.3, family=family, blend=0.0)
     assert found.log_beta == -np.inf
     assert found.measured.risks["loss"] < 0.3 or family == "clip"

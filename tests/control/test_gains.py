@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import tether
+from tests.control.worlds import table_log
 from tether.control import estimates
 
 
@@ -105,14 +106,8 @@ def test_a_chain_that_is_spread_serves_the_mixture_of_its_betas():
     safe, optimized = np.log(known[:, context])
     action = (np.exp(safe).cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
     rows = np.arange(2000)
-    log = tether.Log(
-        (action == 0) * (rng.random(2000) < 0.3),
-        safe[rows, action],
-        optimized[rows, action],
-        log_safe_all=safe,
-        log_optimized_all=optimized,
-        reward=action * 1.0,
-    )
+    loss = (action == 0) * (rng.random(2000) < 0.3)
+    log = table_log(loss, action, safe, optimized, reward=action * 1.0)
     found = tether.calibrate(log, promise=0.12, spread=True)
     w = np.zeros(2000)
     for log_beta, share in zip(

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.control.test_proved import TableWorld
+from tests.control.worlds import table_log
 from tether import plan
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
@@ -23,16 +24,8 @@ def simulated(rows, safe_risk, repeats, asked, sizes=(1.0,), seed=0):
     rng, passed = np.random.default_rng(seed), 0
     for _ in range(repeats):
         loss = (rng.random(rows) < safe_risk) * rng.choice(sizes, rows)
-        tables = np.tile(np.log([0.5, 0.5]), (rows, 1))
-        score = np.full(rows, np.log(0.5))
-        log = Log(
-            loss,
-            score,
-            score,
-            context=np.arange(rows),
-            log_safe_all=tables,
-            log_optimized_all=tables,
-        )
+        same = np.log([0.5, 0.5])
+        log = table_log(loss, np.zeros(rows, int), same, same, context=np.arange(rows))
         passed += calibrate(log, **asked).exists
     return passed / repeats
 

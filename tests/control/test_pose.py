@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control.worlds import Geometric, make_world
+from tests.control.worlds import Geometric, make_world, table_log
 from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import LAST
@@ -227,15 +227,12 @@ def test_where_the_test_weight_comes_from():
 
 @pytest.mark.parametrize("family", ["clip", "mix", "budgeted_clip(2)"])
 def test_a_number_below_the_weights_of_the_rows_is_an_error(family):
-    tables = np.log([[0.5, 0.5], [0.9, 0.1]])
-    safe, optimized = np.tile(tables[0], (50, 1)), np.tile(tables[1], (50, 1))
-    action = np.arange(50) % 2
-    own = safe[:, 0], optimized[np.arange(50), action]
-    log = Log(np.zeros(50), *own, log_safe_all=safe, log_optimized_all=optimized)
+    log = table_log(np.zeros(50), np.arange(50) % 2, *np.log([[0.5, 0.5], [0.9, 0.1]]))
     with pytest.raises(ValueError, match="test_weight"):
         calibrate(log, alpha=0.2, family=family, test_weight=1e-6)
+    plain = Log(np.zeros(50), log.log_safe, log.log_optimized)
     with pytest.raises(ValueError, match="test_weight"):
-        calibrate(Log(np.zeros(50), *own), alpha=0.2, test_weight=1e-6)
+        calibrate(plain, alpha=0.2, test_weight=1e-6)
     assert calibrate(log, alpha=0.2, family=family, test_weight=1.9).exists
 
 

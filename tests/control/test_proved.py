@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom, kstest
 
 import tether
+from tests.control.worlds import table_log
 from tether._core.rows import Rows
 from tether.control.calibrate import calibrate
 from tether.control.chain import design, draw_uniform, find_chain, log_factor, soft_chain
@@ -45,10 +46,8 @@ class TableWorld:
         )
         loss = (rng.random(rows) < self.harm[context, action]).astype(float)
         if tables:
-            more |= {
-                "log_safe_all": self.safe[context],
-                "log_optimized_all": self.optimized[context],
-            }
+            own = self.safe[context], self.optimized[context]
+            return table_log(loss, action, *own, context=context, **more)
         scores = self.safe[context, action], self.optimized[context, action]
         return Log(loss, *scores, context=context, **more)
 
@@ -320,17 +319,12 @@ def test_rare_harm_with_two_expected_rows_keeps_the_promise(rows):
     rare, rng = 2 / rows, np.random.default_rng(12)
     safe = np.array([0.9, 0.1 - rare, rare])
     optimized, harm = np.array([0.02, 0.81, 0.17]), np.array([0.06, 0.0, 1.0])
-    tables = {
-        name: np.tile(np.log(each), (rows, 1))
-        for name, each in (("log_safe_all", safe), ("log_optimized_all", optimized))
-    }
     log_betas, risks = fixed_sequence(), []
     kernel = np.minimum(optimized, np.exp(np.clip(log_betas, -600, 600))[:, None] * safe)
     by_beta = kernel @ harm / kernel.sum(axis=1)
     for _ in range(6):
         action = rng.choice(3, rows, p=safe)
-        scores = np.log(safe)[action], np.log(optimized)[action]
-        log = Log(harm[action], *scores, context=np.zeros(rows, int), **tables)
+        log = table_log(harm[action], action, np.log(safe), np.log(optimized))
         chain = calibrate(log, promise=PROMISE).chain
         at = np.minimum(
             np.searchsorted(log_betas, np.minimum(chain.log_betas, 1000)), len(by_beta) - 1

@@ -35,6 +35,14 @@ class Geometric(Family):
         return (1 - share) * log_safe + share * log_optimized
 
 
+def table_log(loss, action, safe, optimized, **more):
+    """A log whose rows took these actions of their tables; one table serves all rows."""
+    rows = np.arange(len(action))
+    tables = [np.broadcast_to(each, (len(rows), np.shape(each)[-1])) for each in (safe, optimized)]
+    own = (each[rows, action] for each in tables)
+    return Log(loss, *own, log_safe_all=tables[0], log_optimized_all=tables[1], **more)
+
+
 @dataclass
 class World:
     """A log with proposals, a family, and constraints by name: alpha and bound."""

@@ -204,7 +204,22 @@ class Calibration(records.Saved):
     @property
     def statement(self) -> str:
         """The promise in one sentence, with its condition."""
-        return write_statement(self)
+        if not self.exists:
+            return "none: no beta passes, so only the safe policy is served"
+        parts = []
+        for each in self.losses.values():
+            named = f" ({each.name})" if len(self.losses) > 1 or each.name != "loss" else ""
+            if_safe = "" if self.chain is None else f", {_if_safe(self.chain, each)}"
+            parts.append(
+                f"the expected loss{named} of the next action is at most "
+                f"{each.promise:.4g}{if_safe}"
+            )
+        statement = f"{condition(self)}, {' and '.join(parts)}"
+        if self.chain is not None:
+            statement += "; the number of rows was fixed beforehand"
+            if self.chain.looks > 1:
+                statement += f", and {self.chain.looks} looks at these rows are counted"
+        return statement if self.useful else f"no useful promise: {statement}"
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Draw what is gained against what it costs, and the calibrated risk along beta.
@@ -250,7 +265,13 @@ def why_not_useful(found: Calibration) -> str:
     if is_refuted(found.warnings):
         return next(each for each in found.warnings if is_refuted([each]))
     if not found.measured.covered:
-        return not_covered(found.measured)
+        return (
+            f"nothing useful is promised: the log contains only {found.measured.coverage:.1%} of "
+            f"what this policy does (by chance at most {found.measured.coverage_limit:.1%}), and "
+            f"nothing is known of the losses of the rest. The policy that took the actions never "
+            f"takes some of them, rows are missing, or the probabilities are not those with which "
+            f"the actions were taken"
+        )
     for each in found.losses.values():
         if not is_useful(each.promise, each.alpha, each.bound):
             of = f" of {each.name!r}" if len(found.losses) > 1 else ""
@@ -272,40 +293,11 @@ def share_changed(found: Calibration) -> float:
     return found.measured.changed if found.gain is None else found.gain.changed
 
 
-def not_covered(measured: Measured) -> str:
-    """Why the log does not contain what the tethered policy does, in words."""
-    return (
-        f"nothing useful is promised: the log contains only {measured.coverage:.1%} of what this "
-        f"policy does (by chance at most {measured.coverage_limit:.1%}), and nothing is known of "
-        f"the losses of the rest. The policy that took the actions never takes some of them, rows "
-        f"are missing, or the probabilities are not those with which the actions were taken"
-    )
-
-
 def condition(found: Calibration) -> str:
     """For which logs the promise holds, in words."""
     if found.confidence is None:
         return ON_AVERAGE
     return f"with probability {found.confidence:g} over logs"
-
-
-def write_statement(found: Calibration) -> str:
-    """The promise in one sentence."""
-    if not found.exists:
-        return "none: no beta passes, so only the safe policy is served"
-    several = len(found.losses) > 1
-    parts = []
-    for each in found.losses.values():
-        named = f" ({each.name})" if several or each.name != "loss" else ""
-        if_safe = "" if found.chain is None else f", {_if_safe(found.chain, each)}"
-        limit = f"is at most {each.promise:.4g}{if_safe}"
-        parts.append(f"the expected loss{named} of the next action {limit}")
-    statement = f"{condition(found)}, {' and '.join(parts)}"
-    if found.chain is not None:
-        statement += "; the number of rows was fixed beforehand"
-        if found.chain.looks > 1:
-            statement += f", and {found.chain.looks} looks at these rows are counted"
-    return f"no useful promise: {statement}" if why_not_useful(found) else statement
 
 
 def _if_safe(chain: Chain, loss: LossResult) -> str:
@@ -375,15 +367,14 @@ def _more_facts(found: Calibration) -> list[tuple[str, str]]:
         draws = f"{1 / measured.acceptance:.3g} proposals per action"
         facts.append(("acceptance", f"{measured.acceptance:.3g}: {draws}"))
     if (chain := found.chain) is not None:
-        for each in found.losses.values():
-            limit = chain.risk_quantile(each.name)
-            if limit < each.bound and not chain.spread:
-                facts.append(
-                    ("one log in 20", f"may serve a risk above {limit:.4g}, no more of them")
-                )
-        drawn = (
-            "every action has its own draw" if chain.spread else f"the draw was {chain.uniform:.4g}"
-        )
+        drawn = "every action has its own draw"
+        if not chain.spread:
+            drawn = f"the draw was {chain.uniform:.4g}"
+            limits = {chain.risk_quantile(each.name): each.bound for each in found.losses.values()}
+            above = [
+                f"may serve a risk above {x:.4g}, no more of them" for x in limits if x < limits[x]
+            ]
+            facts += [("one log in 20", each) for each in above]
         facts.append(("soft chain", f"{len(chain.shares)} betas; {drawn}"))
     error = found.binding.ratio_error
     if error > 1:

@@ -41,15 +41,13 @@ from tether._core.rows import Block, Rows
 if TYPE_CHECKING:
     from tether.control.unbiased import Weights
 
-SHARPNESS = 0.4
-"""The stake is in proportion to this power of the number of losses that are tolerated."""
+SHARPNESS = 0.4  # the stake grows with this power of the number of losses that are tolerated
 FACTORS_PER_LOG = 8  # how many factors are multiplied before a logarithm is taken
 TINY = 1e-150  # stands for 0 where it divides
 SMALLEST_SHARE = 0.05
 """Smaller shares are 0, which is always valid and costs less than a hundredth of the gain: what one
 draw in twenty would serve is no bolder than what the others serve."""
-FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")
-"""The columns, beside the losses, whose bits decide the draw."""
+FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")  # whose bits, too, decide the draw
 
 
 def design(
@@ -57,8 +55,7 @@ def design(
 ) -> tuple[float, float]:
     """The level a and the stake t, from the number of rows and the promise alone.
 
-    The promise needs a safe risk of at most a; a known `safe_risk` raises a to it, if it can. A
-    level of 0 or less says that there are too few rows: then the safe policy serves.
+    A known `safe_risk` raises a to it, if it can. With a level of at most 0 there are too few rows.
     """
     sharpness = max((rows * promise / bound) ** SHARPNESS, 2.0)
     if safe_risk is not None:
@@ -78,8 +75,8 @@ def factors(
 ) -> Floats:
     """What rows multiply a capital by, 1 − t·Z, for arrays that broadcast.
 
-    `limit` is a number that no weight in the row's context can exceed, whatever the action; it may
-    be infinite. A level below 0, or a stake with which a factor could be negative, loses all.
+    No weight in the row's context can exceed `limit`, which may be infinite. A level below 0, or a
+    stake with which a factor could be negative, loses all.
     """
     margin = bound - level
     loss, weight, limit, stake = (
@@ -235,8 +232,7 @@ def find_chain(
 ) -> tuple[Chain, dict[str, float]]:
     """The soft chain of a problem whose alphas are promises, and each loss's own log beta.
 
-    With probability at most `error` the weights are not what they should be; this much of the bound
-    is taken off every promise.
+    The probability `error` that weights are wrong, times the bound, is taken off every promise.
     """
     constraints, bets = weights.problem.constraints, []
     levels, stakes = {}, {}

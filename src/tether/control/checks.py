@@ -34,19 +34,12 @@ ERRORS = 6.0  # how many standard errors a mean may be off, where no bet decides
 MISSING = 0.05  # how much of what the optimized policy does may be missing without a word
 MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100
 """Fewer rows say nothing about the range of scores, and about what is missing."""
-DROP = 12.0
-"""A loss that falls by such a factor on the log asks whether the log was used for training."""
-MIN_LOSSES = 5.0
-"""How many losing rows must be expected of the optimized policy for that to be no chance."""
-SUMMED, SAMPLED = 1 << 18, 1 << 16
-"""About how many rows are summed, and are compared with each other, where there are more."""
-COPIES = 0.02
-"""The share of rows that may be copies without a word, where no two rows should be equal."""
-OTHERS = 0.05
-"""Contexts that come back by design do so with another row in at least this share of cases."""
-
-REFUTED = "a calibration on this log does not hold"
-"""How a finding begins that refutes what the log states: nothing useful is promised then."""
+DROP = 12.0  # a loss that falls by such a factor asks whether the log was used for training,
+MIN_LOSSES = 5.0  # if so many losing rows were to be expected of the optimized policy
+SUMMED, SAMPLED = 1 << 18, 1 << 16  # about how many rows are summed, and compared with each other
+COPIES = 0.02  # the share of rows that may be copies, where no two rows should be equal
+OTHERS = 0.05  # contexts that come back by design have another row in this share of cases
+REFUTED = "a calibration on this log does not hold"  # how a finding begins that refutes the log
 
 HOW = {
     **dict.fromkeys(("rows", "ratio", "losses", "tables", "actions"), "sum"),
@@ -67,11 +60,10 @@ def check_rows(
     context: NDArray[Any] | None = None,
     ratio_error: float = 1.0,
 ) -> tuple[str, ...]:
-    """Say in words what looks wrong about the rows of a log, and about fresh draws.
+    """Say what looks wrong about the rows of a log, and about fresh draws, a sentence for each.
 
     `contextual` says whether there are contexts, which may come back, and `context` has them where
-    they are in memory; ratios of probabilities may be wrong by a factor `ratio_error`. One sentence
-    for each thing; a finding that refutes the log begins with `REFUTED`.
+    they are in memory; ratios of probabilities may be wrong by a factor `ratio_error`.
     """
     if context is not None:
         codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
@@ -154,21 +146,15 @@ def _flat_ratio(block: Block) -> Floats:
 
 
 def _as_logits(table: Floats) -> Floats:
-    """The ends of what rows would be the softmax of, if it sums to 1 in every row.
-
-    Minus the smallest value, the largest, and minus the smallest of the largest values of rows.
-    """
+    """The ends of what rows would be the softmax of, if it sums to 1 in every row."""
     finite = np.maximum(table, -LARGEST_LOG)
     implied = finite - finite.mean(axis=1, keepdims=True) + 1 / table.shape[1]
     most = implied.max(axis=1)
-    return np.array([-implied.min(), most.max(), -most.min()])
+    return np.array([-implied.min(), most.max(), -most.min()])  # the last: of rows' largest values
 
 
 def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
-    """Hashes of rows, of their scores and of their contexts, for a share of the contexts.
-
-    Without contexts the scores stand for them; equal tables are the same context.
-    """
+    """Hashes of rows, of their scores and of their contexts (else scores), for a share of these."""
     scores = ["log_safe", "log_optimized"]
     keys = [name for name in ("context", "log_safe_all") if name in block][:1] or scores
     if share < 1:

@@ -8,12 +8,8 @@ the search stops at the first that is not.
 
 Let β* be the first beta of the sequence whose true risk is above alpha. If the result has a risk
 above alpha, it is β* or comes after it, so β* was certified: probability at most δ. There is no
-correction for the number of betas, nor for several losses: all must pass at every beta, and at β*
-one loss is above its alpha. The sequence may not depend on the log. A gap that is chosen by the
-log and then searched finely, as the grid of `engine` does, is no fixed sequence.
-
-Several bettors with different stakes share the capital. It is a product over rows for each of them,
-so it does not depend on their order, and rows of adaptively chosen rounds are allowed.
+correction for the number of betas, nor for several losses: at β* one is above its alpha. A gap that
+the log chooses and that is then searched finely, as in `engine`, would be no fixed sequence.
 """
 
 from __future__ import annotations
@@ -29,11 +25,9 @@ from tether.control.chain import Bet
 from tether.control.engine import Constraint, Problem
 from tether.control.unbiased import unbiased_weights
 
-STAKE_STEP, STAKE_STEPS = 0.5, 8
-"""The distance between neighbouring stakes in logs, and how many lie on either side."""
+STAKE_STEP, STAKE_STEPS = 0.5, 8  # the distance of stakes in logs, and how many lie on each side
 STAKE_SPREAD = 0.8  # the scale of the Laplace distribution of log stakes
-EXPECTED_VARIANCE = 2.0
-"""The variance of Z for which the central stake is best, relative to α·(B − α)."""
+EXPECTED_VARIANCE = 2.0  # of Z, for which the central stake is best, relative to α·(B − α)
 STRIDE = 32  # how many betas are tried in one pass over the rows
 
 
@@ -79,12 +73,7 @@ class Bettors:
 
 
 def certify(problem: Problem, confidence: float) -> tuple[dict[str, float], Floats]:
-    """The largest log beta of each loss up to which all are certified, and the sequence.
-
-    −inf where none is. Assumed: contexts come independently from one distribution; losses lie in
-    [0, bound]; log-probabilities are correct; neither the policies nor the number of rows were
-    chosen from the losses of these rows.
-    """
+    """The largest log beta of each loss up to which all are certified, and the sequence."""
     error = 1 - number("confidence", confidence, above=0, below=1)
     weights = unbiased_weights(problem, "confidence")
     bettors = [Bettors(each, len(problem.rows), error) for each in problem.constraints]

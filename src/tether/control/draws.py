@@ -37,8 +37,7 @@ from tether.control.proposals import Proposals
 
 T = TypeVar("T")
 
-MAX_STANDARD_ERRORS = 6.0
-"""A normalizer more than this many standard errors above one is an error, not chance."""
+MAX_STANDARD_ERRORS = 6.0  # a normalizer further above 1 than this is an error, not chance
 MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
 
 

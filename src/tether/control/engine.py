@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 LAST = 1000.0  # log betas and log ratios are at most this; the grid's ends mean −inf and +inf
 PARTS = 32  # fine steps in a gap between coarse points
-NEAR, FEW = 16, 1000
-"""How many gaps on each side of beta are searched finely when a row is left out, of more rows."""
+NEAR, FEW = 16, 1000  # with more than FEW rows, so many gaps beside beta are searched finely
 ROUNDING = 1e-12  # by how much, relatively, sums may differ because a row was taken off again
 LARGEST_LOG = 700.0  # logs up to this have an exponential that is a float
 

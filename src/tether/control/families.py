@@ -21,10 +21,8 @@ from tether._core.arrays import Floats
 
 DEFAULT_BLEND = 0.01  # the share of the safe policy in a blend
 DEFAULT_BUDGET = 16  # the most proposals per action where the user does not say
-NEGLIGIBLE_LOG_ACCEPTANCE = -40.0
-"""Below this log acceptance rate, c/p differs from the budget by less than rounding."""
-PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")
-"""The names of the paths of the package; in brackets the share of the safe policy in a blend."""
+NEGLIGIBLE_LOG_ACCEPTANCE = -40.0  # below this, c/p differs from the budget by less than rounding
+PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")  # in brackets the share of a blend
 
 
 class Family(ABC):
@@ -90,9 +88,8 @@ def limit_density(log_safe: Floats, log_optimized: Floats, log_beta: float) -> F
 def blend_scores(log_optimized: Floats, log_safe: Floats, blend: float) -> Floats:
     """Log-densities of the blend (1 − δ)·optimized + δ·safe.
 
-    As beta goes to zero clip keeps the zeros of the optimized policy, so an optimized policy with
-    zeros (an argmax, a sampler with a cut-off) has no clip near the safe policy. The blend has
-    none, and differs from the optimized policy by at most δ.
+    As beta goes to zero clip keeps the zeros of the optimized policy (an argmax, a sampler with a
+    cut-off); the blend has none, and differs from the optimized policy by at most δ.
     """
     if not blend:
         return log_optimized
@@ -235,10 +232,7 @@ def exact_averages(log_accepted: Floats, budget: int) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class PathFamily(Family):
-    """A family that exists at the betas of a path, where its densities were computed.
-
-    `path_name` is "token_clip" or "token_mix", with the share of a blend in brackets, if any.
-    """
+    """A family that exists at the betas of a path, where its densities were computed."""
 
     path_name: str
     normalized: ClassVar[bool] = True
@@ -258,9 +252,8 @@ class PathFamily(Family):
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """Not defined: the scores of the two policies do not determine the density."""
         raise TypeError(
-            f"family {self.name!r} is tethered at every token, so that the scores of whole answers "
-            f"do not say how likely an answer is: tether.llm.TokenTether makes its log and its "
-            f"proposals, and serves it"
+            f"family {self.name!r} is tethered at every token: scores of whole answers do not say "
+            f"how likely an answer is. tether.llm.TokenTether makes its log and serves it"
         )
 
 

@@ -65,11 +65,7 @@ class Kernel:
         raise NotImplementedError
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
-        """Sum the condition in one pass.
-
-        Logs of the sums of weights and losses (constraints × betas × 2), of the largest weight and
-        of the heaviest candidate (betas).
-        """
+        """Logs of the sums of weights and losses (constraints × betas × 2), and of the largest."""
 
         def kernel(block: Block) -> dict[str, Any]:
             log_w, top, _, place = self.weigh(block, t, problem)
@@ -343,9 +339,8 @@ def _heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Any)
 class BudgetedKernel(Kernel):
     """Clip that gives up after `budget` proposals, weighed by averages over stored draws.
 
-    Each row has log ratios of fresh draws of both policies in its context (`draws_safe` and
-    `draws_optimized`), and with a mixture their log bases. `blend` is the safe policy's share in
-    the optimized one, whose draws are then mixed draws of both.
+    `draws_safe` and `draws_optimized` are log ratios of fresh draws in the context of each row;
+    with a mixture there are their log bases. With a `blend`, draws are mixed draws of both.
     """
 
     candidates = counts_draws = True
@@ -422,8 +417,7 @@ class BudgetedKernel(Kernel):
         return np.log(np.clip(tries, 1.0, self.budget)), log_of(sums[-1].mean(axis=0))
 
 
-MAX_BUDGET = 512
-"""With more than about twice as many proposals, the polynomials leave the range of floats."""
+MAX_BUDGET = 512  # with about twice as many proposals, polynomials leave the range of floats
 
 
 def few_draws(budget: int, safe: int, optimized: int) -> str:

@@ -15,8 +15,7 @@ from tether.control.engine import LARGEST_LOG, LAST, Problem, dot, log_of, log_s
 from tether.control.kernels import BudgetedKernel, ClipKernel, PathKernel
 
 COVERAGE_FALSE_ALARM = 1e-6  # the probability with which true scores fail the check of coverage
-COVERAGE_MARGIN = 0.01
-"""How far below 1 the limit of coverage may be: what rounded propensities may move it by."""
+COVERAGE_MARGIN = 0.01  # by so much may rounded propensities move the limit of coverage below 1
 SAME_SCORE = 1e-9  # log-weights and log ratios that differ by less are the same
 
 
@@ -161,10 +160,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
 
 
 def _safe_mean(sums: Floats, top: float, bound: float) -> tuple[float, float]:
-    """The self-normalized mean loss of the safe policy, and its error with one point at the bound.
-
-    The test point has the largest weight of a row.
-    """
+    """The mean loss of the safe policy, and its error with one heaviest point more at the bound."""
     one, first, two, mixed, second = np.exp(sums - top * np.array([1, 1, 2, 2, 2]))
     mean = first / one
     spread = max(second - 2 * mean * mixed + mean**2 * two, 0.0) + (1 - mean) ** 2

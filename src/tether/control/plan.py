@@ -9,7 +9,7 @@ the calibration itself, on points that stand for a typical log: row i counts n·
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,15 +28,12 @@ from tether.control.pose import pose
 from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, candidates
 
-ROW_MULTIPLES = (1, 2, 5, 10, 100)
-"""The sizes of logs that a plan describes, as multiples of the likely number of rows."""
+ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a plan describes
 MOST_ROWS = 10**9  # no plan has more rows than this
 MOST_POINTS = 4000  # a log with more rows stands for itself by so many of them, evenly spaced
 MOST_COUNTS = 2000  # for how many numbers of losses the probability of passing is computed
-MOST_SIZES, NOISES = 64, 51
-"""How many sizes of losses are told apart, and how many values stand for their noise."""
-STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)
-"""Where the normal distribution of log ratios has its points, in standard deviations."""
+MOST_SIZES, NOISES = 64, 51  # how many sizes of losses are told apart, and values of their noise
+STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)  # where a normal distribution has its points
 
 
 @dataclass(frozen=True)
@@ -234,7 +231,7 @@ def plan(
         rows_needed=math.inf,
         rows_likely=math.inf,
         expected=(),
-        family=points.family,
+        family=points.problem.family.name,
         log_rows=None if log is None else len(log),
     )
     needed, likely = (_rows_for(made, points.losses, each) for each in (0.5, pass_probability))
@@ -295,8 +292,7 @@ def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
 def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
     """The probability that a log of so many rows serves anything but the safe policy.
 
-    The number of rows with a loss is binomial; the sum over them is normal around its mean, if
-    sizes differ, with larger losses in favour of no bettor.
+    The number of rows with a loss is binomial; if sizes differ, the sum over them is normal.
     """
     from scipy.special import gammaln, ndtri, xlog1py, xlogy
 
@@ -357,8 +353,10 @@ class _Points:
 
     problem: Problem
     share: Floats
-    family: str
-    block: Block = field(repr=False)
+
+    @property
+    def block(self) -> Block:
+        return self.problem.rows.columns
 
     @property
     def loss(self) -> Floats:
@@ -498,7 +496,7 @@ def _from_figures(
     kernel, weight = (MixKernel(), "max_ratio") if mix else (ClipKernel(), "analytic")
     constraints = (Constraint("loss", level, bound),)
     problem = Problem(Rows(block), chosen, kernel, constraints, weight)
-    return _Points(problem, np.concatenate(share), chosen.name, block)
+    return _Points(problem, np.concatenate(share))
 
 
 def _from_log(
@@ -519,5 +517,5 @@ def _from_log(
     mean = float(share @ every["loss/" + constraint.name] / share.sum())
     dropped = ("log_mix", "log_logged", "log_base_limit", "base_")
     block = {name: each[some] for name, each in every.items() if not name.startswith(dropped)}
-    points = _Points(problem, share[some] / share[some].sum(), problem.family.name, block)
+    points = _Points(replace(problem, rows=Rows(block)), share[some] / share[some].sum())
     return points.tilted(mean)

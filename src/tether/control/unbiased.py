@@ -40,13 +40,10 @@ from tether.control.kernels import (
 )
 
 LIMITED_UP_TO = 8.0  # limits that grow with β count as infinite past this log β
-MIXED_UP_TO = 8.0
-"""Candidates of mix and of own families reach to this |log β|, and the optimized policy."""
-LARGEST_WEIGHT = 1e26
-"""Larger weights count as this much, and larger limits as infinite; both lower a capital."""
+MIXED_UP_TO = 8.0  # to this |log β| reach candidates of mix and of own families, before the last
+LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
 LIMIT_TOLERANCE = 1e-6  # by how much a weight may exceed its stated limit by rounding, relatively
-MANY_ROWS = 20_000
-"""From so many rows on, those with nothing but a ratio and losses are made weighted points."""
+MANY_ROWS = 20_000  # from so many rows on, those with only a ratio and losses are weighted points
 LOSS_NODES = 17  # losses of weighted points, from 0 to the bound
 ENTRIES = 1 << 17  # how many weights a block has at most
 
