@@ -30,7 +30,7 @@ BUDGETS = {
     "src/tether/view": 1_428,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
-    "src/tether/runs": 7_431,
+    "src/tether/runs": 7_403,
     "src/tether/control": 6_474,
     "src/tether/policies": 4_317,
     "src/tether/thresholds": 2_688,
