@@ -31,10 +31,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tether._core import signing
+from tether.runs.body import pack, unpack
 from tether.runs.databases import Database, is_retried
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
@@ -221,6 +223,15 @@ class Transaction:
             self.stored_blobs[digest] = content
         return digest
 
+    def withdraw(self, given: list[Event]) -> None:
+        """Withdraw rows whose caller was told that nothing was stored."""
+        for event in given:
+            if event.kind == "rows":
+                header, columns = unpack(event.body)
+                rows = header["first"] + np.arange(len(columns["arm"]), dtype=np.int64)
+                reason = {"reason": "the call had been answered otherwise"}
+                self.append("withdrawn", pack(reason, row=rows))
+
     def flush(self) -> None:
         """Write everything that was appended."""
         if self.stored_blobs:
@@ -261,7 +272,6 @@ class _Job:
 class EventLog:
     """The events of one run, the state that follows from them, and the thread that writes.
 
-    `undo(transaction, events)` withdraws what was stored for a caller who had been told otherwise;
     `deliver(transaction, waiting)` appends what waited in the outbox.
     """
 
@@ -273,13 +283,12 @@ class EventLog:
         deadline: float = 5.0,
         create: bool = True,
         signer: Signer | None = None,
-        undo: Callable[[Transaction, list[Event]], None] | None = None,
         outbox: Outbox | None = None,
         deliver: Callable[[Transaction, Waiting], None] | None = None,
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
         self.deadline, self.signer, self.outbox = deadline, signer, outbox
-        self._undo, self._deliver, self._new_state = undo, deliver, new_state
+        self._deliver, self._new_state = deliver, new_state
         self.tampered: TamperedError | None = None
         self.is_available = True
         self._connection: sql.Connection | None = None
@@ -505,8 +514,7 @@ class EventLog:
         with self.database.writing(self._connection):
             self._catch_up(self._connection)
             transaction = Transaction(self, self._connection)
-            if self._ghosts and self._undo is not None:
-                self._undo(transaction, self._ghosts)
+            transaction.withdraw(self._ghosts)
             for each in waited:
                 self._hand_over(transaction, each)
             outcomes = [self._do(transaction, job.work, job.mark) for job in batch]

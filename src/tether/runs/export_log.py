@@ -51,18 +51,12 @@ def write_log(
         kept = {name: each for name, each in drawn.items() if name != "from_safe"}
         parquet.write_table(pa.table({**kept, "source": source}), folder / "proposals.parquet")
     looks = looks_at(known, len(log), subject)
-    scan: dict[str, Any] = {
-        "loss": list(log.loss_names),
-        "context": None,
-        "safe_share": log.safe_share,
-    }
-    if not log.has_mixture:
-        scan["safe_share"] = None
+    share = log.safe_share if log.has_mixture else None
+    scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
     if log.acting is not None:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
     arguments = calibrate_arguments(known.settings, number, looks)
-    arguments["ratio_error"] = log.ratio_error
-    told_to = {"scan": scan, "calibrate": arguments}
+    told_to = {"scan": scan, "calibrate": {**arguments, "ratio_error": log.ratio_error}}
     (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
 

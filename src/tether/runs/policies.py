@@ -133,7 +133,7 @@ class Policies:
         given = safe if self.shortlist is None else self.shortlist.uniform
         self.given = safe
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
-        self._deployed: dict[int | str, Deployed] = {}
+        self.deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
 
     @property
     def safe_fingerprint(self) -> str:
@@ -183,19 +183,9 @@ class Policies:
             return deployed.policy
         return TetheredShortlist(self.shortlist, deployed.policy)
 
-    # ---- rounds -------------------------------------------------------------------------------
-
-    def add(self, key: int | str, deployed: Deployed) -> None:
-        """Remember what a round deploys."""
-        self._deployed[key] = deployed
-
-    def known(self, key: int | str) -> Deployed | None:
-        """What a round deploys, if this process has it; a ramp by the name of its policy."""
-        return self._deployed.get(key)
-
     def policy(self, number: int) -> Any:
         """The policy that a round deployed, which must be known; the safe policy for 0."""
-        return self.safe if number == SAFE else self._deployed[number].policy
+        return self.safe if number == SAFE else self.deployed[number].policy
 
     def tethered(self, optimized: Any, reference: int, calibration: Calibration) -> Any:
         """The calibrated policy between the reference and the optimized one."""

@@ -248,8 +248,7 @@ class Release(Run):
             return 0
         arms = _arms(system, len(listed))
         step = None if step is None else validate.integer("step", step, 1)
-        limits = self.settings.limits
-        columns = named_losses(losses, limits, len(listed), of="keys")
+        columns = named_losses(losses, self.settings.limits, len(listed), of="keys")
         call = arms, columns, step, keep_first
 
         def body() -> bytes:
@@ -302,16 +301,13 @@ class Release(Run):
         """Begin the next step inside a transaction; an error if steps end by themselves."""
         if t.state.given.units_per_step is not None or t.state.given.step_seconds is not None:
             raise ValueError("the steps of this release end by themselves: step was given")
-        self._begin(t)
-        return t.state.units[-1]
-
-    def _begin(self, t: Transaction) -> None:
         t.append("round", pack(decide_share(t.state, t.now)))
+        return t.state.units[-1]
 
     def begin_if_due(self, t: Transaction) -> None:
         """Begin the next step inside a transaction, if the present one is over."""
         if not t.state.units or is_over(t.state, t.now):
-            self._begin(t)
+            t.append("round", pack(decide_share(t.state, t.now)))
 
     def assign_in(
         self, t: Transaction, keys: list[bytes], outage: bool = False

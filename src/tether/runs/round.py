@@ -166,7 +166,7 @@ class Round:
         while True:
             known = {} if names is None else run._find_keys(names, given)
             missing = np.array([k for k in range(length(given)) if k not in known], dtype=np.int64)
-            taken, drawn = known, None
+            taken = known
             if len(missing):
                 contexts = given if not known else take(given, missing)
                 contexts = run._with_candidates(contexts, rng)
@@ -177,10 +177,8 @@ class Round:
                     unit, stopped = stored
                     continue
                 if not known:
-                    served = _served(unit, drawn.arm)
-                    return Actions.of(
-                        stored, drawn.contexts, drawn.actions, served, failure=drawn.failure
-                    )
+                    served, rows = _served(unit, drawn.arm), (drawn.contexts, drawn.actions)
+                    return Actions.of(stored, *rows, served, failure=drawn.failure)
                 taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
             return run._read_actions(np.array([taken[k] for k in range(length(given))]))
 

@@ -14,9 +14,9 @@ import numpy as np
 from tether._core import validate
 from tether._core.arrays import Floats, Integers
 from tether._core.words import DurabilityWarning, warn_user
-from tether.runs.body import pack, unpack
+from tether.runs.body import pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
-from tether.runs.event_log import Event, EventLog, Signer, Transaction
+from tether.runs.event_log import EventLog, Signer, Transaction
 from tether.runs.history import History, read_history
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox, Waiting
@@ -56,7 +56,6 @@ class Run:
             deadline=validate.number("deadline", deadline, above=0.01, below=86_400),
             create=given is not None,
             signer=signer,
-            undo=_withdraw,
             outbox=outbox,
             deliver=self._deliver,
         )
@@ -325,14 +324,3 @@ def act_header(act: str, reason: str, actor: str | None) -> dict[str, Any]:
     if not isinstance(who, str) or not who.strip():
         raise ValueError(f"actor must be a name, got {actor!r}")
     return {"act": act, "reason": reason.strip(), "actor": who.strip()}
-
-
-def _withdraw(t: Transaction, events: list[Event]) -> None:
-    """Withdraw rows whose caller was told that nothing was stored."""
-    t.begin(b"")
-    for event in events:
-        if event.kind != "rows":
-            continue
-        header, columns = unpack(event.body)
-        rows = header["first"] + np.arange(len(columns["arm"]), dtype=np.int64)
-        t.append("withdrawn", pack({"reason": "the call had been answered otherwise"}, row=rows))

@@ -38,7 +38,7 @@ from tether.runs.decide_beta import (
     past_rounds,
 )
 from tether.runs.log_rows import Contents
-from tether.runs.policies import PathOptimized, Policies, by_part, compare_scores
+from tether.runs.policies import PROBES, PathOptimized, Policies, by_part, compare_scores
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -94,8 +94,6 @@ class Scorer:
 
     def probe(self) -> tuple[Any, NDArray[Any], Floats]:
         """A few rows with the optimized policy's scores, to recognize it by."""
-        from tether.runs.policies import PROBES
-
         rows = np.arange(min(PROBES, len(self.where)))
         contexts, actions = take(self.contexts, rows), self.actions[rows]
         return contexts, actions, policy_calls.score("optimized", self.candidate, contexts, actions)
@@ -113,9 +111,7 @@ class Scorer:
             return self.policies.safe
         if number == self.number:
             return self.candidate
-        deployed = self.policies.known(number)
-        assert deployed is not None
-        return deployed.optimized
+        return self.policies.deployed[number].optimized
 
     def _add(self, name: str, policy: int, compute: Any) -> None:
         first, count = self.contents.scored(name, policy), len(self.where)
@@ -152,8 +148,7 @@ class Scorer:
 
     def _normalizer(self, number: int, rows: slice) -> Floats:
         """Log ψ of a past round's policy in the contexts of some rows, and its error."""
-        deployed = self.policies.known(number)
-        assert deployed is not None
+        deployed = self.policies.deployed[number]
         policy, (contexts, actions) = deployed.policy, self._rows(rows)
         at_reference = policy_calls.score(
             "reference", self.policies.policy(deployed.reference), contexts, actions

@@ -1,7 +1,7 @@
-"""The watch on contexts inside the fold: their scores, and a monitor that has seen them.
+"""The columns of rows inside the fold, and the watch on the scores of contexts among them.
 
-The scores are stored with the rows. The first of them, from the start or the last cleared alarm,
-are the reference. The monitor follows from the scores alone, so a dump has only these.
+The first scores, from the start or the last cleared alarm, are the reference. The monitor follows
+from the scores alone, so a dump has only these.
 """
 
 from __future__ import annotations
@@ -50,29 +50,19 @@ class Columns:
 
     def load(self, columns: dict[str, NDArray[Any]]) -> None:
         """Undo `dump`."""
-        self.size = len(next(iter(columns.values()))) if columns else 0
         self._stored = {name: np.array(columns[name]) for name in self._types}
+        self.size = len(next(iter(self._stored.values())))
 
 
 class Shift:
-    """Scores of contexts, and whether those since `start` have shifted."""
+    """Whether the scores of contexts since row `start` have shifted."""
 
-    def __init__(self) -> None:
-        self.scores, self.start = Columns(score="f8"), 0
+    def __init__(self, start: int = 0) -> None:
+        self.start, self._seen = start, 0
         self._monitor: ShiftMonitor | None = None
-        self._seen = 0
 
-    def add(self, scores: NDArray[Any]) -> None:
-        """Scores of the contexts of new rows."""
-        self.scores.extend(len(scores), score=scores)
-
-    def restart(self) -> None:
-        """Begin anew: the next contexts are the reference."""
-        self.start, self._monitor = self.scores.size, None
-
-    def shown(self, settings: Settings) -> tuple[str, str] | None:
-        """The alarm that the scores raise, if any."""
-        scores = self.scores["score"]
+    def shown(self, settings: Settings, scores: NDArray[Any]) -> tuple[str, str] | None:
+        """The alarm that the scores of all rows raise, if any."""
         if settings.stop is None or len(scores) < self.start + REFERENCE_CONTEXTS:
             return None
         if self._monitor is None:
@@ -85,8 +75,3 @@ class Shift:
             return None
         status = self._monitor.update(new)
         return ("shift", str(status)) if status.alarm else None
-
-    def load(self, start: int, columns: dict[str, NDArray[Any]]) -> None:
-        """Undo a dump."""
-        self.scores.load(columns)
-        self.start, self._monitor = start, None

@@ -32,6 +32,8 @@ ROWS = {
     **{"withdrawn": "?", "reward": "f8", "before": "i8", "known": "u1"},
 }
 """What is known of each row apart from its losses."""
+GIVEN = {"arm", "position", "calibration", "before", "known", "context_score"}
+"""What the event of a row says of it."""
 CLOCK_TOLERANCE = 60 * MICROSECONDS
 """Clocks of different machines may differ by so much."""
 
@@ -103,7 +105,6 @@ class State:
         self.now, self.offset = 0, 0  # the time of the run, and what it adds to the clocks
         self.raises: tuple[str, str] | None = None
         self.rows = Columns(**ROWS)
-        self.losses: dict[str, Columns] = {}
         self.stop = Stop()
         self.quiet: dict[str, list[int]] = {}  # rows and time when each loss last arrived
         self.shift = Shift()
@@ -151,7 +152,7 @@ class State:
 
     def loss(self, name: str) -> Floats:
         """The losses of all rows; NaN where one is not known."""
-        return np.asarray(self.losses[name]["loss"])
+        return self.rows[f"loss/{name}"]
 
     def of_unit(self, number: int) -> slice:
         """The rows that were taken in a unit."""
@@ -212,8 +213,8 @@ class State:
         if self.settings is not None:
             raise ValueError("the settings are fixed by the first event")
         self.settings = self.original = Settings.from_dict(header)
-        self.losses = {name: Columns(loss="f8") for name in self.settings.limits}
-        self.quiet = {name: [0, self.now] for name in self.settings.limits}
+        self.rows = _rows_of(self.settings)
+        self._end_silence()
         self.stop.restart(self)
 
     def _fold_policy(self, event: Event, header: dict[str, Any], _: Any) -> None:
@@ -236,17 +237,11 @@ class State:
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         if header["unit"] != len(self.units):
             raise ValueError(f"rows of unit {header['unit']} in unit {len(self.units)}")
-        count = len(columns["arm"])
-        names = {"arm", "position", "calibration", "before", "known"} & columns.keys()
-        known = {name: columns[name] for name in names}
-        new = self.rows.extend(count, unit=header["unit"], at=self.now, reward=math.nan, **known)
-        for each in self.losses.values():
-            each.extend(count, loss=math.nan)
+        known = {name: columns[name] for name in GIVEN & columns.keys()}
+        new = self.rows.extend(len(columns["arm"]), unit=header["unit"], at=self.now, **known)
         self.formats = header.get("formats")
         if "waited" in header:
             self.waited[header["waited"]] = new.start
-        if "context_score" in columns:
-            self.shift.add(columns["context_score"])
         self._look()
 
     def _fold_losses(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
@@ -290,7 +285,7 @@ class State:
                 )
             self.standing, self.cleared, self.raises = None, len(self.alarms), None
             self._end_silence()
-            self.shift.restart()
+            self.shift = Shift(self.rows.size)
             self.stop.restart(self)
         elif act.act == "halt":
             self.raises = ("halt", act.reason)
@@ -304,8 +299,10 @@ class State:
     def _look(self) -> None:
         """Raise the alarm that the rows and losses show, unless one stands already."""
         if self.standing is None and self.raises is None:
-            shown = self.stop.shown(self, self.now) or self.shift.shown(self.given)
-            self.raises = shown or self._silence()
+            self.raises = self.stop.shown(self, self.now)
+            if self.given.watches_contexts and self.raises is None:
+                self.raises = self.shift.shown(self.given, self.rows["context_score"])
+            self.raises = self.raises or self._silence()
 
     def _end_silence(self) -> None:
         self.quiet = {name: [self.rows.size, self.now] for name in self.given.limits}
@@ -328,9 +325,7 @@ class State:
         """Everything as bytes; the same state gives the same bytes."""
         header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
-        columns |= {f"loss/{name}": each["loss"] for name, each in self.losses.items()}
         columns["stop/sums"] = self.stop.sums
-        columns["shift/score"] = self.shift.scores["score"]
         return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
 
     def load(self, content: bytes) -> None:
@@ -338,17 +333,21 @@ class State:
         header, columns = unpack(content)
         for name, kind in HELD.items():
             setattr(self, name, decode(kind, header[name], name))
-        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "loss": {}, "stop": {}}
+        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "stop": {}}
         for name, column in columns.items():
             part, _, rest = name.partition("/")
-            parts.setdefault(part, {})[rest] = column
-        self.rows.load(parts["rows"])
-        self.losses = {name: Columns(loss="f8") for name in parts["loss"]}
-        for name, column in parts["loss"].items():
-            self.losses[name].load({"loss": column})
+            parts[part][rest] = column
         if self.settings is not None:
+            self.rows = _rows_of(self.settings)
+            self.rows.load(parts["rows"])
             self.stop.load(self.settings, header["stop"], parts["stop"]["sums"])
-        self.shift.load(header["shift"], parts["shift"])
+        self.shift = Shift(header["shift"])
+
+
+def _rows_of(settings: Settings) -> Columns:
+    """No rows yet, with a column for every loss."""
+    scores = {"context_score": "f8"} if settings.watches_contexts else {}
+    return Columns(**ROWS, **{f"loss/{name}": "f8" for name in settings.limits}, **scores)
 
 
 HELD = {

@@ -200,7 +200,7 @@ class StoredRounds(Run):
 
         unit = self._submit(job, PATIENCE)
         if deployed is not None:
-            self._policies.add(self._key_of(unit), deployed)
+            self._policies.deployed[self._key_of(unit)] = deployed
         return Round(self, unit, deployed)
 
     # ---- what was begun before ----------------------------------------------------------------
@@ -223,8 +223,8 @@ class StoredRounds(Run):
     def _deployed(self, unit: Unit) -> Deployed:
         """What a round deploys, restored from the store if this process has not begun it."""
         key = self._key_of(unit)
-        if (known := self._policies.known(key)) is not None:
-            return known
+        if key in self._policies.deployed:
+            return self._policies.deployed[key]
         with self._lock:
             if unit.reference != SAFE:
                 self._policy_of(unit.reference)
@@ -237,7 +237,7 @@ class StoredRounds(Run):
             found = self._policies.restore(
                 unit, header, probe, self._read_blob, self._calibration_of(unit)
             )
-            self._policies.add(key, found)
+            self._policies.deployed[key] = found
             return found
 
     def _read_event(self, seq: int) -> Event:
