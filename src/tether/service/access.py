@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,19 +27,17 @@ from tether.service.settings import ServiceSettings, is_loopback
 
 ANYONE = "anyone on this machine"
 """Who acts where there are no API keys."""
-SECURITY_HEADERS = {
-    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
-    b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"no-referrer",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"cache-control": b"no-store",
-}
-"""What every answer has that says nothing else: it is not to be run, embedded or kept."""
-ALLOWED_HEADERS = "Authorization, Content-Type, If-None-Match, X-API-Key, X-Tether-Key"
-EXPOSED_HEADERS = (
-    "ETag, X-Tether-Draws, X-Tether-Id, X-Tether-Key, X-Tether-Served, X-Tether-Stored, "
-    "X-Tether-System"
+SECURITY_HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
 )
+"""What every answer has that says nothing else: it is not to be run, embedded or kept."""
+ALLOWED_HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key", "X-Tether-Key")
+OWN_HEADERS = ("Draws", "Id", "Key", "Served", "Stored", "System")
+EXPOSED_HEADERS = ("ETag", *(f"X-Tether-{name}" for name in OWN_HEADERS))
 NO_KEY = "a valid API key is needed, as the header `Authorization: Bearer …` or `X-API-Key: …`"
 MOST_CLIENTS = 10_000
 """How many clients the rates of which are remembered."""
@@ -74,29 +72,40 @@ class Access:
     ) -> None:
         limits = settings.limits
         self.settings, self.keys, self.metrics = settings, keys, metrics
-        self._origins = frozenset(settings.access.origins)
         self._rate = RateLimit(limits.requests_per_second, limits.burst)
         per_minute = limits.wrong_keys_per_minute
         self._wrong = RateLimit(per_minute / 60, max(5, per_minute / 6))
 
     def around(self, router: ASGIApp) -> ASGIApp:
-        """The router, with errors and questions of browsers that are about no endpoint."""
+        """The router with the headers of every answer, and with errors that are no endpoint's."""
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and scope["method"] == "OPTIONS":
-                response = self._preflight(scope)
-            else:
-                try:
-                    await router(scope, receive, send)
-                    return
-                except HTTPException as error:
-                    status = error.status_code
-                    words = {404: "there is no such path", 405: "another method is needed here"}
-                    response = error_response(status, words.get(status, error.detail))
-            self.metrics.request("other", response.status_code, 0.0)
-            await response(scope, receive, self.with_headers(scope, send))
+            async def add(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    given = message.get("headers", [])
+                    names = {name for name, _ in given}
+                    usual = [each for each in SECURITY_HEADERS if each[0] not in names]
+                    message["headers"] = [*given, *usual]
+                await send(message)
 
-        return application
+            try:
+                await router(scope, receive, add if scope["type"] == "http" else send)
+            except HTTPException as error:
+                status = error.status_code
+                words = {404: "there is no such path", 405: "another method is needed here"}
+                self.metrics.request("other", status, 0.0)
+                response = error_response(status, words.get(status, error.detail))
+                await response(scope, receive, add)
+
+        if not (origins := self.settings.access.origins):
+            return application
+        return CORSMiddleware(
+            application,
+            allow_origins=origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=ALLOWED_HEADERS,
+            expose_headers=EXPOSED_HEADERS,
+        )
 
     def admit(self, request: Request, role: str | None) -> None:
         """Note who asks; an error if they may not."""
@@ -126,39 +135,6 @@ class Access:
             raise ApiError(429, "too many requests")
         scope["tether.name"], scope["tether.roles"] = name, roles
 
-    def _preflight(self, scope: Scope) -> Response:
-        """The answer to a browser that asks whether a page may send a request."""
-        if Request(scope).headers.get("origin") not in self._origins:
-            return error_response(403, "requests from this origin are not allowed")
-        allowed = {
-            "Access-Control-Allow-Methods": "GET, POST",
-            "Access-Control-Allow-Headers": ALLOWED_HEADERS,
-            "Access-Control-Max-Age": "600",
-        }
-        return Response(status_code=204, headers=allowed)
-
-    def with_headers(self, scope: Scope, send: Send) -> Send:
-        """A way to send that adds the headers of every answer."""
-        origin = None
-        if self._origins:
-            origin = Request(scope).headers.get("origin")
-
-        async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = message.get("headers", [])
-                names = {name for name, _ in given}
-                usual = [each for each in SECURITY_HEADERS.items() if each[0] not in names]
-                message["headers"] = [*given, *usual]
-                if origin in self._origins:
-                    headers = MutableHeaders(raw=message["headers"])
-                    headers["Access-Control-Allow-Origin"] = str(origin)
-                    headers["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
-                    headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-                    headers.add_vary_header("Origin")
-            await send(message)
-
-        return answer
-
 
 class Handler:
     """An endpoint as an application, for whoever may ask; everything else is an error as JSON.
@@ -173,13 +149,12 @@ class Handler:
         """Answer one request."""
         access, endpoint = self._access, self._endpoint
         begun, status = time.perf_counter(), 0
-        add = access.with_headers(scope, send)
 
         async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await add(message)
+            await send(message)
 
         request, limits = Request(scope, receive), access.settings.limits
         try:

@@ -39,7 +39,7 @@ from tether.service.api import ApiError, endpoint, json_response
 from tether.service.batcher import calls_in_threads
 from tether.service.metrics import ServiceMetrics
 from tether.service.operate import Reason
-from tether.service.served import Served, loss_columns, one_or_many, unavailable
+from tether.service.served import Served, loss_columns, one_or_many, store_errors
 from tether.service.settings import RunTable, ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
@@ -177,8 +177,9 @@ class ServedRun(Served):
     async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
         """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
         try:
-            found: Result = await self._acting.ask(call, within)
-            return found
+            with store_errors():
+                found: Result = await self._acting.ask(call, within)
+                return found
         except Exception as error:
             raise act_error(error, hidden) from error
 
@@ -362,8 +363,6 @@ def act_error(error: Exception, hidden: str) -> ApiError:
     """An error of `act` as a client is told of it, without the text that is `hidden`."""
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, StoreError):
-        return unavailable(error)
     text = str(error).replace(hidden, "the upstream") if hidden else str(error)
     if isinstance(error, ValueError | TypeError | RecursionError):
         return ApiError(409 if "used for another context" in text else 400, text)

@@ -121,22 +121,21 @@ class Service:
         self.webhooks.noticed(served)
 
     def _open(self) -> None:
-        settings, metrics, deadline = (
-            self.settings,
-            self.metrics,
-            self.settings.limits.store_deadline,
-        )
+        settings, metrics, limits = self.settings, self.metrics, self.settings.limits
         if settings.run is not None:
-            run = open_run(settings.run, settings.folder, deadline)
+            run = open_run(settings.run, settings.folder, limits.store_deadline)
+            self.served.append(run)
             self._add(run, RunApi(run, metrics, settings))
         elif isinstance(gateway := settings.gateway, TetheredGateway):
-            run = open_tethered(gateway, settings.folder, deadline)
+            run = open_tethered(gateway, settings.folder, limits.store_deadline)
+            self.served.append(run)
             self._add(run, RunApi(run, metrics, settings), TetheredApi(run, gateway, metrics))
         flags = {}
         for name, table in settings.named_releases():
             served = self._open_release(name, table)
+            self.served.append(served)
             flags[table.flag.key] = table.flag, served
-            apis: list[Any] = [DecisionsApi(served, metrics, settings.limits.items_per_request)]
+            apis: list[Any] = [DecisionsApi(served, metrics, limits.items_per_request)]
             apis += [] if table.gateway is None else [GatewayApi(served, table.gateway, metrics)]
             self._add(served, *apis, GateApi(served))
         if flags:
@@ -164,8 +163,7 @@ class Service:
         return ServedRelease(name, title, release, limits.store_deadline, limits.answer_within)
 
     def _add(self, served: Served, *apis: Any) -> None:
-        """Serve a run or release: what its kind answers, and what all of them do."""
-        self.served.append(served)
+        """What is answered about a run or release: by its kind, and by all of them."""
         page = PageApi(served, self.keys)
         self.pages.append(page)
         for api in (*apis, OperateApi(served, self.metrics), page):

@@ -21,7 +21,13 @@ from starlette.responses import Response
 from tether.runs.errors import FinalLossError
 from tether.service.api import JSON_TYPE, ApiError, encode, endpoint, json_response
 from tether.service.metrics import ServiceMetrics
-from tether.service.served import Observe, ServedRelease, loss_columns, one_or_many
+from tether.service.served import (
+    Observe,
+    OutcomeResult,
+    ServedRelease,
+    loss_columns,
+    one_or_many,
+)
 from tether.service.settings import Flag
 
 LONGEST_KEY = 500
@@ -71,13 +77,6 @@ class OutcomeRequest(Struct, forbid_unknown_fields=True):
     losses: Annotated[dict[str, float], Meta(min_length=1)] | UnsetType = UNSET
     outcomes: list[Outcome] | UnsetType = UNSET
     keep_first: bool = False
-
-
-class OutcomeResult(Struct):
-    """How many losses are new, and how many outcomes the system has no row of in the store."""
-
-    new: int
-    without_row: int
 
 
 class Evaluation(Struct):
@@ -150,7 +149,7 @@ class DecisionsApi:
         except ValueError as error:
             raise ApiError(400, str(error)) from None
         self._metrics.outcomes(self._served.title, found.new, found.without_row)
-        return OutcomeResult(found.new, found.without_row)
+        return found
 
 
 class OfrepApi:

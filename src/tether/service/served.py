@@ -11,8 +11,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -216,18 +216,14 @@ class Served:
 
     async def call(self, function: Callable[[], Result]) -> Result:
         """What a function returns that uses the store, in a thread."""
-        try:
+        with store_errors():
             found: Result = await self._calls.ask(function, self.deadline)
             return found
-        except StoreError as error:
-            raise unavailable(error) from error
 
     async def do(self, job: Callable[[Transaction], Result]) -> Result:
         """What a job returns that runs in a transaction."""
-        try:
+        with store_errors():
             return await self._submit(job)
-        except StoreError as error:
-            raise unavailable(error) from error
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
         found: Result = await self._calls.ask(lambda: self.run.submit(job), self.deadline)
@@ -272,10 +268,14 @@ class Served:
         return found
 
 
-def unavailable(error: StoreError) -> ApiError:
+@contextmanager
+def store_errors() -> Iterator[None]:
     """What a client is told whose call the store has not taken."""
-    log.error("a call failed: %s", error)
-    return ApiError(503, "the store is unavailable: repeat the request")
+    try:
+        yield
+    except StoreError as error:
+        log.error("a call failed: %s", error)
+        raise ApiError(503, "the store is unavailable: repeat the request") from error
 
 
 class PatientRelease(Release):
@@ -318,8 +318,8 @@ class Observe(NamedTuple):
     keep_first: bool
 
 
-class Observed(NamedTuple):
-    """How many losses were new, and how many outcomes had no row."""
+class OutcomeResult(Struct):
+    """How many losses are new, and how many outcomes the system has no row of in the store."""
 
     new: int
     without_row: int
@@ -361,13 +361,11 @@ class ServedRelease(Served):
             log.info("decisions are stored again")
         return found
 
-    async def observe(self, observe: Observe, within: float | None = None) -> Observed:
+    async def observe(self, observe: Observe, within: float | None = None) -> OutcomeResult:
         """Store losses; outcomes of which the system has no row are passed over."""
-        try:
+        with store_errors():
             within = self.deadline if within is None else within
             return await self.batcher.ask(observe, within)  # type: ignore[no-any-return]
-        except StoreError as error:
-            raise unavailable(error) from error
 
     async def close(self) -> None:
         """Store what waits, and close the store."""
@@ -413,11 +411,11 @@ class ServedRelease(Served):
                     fresh.discard(key)
         return results
 
-    def _observe(self, t: Transaction, item: Observe) -> Observed:
+    def _observe(self, t: Transaction, item: Observe) -> OutcomeResult:
         arms = np.array([SYSTEMS.index(system) for system in item.systems])
         columns = {name: np.array(values) for name, values in item.losses.items()}
         keep = {"keep_first": item.keep_first, "skip_unknown": True}
-        return Observed(*self.release.observe_in(t, item.keys, arms, columns, **keep))
+        return OutcomeResult(*self.release.observe_in(t, item.keys, arms, columns, **keep))
 
 
 def _attempt(job: Callable[..., Any], *given: Any) -> Any:
