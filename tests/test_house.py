@@ -27,7 +27,7 @@ BUDGETS = {
     "src/tether/saving": 1_179,
     "src/tether/learn": 446,
     "src/tether/bo": 248,
-    "src/tether/view": 1_424,
+    "src/tether/view": 1_410,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_403,

@@ -111,10 +111,8 @@ def _draw_risk(found: Calibration, axes: Axes) -> None:
 def _changing_range(log_betas: Floats, risks: Floats) -> tuple[float, float]:
     """The ends of the part of a curve in which the risk changes."""
     finite = np.isfinite(log_betas)
-    x, y = log_betas[finite], risks[finite]
-    if not len(y) or not np.ptp(y):
-        return -1.0, 1.0
-    inside = np.flatnonzero(np.abs(np.diff(y)) > SMALL_CHANGE * np.ptp(y))
+    x, moves = log_betas[finite], np.abs(np.diff(risks[finite]))
+    inside = np.flatnonzero(moves > SMALL_CHANGE * moves.sum())
     return (float(x[inside[0]]), float(x[inside[-1] + 1])) if len(inside) else (-1.0, 1.0)
 
 

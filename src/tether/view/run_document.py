@@ -308,9 +308,6 @@ def _decided(units: Sequence[UnitRecord], key: str, style: str) -> dict[str, Any
     return _series(titles[key], style, [(u.number, u.decision.get(key)) for u in units])
 
 
-# ---- the rest -----------------------------------------------------------------------------------
-
-
 SETTINGS = {
     "release": "units_per_step step_seconds growth sticky outcome_deadline stop max_silence signer",
     "controller": "rule confidence family against calibration_share missing units_per_step "
@@ -322,8 +319,7 @@ SETTINGS = {
 def _settings(history: History) -> list[dict[str, str]]:
     facts = [_fact("created", format_time(history.settings.created))]
     for name in SETTINGS[history.kind].split():
-        value = getattr(history.settings, name)
-        if value is not None:
+        if (value := getattr(history.settings, name)) is not None:
             text = format_number(value) if isinstance(value, float) else str(value)
             facts.append(_fact(name.replace("_", " "), text))
     return facts

@@ -94,9 +94,6 @@ def is_served(history: History) -> bool:
     return history.units[-1].level > -math.inf
 
 
-# ---- how it is now ------------------------------------------------------------------------------
-
-
 def state(history: History) -> dict[str, str]:
     """How it is: `kind` (running, safe, alarm or empty), `heading`, `sentence` and `details`."""
     words, alarm = words_of(history), history.alarm
@@ -136,9 +133,6 @@ def _what_serves(history: History, words: Words) -> str:
     return f"{where} follows {name} up to beta = {format_beta(last.level)}."
 
 
-# ---- what is promised ---------------------------------------------------------------------------
-
-
 def promise(history: History) -> dict[str, str]:
     """What is promised now, always with its condition, and what it is about."""
     words, settings = words_of(history), history.settings
@@ -163,8 +157,6 @@ def promise(history: History) -> dict[str, str]:
     }
 
 
-# ---- what that assumes --------------------------------------------------------------------------
-
 STATUSES = ("doubtful", "checked", "proven", "partly checked", "assumed")
 """The order in which assumptions are listed. Checked: compared with something in this run."""
 
@@ -172,8 +164,8 @@ STATUSES = ("doubtful", "checked", "proven", "partly checked", "assumed")
 def assumptions(history: History) -> list[dict[str, str]]:
     """What the promise assumes, and how far the library or the data bear it out."""
     about = _about_shares if history.settings.decides_shares else _about_betas
-    listed = [*_about_losses(history), *about(history)]
-    listed.sort(key=lambda each: STATUSES.index(each[0]))
+    found = [*_about_losses(history), *about(history)]
+    listed = sorted(found, key=lambda each: STATUSES.index(each[0]))
     return [dict(zip(("status", "title", "explanation"), each, strict=True)) for each in listed]
 
 

@@ -17,8 +17,8 @@ TONES = {"running": "good", "safe": "caution", "empty": "caution", "alarm": "sto
 def describe(document: dict[str, Any]) -> Description:
     """What a document says in words: printed by `tether status`, shown as a card in a notebook."""
     state, words = document["state"], document["words"]
-    facts = [("state", f"{state['heading']}. {state['details']}".strip())]
-    facts.append(("promise", document["promise"]["sentence"]))
+    now = f"{state['heading']}. {state['details']}".strip()
+    facts = [("state", now), ("promise", document["promise"]["sentence"])]
     for loss in document["losses"]:
         known = [f"{each['name'].lower()} {each['value']}" for each in loss["facts"]]
         facts.append((loss["name"], "; ".join(known)))
@@ -32,8 +32,8 @@ def describe(document: dict[str, Any]) -> Description:
         name = f"alarm {each['number']} ({each['monitor']})"
         notes.append(f"{name}, {raised}: {each['message']}; {stands}")
     for each in document["acts"]:
-        done = f"{each['act']} by {each['actor']}, {format_time(each['done'])}"
-        notes.append(f"{done}: {each['reason']}")
+        when = format_time(each["done"])
+        notes.append(f"{each['act']} by {each['actor']}, {when}: {each['reason']}")
     return Description(
         f"{document['title']}: {state['sentence']}",
         TONES[state["kind"]],
