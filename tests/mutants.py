@@ -176,7 +176,7 @@ unknown outcomes count against the new system
 the limit of several guardrails is that of one
   - settings.stop)
   + settings.stop) - 3
-runs/event_log.py | tests/runs/test_controller_ramps.py tests/runs/test_forged_stores.py tests/runs
+runs/event_log.py | tests/runs/test_stop.py tests/runs/test_forged_stores.py tests/runs
 a hash without the body
   - state.update(body)
   + state.update(b"")
