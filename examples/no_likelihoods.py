@@ -36,11 +36,10 @@ print(ratio)
 
 discounts = old_service(past, rng)  # the log: what was done, and what it cost
 log = tether.make_log(ratio.safe, ratio.optimized, past, discounts, discounts > 25)
-proposals = tether.make_proposals(ratio.safe, ratio.optimized, past, 4, rng)
-found = tether.calibrate(log, proposals, alpha=0.17, family="mix", ratio_error=ratio.error)
+proposals = tether.make_proposals(ratio.safe, ratio.optimized, past, 16, rng)
+found = tether.calibrate(log, proposals, promise=0.17, ratio_error=ratio.error)
 policy = tether.Tethered(ratio.safe, ratio.optimized, found)
 print(found)
-print(f"! {ratio.optimized.approximate}")
 
 for name, system in (("old", ratio.safe), ("new", ratio.optimized), ("tethered", policy)):
     served = system.sample(to_come, rng)

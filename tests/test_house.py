@@ -32,16 +32,16 @@ BUDGETS = {
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_403,
     "src/tether/control": 6_412,
-    "src/tether/policies": 4_335,
+    "src/tether/policies": 4_296,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,
     "src/tether/service": 4_583,
     "src/tether/cli": 1_797,
-    "src/tether": 39_105,
+    "src/tether": 39_052,
     "tests": 19_954,
     "benchmarks": 3_000,
     "experiments": 4_144,
-    "examples": 1_500,
+    "examples": 1_499,
 }
 """The most lines of Python in each folder, docstrings included."""
 

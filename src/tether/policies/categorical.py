@@ -24,8 +24,8 @@ RESULT = "the function's result"
 class Categorical(TablePolicy):
     """A distribution over finitely many actions, from a table or a function of the contexts.
 
-    Given a vector, the distribution is the same in every context. Given a table, contexts are its
-    row numbers. Given a function, contexts are its argument, and it returns one row per context.
+    A vector is the same in every context; contexts are the row numbers of a table, or the argument
+    of a function that returns one row for each.
 
     Parameters
     ----------

@@ -1,9 +1,4 @@
-"""From a table to a decision in one call, in the user's words; and the same again next month.
-
-`decide` reads a table of what was done, what it cost and with what probability, and calibrates how
-far a new policy may be followed. Its result holds the calibration and both policies, so it serves,
-and `Decision.next` pools the months that follow.
-"""
+"""From a table to a decision in one call, in the user's words; and the same again next month."""
 
 from __future__ import annotations
 
@@ -50,14 +45,10 @@ class Decision(Described):
     ----------
     calibration : Calibration
         Beta, the promise, the gain and what they rest on.
-    old : Policy or None
-        The policy of today; None where only its propensities are known.
-    new : Policy
-        The new policy.
-    question : Question
-        The columns and numbers that were asked with.
-    months : tuple of Month
-        The rows that were used, month by month.
+    old, new : Policy
+        Both policies; `old` is None where only its propensities are known.
+    question, months
+        The columns and numbers that were asked with, and the rows, month by month.
     advice : str
         Where nothing is served: what would help, with numbers.
     """
@@ -85,17 +76,8 @@ class Decision(Described):
     def decide(self, contexts: Contexts | Frame, rng: np.random.Generator) -> Decided:
         """Take an action in each context, with its propensity, in one pass of either model.
 
-        Parameters
-        ----------
-        contexts : array-like or frame
-            The contexts, or a frame with the columns that `decide` was given.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        Decided
-            Actions and propensities; record both for the next month.
+        Contexts may be a frame with the columns that `tether.decide` was given. Record actions and
+        `propensities` for the next month.
         """
         return self.policy.decide(self.question.contexts_of(contexts), rng)
 
@@ -152,17 +134,8 @@ class Decision(Described):
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the calibration, both policies and the rows to a file that `tether.load` reads.
 
-        Parameters
-        ----------
-        path : str or pathlib.Path
-            The file; it is written completely or not at all.
-        overwrite : bool, default False
-            Whether to replace a file that is there.
-
-        Raises
-        ------
-        CannotSaveError
-            If a policy has no form on disk, such as a function defined in a notebook.
+        It is written completely or not at all, and replaces another one if `overwrite` is true. A
+        `CannotSaveError` says which policy has no form on disk, such as a function in a notebook.
         """
         from tether.saving import save_policy
 

@@ -33,7 +33,7 @@ class Month:
     policy: Policy | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """What it is made of, with contexts in a form that a file can hold."""
+        """What a file can hold of it."""
         return {**vars(self), "contexts": encode_contexts(self.contexts, np.inf)}
 
     @staticmethod
@@ -222,12 +222,9 @@ def pooled_log(
     acted = [old if month.policy is None else month.policy for month in months]
 
     def tables(policy: Policy, name: str) -> Floats:
-        shape = (-1, len(known))
-        each = [
-            np.broadcast_to(policy_calls.table(name, policy, m.contexts), (n, len(known)))
-            for m, n in zip(months, rows, strict=True)
-        ]
-        return np.concatenate(each).reshape(shape)
+        each = [policy_calls.table(name, policy, month.contexts) for month in months]
+        shapes = [(count, len(known)) for count in rows]
+        return np.concatenate(list(map(np.broadcast_to, each, shapes)))
 
     log_safe_all, log_optimized_all = tables(old, "old"), tables(new, "new")
     by_actor = [tables(policy, "served") for policy in acted]

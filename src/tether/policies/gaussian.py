@@ -152,7 +152,6 @@ def _check(name: str, values: ArrayLike, dimensions: int = 1) -> Floats:
 
 
 def _cholesky_factor(covariance: ArrayLike) -> Floats:
-    """The lower Cholesky factor."""
     array = _check("covariance", covariance, 2)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
         raise ValueError(f"covariance must be a symmetric matrix, got shape {array.shape}")

@@ -1,8 +1,7 @@
 """Whether the policies that are served are those that a calibration is of.
 
-Exchanged policies, other weights, another temperature or another order of actions would be served
-without a word: nothing in a beta tells. So `make_log` notes probes, and whatever serves a
-calibration, in memory or loaded, lets both policies score them again.
+Nothing in a beta tells. So `make_log` notes probes, and whatever serves a calibration, in memory or
+loaded, lets both policies score them again.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ NEGLIGIBLE_PROBABILITY = 1e-6
 
 
 def fingerprint(policy: Any) -> str | None:
-    """A policy's own `fingerprint` (a string, or a method that returns it), or a digest of it.
-
-    None if it contains anything but numbers, text and policies made of these, such as a function.
-    """
+    """A policy's own `fingerprint`, a string or a method; or a digest, None if it contains code."""
     own = getattr(policy, "fingerprint", None)
     if own is not None:
         return str(own() if callable(own) else own)
@@ -152,14 +148,13 @@ def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
             "safe and optimized are exchanged: in the log that was calibrated on, the policy "
             "passed as safe is the optimized one"
         )
-    raise ValueError(
-        ". ".join(
-            _difference(name, scores, noted[name], same[name], probes)
-            for name, scores in now.items()
-            if not same[name].all()
-        )
-        + ". Calibrate on a log of the policies that are to be served"
-    )
+    found = [
+        _difference(name, scores, noted[name], same[name], probes)
+        for name, scores in now.items()
+        if not same[name].all()
+    ]
+    found.append("Calibrate on a log of the policies that are to be served")
+    raise ValueError(". ".join(found))
 
 
 def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
@@ -234,10 +229,7 @@ def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probe
 
 
 def warn_not_useful(found: Calibration | None) -> None:
-    """Say that a policy is made of a calibration without a useful promise.
-
-    A beta of 0 is the safe policy, which is what should be served then.
-    """
+    """Say that a policy is made of a calibration without a useful promise."""
     if found is None or not found.exists or _is_told.get() or found.useful:
         return
     warn_user(

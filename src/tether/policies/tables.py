@@ -106,7 +106,7 @@ def positions(known: NDArray[Any], actions: Actions, name: str | None = None) ->
 
 
 def outcome_hint(known: NDArray[Any], actions: NDArray[Any]) -> str:
-    """Whether a model of an outcome, yes or no, was taken for a policy over named actions."""
+    """What to do where a model of an outcome, yes or no, was taken for a policy."""
     if known.dtype.kind not in "iubf" or known.tolist() != [0, 1] or actions.dtype.kind not in "US":
         return ""
     return (
