@@ -31,7 +31,7 @@ BUDGETS = {
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_403,
-    "src/tether/control": 6_412,
+    "src/tether/control": 6_405,
     "src/tether/policies": 4_335,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,
