@@ -434,11 +434,9 @@ def _warnings(found: Calibration, log: Log, looks: int) -> Iterator[str]:
             yield why
         if is_refuted(found.warnings) or not measured.covered:
             warn_user(why, AssumptionWarning)
-    if found.exists and measured.effective_sample_size < MIN_EFFECTIVE_ROWS:
-        yield (
-            f"the effective sample size is {measured.effective_sample_size:.1f}: beta rests on few "
-            f"rows"
-        )
+    size = measured.effective_sample_size
+    if found.exists and size < MIN_EFFECTIVE_ROWS:
+        yield f"the effective sample size is {size:.1f}: beta rests on few rows"
 
 
 def _safe(loss: LossResult) -> str:
@@ -493,8 +491,7 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
             f"probability {chain.shares[0]:.3g}, and the recorded draw was {chain.uniform:.3g}"
         )
     after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
-    unknown = float(weights.log_high[after] - weights.log_low[after])
-    if unknown > LOOSE_BAND:
+    if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
         yield (
             "the proposals hardly determine the normalizing constant where beta stops, so little "
             "is served: make more of them"

@@ -268,7 +268,7 @@ def _check_tables(columns: Block) -> None:
         _reject_first(
             np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE,
             f"{name}[{{row}}] has probabilities that sum to {{:.6g}}, not to 1 (the values "
-            f"themselves sum to {{:.6g}}): it must list the logarithm for every action",
+            f"themselves sum to {{:.6g}}): it must list the logarithms of all of them",
             *(total, table.sum(axis=1)),
         )
         taken = columns[name.removesuffix("_all")][:, None]

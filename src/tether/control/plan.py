@@ -105,20 +105,16 @@ class Plan(records.Saved, Described):
     def _describe(self) -> Description:
         sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
         asked = "promise" if self.rule == "promise" else "alpha"
-        facts = [
-            ("tolerated", f"{asked} {self.level:g}{sure}, of losses up to {self.bound:g}"),
-            (
-                "assumed",
-                f"an expected loss of {self.safe_risk:.3g} for the safe policy and "
-                f"{self.optimized_risk:.3g} for the optimized one; log ratios with a standard "
-                f"deviation of {self.log_ratio_spread:.3g}; family {self.family}",
-            ),
-        ]
+        assumed = (
+            f"an expected loss of {self.safe_risk:.3g} for the safe policy and "
+            f"{self.optimized_risk:.3g} for the optimized one; log ratios with a standard "
+            f"deviation of {self.log_ratio_spread:.3g}; family {self.family}"
+        )
+        tolerated = f"{asked} {self.level:g}{sure}, of losses up to {self.bound:g}"
+        facts = [("tolerated", tolerated), ("assumed", assumed)]
         if not self.possible:
-            text = (
-                f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
-            )
-            return Description(text, "stop", tuple(facts))
+            text = "no number of rows is enough: the safe policy's risk is not below"
+            return Description(f"{text} {self.level:g}", "stop", tuple(facts))
         rows = f"with {self.rows_needed:,} rows half of all logs pass; {self.rows_likely:,} pass"
         facts.append(("rows", f"{rows} with probability {self.pass_probability:g}"))
         notes = ["a plan is an expectation under a simple model, not a promise"]

@@ -5,11 +5,11 @@ Serving the calibrated beta keeps the expected loss, over logs and the next acti
     α  +  max(α, B − α)·ε  +  E[(m − α)₊]  +  what is unforeseen.
 
 The first term is what was asked for. The second is the price of choosing beta on the log: ε is the
-relative replace-one stability of beta. The third is the price of logs
-on which no beta passes: the safe policy is then served, on exactly the logs that look bad, and m is
-its mean loss over the rows and the next action (`tether._core.promises`). A promise is stated
-only where a beta passes, so the term is what these logs have to carry. It is negligible where the
-safe policy is clearly better than alpha.
+relative replace-one stability of beta (below). The third is the price of logs on which no beta
+passes: the safe policy is then served, on exactly the logs that look bad, and m is its mean loss
+over the rows and the next action (`tether._core.promises`). A promise is stated only where a beta
+passes, so the term is what these logs have to carry. It is negligible where the safe policy is
+clearly better than alpha.
 
 The fourth term is there where the largest weight among draws stands for that of the next action.
 The weight grows with the ratio ρ of optimized to safe probability, so it is too small where ρ is
