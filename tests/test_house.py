@@ -30,7 +30,7 @@ BUDGETS = {
     "src/tether/view": 1_424,
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
-    "src/tether/runs": 7_403,
+    "src/tether/runs": 7_398,
     "src/tether/control": 6_412,
     "src/tether/policies": 4_335,
     "src/tether/thresholds": 2_688,
