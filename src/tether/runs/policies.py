@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,7 +138,11 @@ class Policies:
     @property
     def safe_fingerprint(self) -> str:
         """That of the safe policy, which draws the candidates on shortlists; empty if unknown."""
-        return fingerprint(self.safe if self.shortlist is None else self.shortlist.safe) or ""
+        return fingerprint(self._drawing) or ""
+
+    @property
+    def _drawing(self) -> Any:
+        return self.safe if self.shortlist is None else self.shortlist.safe
 
     def optimized(self, name: str, given: Any) -> Any:
         """What a user passes as the optimized policy, over what is stored."""
@@ -169,8 +173,7 @@ class Policies:
 
     def check_served(self, optimized: Any) -> None:
         """Let policies on servers compare the model that is served with the one they began with."""
-        drawing = self.safe if self.shortlist is None else self.shortlist.safe
-        for policy in (drawing, optimized):
+        for policy in (self._drawing, optimized):
             check = getattr(policy, "check_unchanged", None)
             if check is not None and getattr(policy, "probe_seconds", 0) is not None:
                 check()
@@ -178,7 +181,7 @@ class Policies:
     def served(self, deployed: Deployed | None) -> Any:
         """The policy that acts, as a user calls it."""
         if deployed is None:
-            return self.safe if self.shortlist is None else self.shortlist.safe
+            return self._drawing
         if self.shortlist is None:
             return deployed.policy
         return TetheredShortlist(self.shortlist, deployed.policy)
@@ -268,9 +271,3 @@ def compare_scores(name: str, scores: Floats, expected: Floats) -> None:
             f"differ). If it was trained further in place, pass a copy of it to `begin`: each "
             f"round needs a policy of its own"
         )
-
-
-def by_part(count: int, size: int = 1 << 16) -> Iterator[slice]:
-    """Slices over so many rows: models score a part at a time."""
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))

@@ -38,7 +38,7 @@ from tether.runs.decide_beta import (
     past_rounds,
 )
 from tether.runs.log_rows import Contents
-from tether.runs.policies import PROBES, PathOptimized, Policies, by_part, compare_scores
+from tether.runs.policies import PROBES, PathOptimized, Policies, Probe, compare_scores
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -48,6 +48,8 @@ MIN_BLOCKS = 256
 """With fewer contexts than this, each has several times as many draws as a policy's budget."""
 PROPOSAL_STREAM = 7919
 """Part of the seed of the draws, so that their stream differs from any of the user's."""
+SCORED_AT_ONCE = 1 << 16
+"""Models score so many rows at a time."""
 PROBED_ROWS = 256
 """How many stored actions the safe policy scores again before a round is calibrated."""
 
@@ -92,11 +94,11 @@ class Scorer:
             if needs_normalizer(self.known.units[number - 1]):
                 self._add(NORMALIZER, number, lambda rows, who=number: self._normalizer(who, rows))
 
-    def probe(self) -> tuple[Any, NDArray[Any], Floats]:
+    def probe(self) -> Probe:
         """A few rows with the optimized policy's scores, to recognize it by."""
-        rows = np.arange(min(PROBES, len(self.where)))
-        contexts, actions = take(self.contexts, rows), self.actions[rows]
-        return contexts, actions, policy_calls.score("optimized", self.candidate, contexts, actions)
+        contexts, actions = self._rows(slice(0, min(PROBES, len(self.where))))
+        scores = policy_calls.score("optimized", self.candidate, contexts, actions)
+        return Probe(contexts, actions, scores)
 
     def _known_actions(self, past: list[int]) -> NDArray[Any] | None:
         """All actions, where there are contexts and finitely many of them."""
@@ -114,11 +116,14 @@ class Scorer:
         return self.policies.deployed[number].optimized
 
     def _add(self, name: str, policy: int, compute: Any) -> None:
-        first, count = self.contents.scored(name, policy), len(self.where)
-        for rows in by_part(count - first):
-            values = np.asarray(compute(slice(rows.start + first, rows.stop + first)))
-            self.new.append((name, policy, rows.start + first, values))
-            self.contents.add_scores(name, policy, rows.start + first, values)
+        count = len(self.where)
+        for start in range(self.contents.scored(name, policy), count, SCORED_AT_ONCE):
+            rows = slice(start, min(start + SCORED_AT_ONCE, count))
+            self._keep(name, policy, start, np.asarray(compute(rows)))
+
+    def _keep(self, name: str, policy: int, first: int, values: NDArray[Any]) -> None:
+        self.new.append((name, policy, first, values))
+        self.contents.add_scores(name, policy, first, values)
 
     def _score(self, number: int, known: NDArray[Any] | None, rows: slice) -> Floats:
         policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
@@ -168,9 +173,7 @@ class Scorer:
         for number in past:
             self._add(DENSITY, number, lambda rows, who=number: self._density(who, rows))
         self._add(PATH, self.number, lambda rows: pair.path_scores(*self._rows(rows)))
-        betas = np.asarray(pair.log_betas, dtype=np.float64)
-        self.new.append((LOG_BETAS, self.number, 0, betas))
-        self.contents.add_scores(LOG_BETAS, self.number, 0, betas)
+        self._keep(LOG_BETAS, self.number, 0, np.asarray(pair.log_betas, dtype=np.float64))
 
     def _density(self, number: int, rows: slice) -> Floats:
         taken = policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
@@ -214,13 +217,8 @@ class Scorer:
 
 
 def _columns(drawn: Proposals) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any] | None] = {
-        "log_safe": drawn.log_safe,
-        "log_optimized": drawn.log_optimized,
-        "from_safe": drawn.from_safe,
-        "log_mix": drawn.log_mix,
-        "context": drawn.context,
-    }
+    names = ("log_safe", "log_optimized", "from_safe", "log_mix", "context")
+    columns = {name: getattr(drawn, name) for name in names}
     if (path := drawn.policy_path) is not None:
         columns |= {"log_path": path.log_density, "drawn_at": path.drawn_at}
     return {name: values for name, values in columns.items() if values is not None}

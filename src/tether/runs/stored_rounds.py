@@ -120,7 +120,7 @@ class StoredRounds(Run):
         deployed = None
         if decision.calibration is not None and decision.calibration.exists:
             policy = self._policies.tethered(optimized, decision.reference, decision.calibration)
-            normalizer, probe = find_normalizer(policy, log), Probe(*scorer.probe())
+            normalizer, probe = find_normalizer(policy, log), scorer.probe()
             deployed = Deployed(optimized, policy, decision.reference, normalizer, probe)
         more = {"looked": subject, "given": given, "attempt": self._store_scores(number, scorer)}
         return self._begin_decided(known, decision, optimized, name, deployed, **more)
