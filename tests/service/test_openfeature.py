@@ -54,22 +54,6 @@ def test_python_gets_what_was_decided_and_understands_errors(tmp_path, openfeatu
         assert run.verify() == []
 
 
-def test_all_flags_at_once_are_answered_again_only_if_they_changed(tmp_path):
-    releases = {
-        name: {"store": f"{name}.db", "guardrails": {"complaint": 0.5}, "old": {"complaint": 0.01}}
-        for name in ("checkout", "search")
-    }
-    with running(settings(tmp_path, releases=releases)) as http:
-        asked = {"context": {"targetingKey": "ann"}}
-        found = http.post("/ofrep/v1/evaluate/flags", json=asked)
-        assert [each["key"] for each in found.json()["flags"]] == ["checkout", "search"]
-        tag = {"If-None-Match": found.headers["etag"]}
-        again = http.post("/ofrep/v1/evaluate/flags", json=asked, headers=tag)
-        assert (again.status_code, again.content) == (304, b"")
-        error = http.post("/ofrep/v1/evaluate/flags", content=b"{").json()
-        assert error["errorCode"] == "PARSE_ERROR"
-
-
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
     """Runs node where the packages are installed, once for each version of their list."""

@@ -170,8 +170,13 @@ def test_several_releases_in_one_service(tmp_path):
         client.post("/checkout/v1/halt", json={"reason": "a rumour"})
         assert client.get("/checkout/v1/gate").json()["verdict"] == "fail"
         assert client.get("/search/v1/gate").json()["verdict"] == "pass"
-        flags = client.post("/ofrep/v1/evaluate/flags", json={"context": {"targetingKey": "ann"}})
+        path, asked = "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ann"}}
+        flags = client.post(path, json=asked)
         assert [each["key"] for each in flags.json()["flags"]] == ["checkout", "find"]
+        tag = {"If-None-Match": flags.headers["etag"]}
+        again = client.post(path, json=asked, headers=tag)
+        assert (again.status_code, again.content) == (304, b"")
+        assert client.post(path, content=b"{").json()["errorCode"] == "PARSE_ERROR"
         index = client.get("/").text
         assert '<a href="checkout/">' in index
         assert '<a href="search/">' in index

@@ -127,7 +127,7 @@ def test_requests_go_on_while_a_round_is_calibrated(clinic, monkeypatch):
 
 
 def test_many_clients_at_once(clinic):
-    """Every action that was answered is stored once, whichever call it shared."""
+    """Every action that was answered is stored once."""
     (served,) = clinic.service.served
     before = len(served.controller.pending())
 
