@@ -32,7 +32,7 @@ BUDGETS = {
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_398,
     "src/tether/control": 6_405,
-    "src/tether/policies": 4_296,
+    "src/tether/policies": 4_295,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,
     "src/tether/service": 4_583,

@@ -145,7 +145,8 @@ class Decision(Described):
         found, question = self.calibration, self.question
         body = words.describe(found)
         if not found.useful:
-            reason = next(filter(_is_refuted, found.warnings), words.why_not_useful(found))
+            refuted = (each for each in found.warnings if is_refuted([each]))
+            reason = next(refuted, words.why_not_useful(found))
             facts = [("why", _in_users_words(reason))]
             if self.advice:
                 facts.append(("what would help", self.advice))
@@ -157,10 +158,12 @@ class Decision(Described):
             headline, parts = "Follow the new policy", [f"{share} of the decisions change"]
         gain = None if found.gain is None else found.gain.reward
         if gain is not None and gain.difference.mean is not None:
-            word = "saving" if question.cost is not None else "gain"
+            mean, word = gain.difference.mean, "gain"
+            if question.cost is not None:
+                mean, word = abs(mean), "saving" if mean >= 0 else "extra cost"
             low, high = gain.difference.lower, gain.difference.upper
             width = f" ± {(high - low) / 2:.2g}" if low is not None and high is not None else ""
-            parts.append(f"expected {word} {gain.difference.mean:.3g}{width} per case")
+            parts.append(f"expected {word} {mean:.3g}{width} per case")
         for each in found.losses.values():
             safe, limit = _amount(each, each.safe_mean), _amount(each, each.promise)
             parts.append(f"{each.name} at most {limit} {words.condition(found)}, {safe} today")
@@ -175,10 +178,6 @@ class Decision(Described):
         headline = f"{headline}: {'; '.join(parts)}."
         warned = tuple(map(_in_users_words, body.warnings))
         return Description(headline, body.tone, tuple(facts), warnings=warned)
-
-
-def _is_refuted(warning: str) -> bool:
-    return is_refuted([warning])
 
 
 def _in_users_words(text: str) -> str:
@@ -339,7 +338,7 @@ def _made(
         family = "clip" if old is not None or log.has_tables else "mix"
     found = calibrate(log, proposals, family=question.family or family, **options)
     made = Decision(found, old, new, question, months)
-    if found.useful or any(map(_is_refuted, found.warnings)):
+    if found.useful or is_refuted(found.warnings):
         return made
     return replace(made, advice=_advice(found, log, question))
 
