@@ -32,8 +32,8 @@ OBP = "https://files.pythonhosted.org/packages/py3/o/obp/obp-0.4.1-py3-none-any.
 YEAR = 2016
 
 
-class DataMissing(RuntimeError):  # noqa: N818 - it says what happened
-    """A data set that is nowhere; the text says what to do."""
+class DataMissing(SystemExit):
+    """A data set that is nowhere: a program ends with the sentence that says what to do."""
 
 
 @dataclass(frozen=True)

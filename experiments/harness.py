@@ -15,9 +15,11 @@ import sys
 import time
 import tomllib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,15 @@ def _shown(name: str) -> ExitStack:
     stack.enter_context(tether.progress_bars())
     stack.enter_context(progress.step(f"experiment {name}"))
     return stack
+
+
+def each(processes: int, work: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
+    """What `work` returns for each job, in order; with one process, in this one."""
+    if processes == 1:
+        yield from map(work, jobs)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        yield from pool.map(work, jobs)
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ BUDGETS = {
     "src/tether": 39_040,
     "tests": 19_943,
     "benchmarks": 3_000,
-    "experiments": 4_144,
+    "experiments": 4_130,
     "examples": 1_499,
 }
 """The most lines of Python in each folder, docstrings included."""
@@ -54,9 +55,7 @@ MAY_IMPORT = {
     "policies": {"_core", "control", "sampling"},
     "aiming": {"_core", "control", "policies", "sampling"},
     "monitor": {"_core"},
-    "saving": {
-        *("_core", "aiming", "control", "monitor", "policies", "sampling", "thresholds"),
-    },
+    "saving": {"_core", "aiming", "control", "monitor", "policies", "sampling", "thresholds"},
     "learn": {"_core", "control", "policies", "thresholds"},
     "bo": {"_core", "control", "policies", "sampling"},
     "llm": {"_core", "control", "policies", "sampling"},
@@ -238,12 +237,7 @@ def test_every_public_name_is_found():
 
 
 def test_there_are_few_public_names_and_none_is_taken_for_another():
-    names = sorted(tether.__all__, key=str.lower)
+    names = sorted(name.lower() for name in tether.__all__)
     assert len(names) <= 40
-    alike = [
-        (one, other)
-        for one in names
-        for other in names
-        if one != other and other.lower().startswith(one.lower())
-    ]
-    assert alike == []
+    starts = [(one, other) for one, other in permutations(names, 2) if other.startswith(one)]
+    assert starts == []

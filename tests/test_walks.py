@@ -17,8 +17,6 @@ import pytest
 import tether
 
 PACKAGE = Path(tether.__file__).parent
-COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-"""Functions before Python 3.12, also at module level; the function around them counts anyway."""
 
 
 def calibrate(folder):
@@ -66,8 +64,8 @@ def follow(walk):
 
     def profile(frame, event, _):
         code = frame.f_code
-        is_function = code.co_flags & inspect.CO_OPTIMIZED and code.co_name not in COMPREHENSIONS
-        if event == "call" and is_function and code.co_filename.startswith(start):
+        is_named = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+        if event == "call" and is_named and code.co_filename.startswith(start):
             files.setdefault(code.co_filename.removeprefix(start))
 
     threading.setprofile(profile)

@@ -7,10 +7,8 @@ policy is safe. Writes `summary.csv` with paired differences over seeds, and a f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -127,12 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Run, write, and return the rows of the summary."""
     task = harness.begin(__file__, arguments)
     jobs = [(case, seed) for case in cases(task.settings) for seed in range(task["seeds"])]
-    one = partial(work, task.quick)
-    if task["processes"] == 1:
-        done = list(map(one, jobs))
-    else:
-        with ProcessPoolExecutor(task["processes"], get_context("spawn")) as pool:
-            done = list(pool.map(one, jobs))
+    done = harness.each(task["processes"], partial(work, task.quick), jobs)
     found: dict[Case, list[Floats]] = {}
     for (case, _), rows in zip(jobs, done, strict=True):
         found.setdefault(case, []).append(rows)
@@ -151,4 +144,6 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main()
+    from experiments.active_learning import __main__ as named  # as other processes import it
+
+    named.main()

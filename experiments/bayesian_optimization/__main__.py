@@ -8,9 +8,7 @@ exact probabilities, and the risk of what is deployed is a sum and not an estima
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import pandas as pd
@@ -73,15 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = {key: value for key, value in task.settings.items() if key != "processes"}
     units = [(arm, seed) for arm in runs.arms(settings) for seed in range(settings["seeds"])]
     work = partial(runs.one_run, settings)
-    rows: list[dict] = []
-    if task["processes"] == 1:
-        for unit in units:
-            rows.extend(work(unit))
-    else:
-        with ProcessPoolExecutor(task["processes"], mp_context=get_context("spawn")) as workers:
-            for each in workers.map(work, units):
-                rows.extend(each)
-    found = pd.DataFrame(rows)
+    done = harness.each(task["processes"], work, units)
+    found = pd.DataFrame([row for rows in done for row in rows])
     table, ends = summarize(found), totals(found, task["early_round"])
     task.table("rounds", table)
     task.table("totals", ends)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +27,8 @@ ARMS = {
 
 def one_seed(settings: Mapping[str, Any], seed: int) -> tuple[dict[str, float], list[dict]]:
     """The safe policy of a seed, and the rounds of every arm at every alpha."""
+    if settings["workers"] > 1:
+        torch.set_num_threads(1)
     start, rows = prepare(settings, seed), []
     for arm, kind in ARMS.items():
         for alpha in settings["alphas"].get(arm, []):
@@ -41,27 +42,13 @@ def one_seed(settings: Mapping[str, Any], seed: int) -> tuple[dict[str, float], 
     return start.report, rows
 
 
-def each(workers: int, task: Callable[..., Any], jobs: Sequence[tuple]) -> Iterator[Any]:
-    """What the task returns for each job, as it comes; one worker stays in this process."""
-    if workers == 1:
-        for job in jobs:
-            yield task(*job)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        workers, context, initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
-        for done in as_completed([pool.submit(task, *job) for job in jobs]):
-            yield done.result()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """The whole experiment."""
     task = harness.begin(__file__, arguments)
     settings = dict(task.settings)
-    done = each(settings["workers"], one_seed, [(settings, seed) for seed in settings["seeds"]])
     safe, rows = [], []
-    for found, made in done:
+    work = partial(one_seed, settings)
+    for found, made in harness.each(settings["workers"], work, settings["seeds"]):
         safe.append(found)
         rows += made
     rows.sort(key=lambda row: (row["arm"], row["alpha"], row["seed"], row["round"]))
@@ -76,4 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from experiments.ehrlich import __main__ as named  # as other processes import it
+
+    named.main()

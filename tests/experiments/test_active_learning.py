@@ -88,17 +88,6 @@ def test_mixture_is_that_of_the_policies_deployed_each_with_its_beta_and_count()
     whole = tether.Mixture(deployed, counts)
     np.testing.assert_allclose(state.log_mix, whole.log_prob_all(1)[0], atol=1e-12)
     assert np.exp(state.log_mix).sum() == pytest.approx(1)
-    again = tether.make_log(
-        world.safe,
-        optimized,
-        None,
-        state.actions[~state.trains],
-        world.infeasible[state.actions[~state.trains]],
-        logged_by=whole,
-        safe_share=whole.weights[0],
-    )
-    rows = tether.Pool(state.log_mix).log_prob(len(again), state.actions[~state.trains])
-    np.testing.assert_allclose(again.log_mix, rows, atol=1e-12)
 
 
 def test_the_optimized_policy_never_sees_the_calibration_rows():

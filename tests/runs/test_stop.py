@@ -47,16 +47,15 @@ def test_two_failures_never_stop_a_release_however_rare_they_should_be():
 def test_a_release_is_stopped_exactly_when_the_bets_on_all_guardrails_reach_their_limit():
     limits, rng, late = {"a": 0.3, "b": 0.4}, np.random.default_rng(5), []
     for _ in range(5):
-        seen, wealth = {name: [] for name in limits}, -math.inf
+        seen, wealth = [], -math.inf
         with Release("sqlite://", limits, old=dict.fromkeys(limits, 0.0)) as release:
             for key in range(1000):
                 is_new = release.assign(key) == "new"
                 losses = {name: float(is_new and rng.random() < 0.6) for name in limits}
                 release.observe(key, losses)
                 if is_new:
-                    for name, loss in losses.items():
-                        seen[name].append(loss)
-                    bets = (log_factors(np.array(seen[name]), limits[name]) for name in limits)
+                    seen.append(list(losses.values()))
+                    bets = map(log_factors, np.transpose(seen), limits.values())
                     wealth = np.logaddexp.reduce([log_wealth(each[None]) for each in bets])
                     late.append(wealth >= LIMIT - 1)
                 assert (release.share == 0) == (wealth >= LIMIT + math.log(2))
