@@ -16,9 +16,8 @@ from tether._core.arrays import check_row_indexes, is_missing, plain_array, plai
 PANDAS_KINDS = (object, "string[python]", "string[pyarrow]", pd.ArrowDtype(pa.string()), "category")
 STRING_FORMS = {
     **{"list": list, "tuple": tuple, "numpy": np.array, "pandas": pd.Series, "polars": pl.Series},
-    **{
-        f"numpy {kind}": partial(np.array, dtype=kind) for kind in (object, np.dtypes.StringDType())
-    },
+    "numpy object": partial(np.array, dtype=object),
+    "numpy StringDType": partial(np.array, dtype=np.dtypes.StringDType()),
     **{f"pandas {kind}": partial(pd.Series, dtype=kind) for kind in PANDAS_KINDS},
     "pandas Categorical": pd.Categorical,
     "pandas Index": pd.Index,

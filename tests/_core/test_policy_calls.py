@@ -50,7 +50,8 @@ def test_a_wrong_answer_names_the_policy(call, message):
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"), [(KeyError("x"), ValueError), (ConnectionError("lost"), RuntimeError)]
+    ("error", "expected"),
+    [*((each("x"), RuntimeError) for each in (RuntimeError, OSError)), (KeyError("x"), ValueError)],
 )
 def test_errors_of_a_policy_name_it_and_say_whether_it_is_unavailable(error, expected):
     def fail(n, rng):
