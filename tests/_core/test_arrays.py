@@ -1,5 +1,7 @@
 """Strings and numbers in every form that frames have, and columns whose rows belong together."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,22 +13,15 @@ from hypothesis import strategies as st
 import tether
 from tether._core.arrays import check_row_indexes, is_missing, plain_array, plain_column
 
+PANDAS_KINDS = (object, "string[python]", "string[pyarrow]", pd.ArrowDtype(pa.string()), "category")
 STRING_FORMS = {
-    "list": list,
-    "tuple": tuple,
-    "numpy str": np.array,
-    "numpy object": lambda values: np.array(values, dtype=object),
-    "numpy StringDType": lambda values: np.array(values, dtype=np.dtypes.StringDType()),
-    "pandas str": pd.Series,
-    "pandas object": lambda values: pd.Series(values, dtype=object),
-    "pandas string[python]": lambda values: pd.Series(values, dtype="string[python]"),
-    "pandas string[pyarrow]": lambda values: pd.Series(values, dtype="string[pyarrow]"),
-    "pandas ArrowDtype": lambda values: pd.Series(values, dtype=pd.ArrowDtype(pa.string())),
-    "pandas category": lambda values: pd.Series(values, dtype="category"),
+    **{"list": list, "tuple": tuple, "numpy": np.array, "pandas": pd.Series, "polars": pl.Series},
+    "numpy object": partial(np.array, dtype=object),
+    "numpy StringDType": partial(np.array, dtype=np.dtypes.StringDType()),
+    **{f"pandas {kind}": partial(pd.Series, dtype=kind) for kind in PANDAS_KINDS},
     "pandas Categorical": pd.Categorical,
     "pandas Index": pd.Index,
-    "polars String": pl.Series,
-    "polars Categorical": lambda values: pl.Series(values, dtype=pl.Categorical),
+    "polars Categorical": partial(pl.Series, dtype=pl.Categorical),
     "polars Enum": lambda values: pl.Series(values, dtype=pl.Enum(sorted(set(values)))),
     "Arrow array": pa.array,
     "Arrow dictionary": lambda values: pa.array(values).dictionary_encode(),
@@ -34,18 +29,12 @@ STRING_FORMS = {
 }
 WORDS = ["wait", "act", "wait", "act", "act", "wait"]
 
-forms = pytest.mark.parametrize("form", STRING_FORMS.values(), ids=STRING_FORMS.keys())
 
-
-@forms
-def test_strings_of_every_form_become_the_same_array(form):
+@pytest.mark.parametrize("form", STRING_FORMS.values(), ids=STRING_FORMS.keys())
+def test_strings_of_every_form_become_the_same_array_and_log(form):
     for array in (plain_array(form(WORDS)), plain_column("actions", form(WORDS))):
         assert array.dtype.kind == "U"
         assert array.tolist() == WORDS
-
-
-@forms
-def test_a_log_may_have_actions_and_contexts_of_every_form(form):
     safe = tether.Categorical.from_probabilities([0.5, 0.5], ["wait", "act"])
     new = tether.Categorical.from_probabilities([0.2, 0.8], ["wait", "act"])
     losses = [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
@@ -69,12 +58,8 @@ def test_numbers_in_object_columns_are_numbers():
 @pytest.mark.parametrize(
     "values",
     [
-        pd.Series(["a", None]),
-        pd.Series(["a", None], dtype="string"),
-        pd.Series(["a", None], dtype="category"),
-        pd.Series([pd.NaT, "a"], dtype=object),
-        pl.Series(["a", None]),
-        pa.array(["a", None]),
+        *(pd.Series(["a", None], dtype=kind) for kind in (None, "string", "category")),
+        *(pl.Series(["a", None]), pa.array(["a", None]), pd.Series([pd.NaT, "a"], dtype=object)),
         np.array(["a", None], dtype=object),
         np.array(["a", None], dtype=np.dtypes.StringDType(na_object=None)),
     ],

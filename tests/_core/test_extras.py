@@ -5,15 +5,6 @@ import sys
 
 import pytest
 
-from tether._core.extras import how_to_install
-
-
-def test_a_missing_module_is_named_with_the_smallest_extra_that_has_it():
-    error = ModuleNotFoundError("No module named 'sklearn'", name="sklearn.tree")
-    assert how_to_install("aim", error) == "aim needs sklearn: pip install 'tether[learn]'"
-    assert how_to_install("aim", ModuleNotFoundError("numpy", name="numpy")) is None
-
-
 BLOCKED = """
 import sys
 class Blocked:

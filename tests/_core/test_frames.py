@@ -25,7 +25,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_the_three_statements(maker):
+def test_contexts_are_stated_or_the_error_lists_the_columns(maker):
     frame = MAKERS[maker](COLUMNS)
     assert read_contexts(frame, None, ["loss"]) is None
     assert read_contexts(frame, "age", ["loss"]).tolist() == COLUMNS["age"]
@@ -37,11 +37,6 @@ def test_the_three_statements(maker):
     floats = read_contexts(frame, "weight", ["loss"])  # labelled by content
     assert floats.dtype == np.int64
     assert len(set(floats.tolist())) == 2
-
-
-@pytest.mark.parametrize("maker", MAKERS)
-def test_an_unstated_context_is_an_error_that_lists_the_columns(maker):
-    frame = MAKERS[maker](COLUMNS)
     with pytest.raises(TypeError, match=r"contexts are \['age', 'weight', 'sex'\]"):
         read_contexts(frame, UNSTATED, ["loss"])
     assert read_contexts(frame, UNSTATED, ["loss"], has_tables=True) is None

@@ -33,22 +33,13 @@ SHORT = policy(lambda n, rng: np.zeros(2))
 HALF = [0.5, 0.5]
 MINUS = np.array([[0.0, -np.inf, -np.inf]])
 WRONG = [
-    (
-        lambda: calls.draw("safe", SHORT, 3, RNG),
-        r"safe policy's sample returned shape \(2,\) for 3",
-    ),
+    (lambda: calls.draw("safe", SHORT, 3, RNG), r"safe policy's sample returned shape \(2,\)"),
     (lambda: calls.score("old", NEVER, 3, np.zeros(3)), "old policy's log_prob has 2 rows but its"),
-    (
-        lambda: calls.score("a", NEVER, 2, np.zeros(2), drew=True),
-        r"\[1\] is -inf: expected a finite",
-    ),
+    (lambda: calls.score("a", NEVER, 2, np.zeros(2), drew=True), r"\[1\] is -inf: expected"),
     (lambda: calls.table("a", Table([HALF] * 2), 3), r"expected \(3, 2\): one row per context"),
     (lambda: calls.table("a", Table([HALF, [0.5, 0.4]]), 2), r"sum to 0\.9 in row 1, not to 1"),
     (lambda: calls.table("a", Table(None), 3), "the a policy's .* on 3 contexts: Input X contains"),
-    (
-        lambda: calls.check_absolute_continuity(MINUS, np.zeros((1, 3))),
-        r"-inf at \(0, 1\) \(2 of 3\)",
-    ),
+    (lambda: calls.check_absolute_continuity(MINUS, np.zeros((1, 3))), r"-inf at \(0, 1\) \(2 "),
 ]
 
 
@@ -60,11 +51,7 @@ def test_a_wrong_answer_names_the_policy(call, message):
 
 @pytest.mark.parametrize(
     ("error", "expected"),
-    [
-        (KeyError("x"), ValueError),
-        (RuntimeError("out of memory"), RuntimeError),
-        (ConnectionError("lost"), RuntimeError),
-    ],
+    [*((each("x"), RuntimeError) for each in (RuntimeError, OSError)), (KeyError("x"), ValueError)],
 )
 def test_errors_of_a_policy_name_it_and_say_whether_it_is_unavailable(error, expected):
     def fail(n, rng):

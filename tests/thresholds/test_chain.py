@@ -187,9 +187,6 @@ def test_several_losses_and_what_the_chain_does_not_take():
                 for each in (part.chain, alone.chain)
             )
             assert at <= own
-    with pytest.raises(ValueError, match="weighted"):
-        tether.gcrc(claims, promise=0.1, weights=np.ones(400))
-    with pytest.raises(ValueError, match="lipschitz"):
-        tether.gcrc(claims, promise=0.1, lipschitz=1.0)
-    with pytest.raises(ValueError, match="exactly one"):
-        tether.gcrc(claims, promise=0.1, alpha=0.1)
+    for name, value in (("weighted", np.ones(400)), ("lipschitz", 1.0), ("alpha", 0.1)):
+        with pytest.raises(ValueError, match=name):
+            tether.gcrc(claims, promise=0.1, **{name.replace("weighted", "weights"): value})
