@@ -148,8 +148,8 @@ def test_a_saved_decision_serves_goes_on_and_refuses_another_model(tmp_path):
     asked["actions"] = BANNERS
     found = tether.decide(typed_month(2000, rng), new=by_kind, promise={"left": 0.2}, **asked)
     found = found.next(typed_month(1000, rng, found))
-    found.save(tmp_path / "served.tether")
-    loaded = tether.load(tmp_path / "served.tether", allow_imports=[__name__])
+    found.save(tmp_path)
+    loaded = tether.load(tmp_path, allow_imports=[__name__])
     assert str(loaded) == str(found)
     third = typed_month(500, rng, loaded)
     here, there = (each.decide(third, np.random.default_rng(0)) for each in (found, loaded))

@@ -134,12 +134,14 @@ class Decision(Described):
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the calibration, both policies and the rows to a file that `tether.load` reads.
 
-        It is written completely or not at all, and replaces another one if `overwrite` is true. A
-        `CannotSaveError` says which policy has no form on disk, such as a function in a notebook.
+        In a folder the file is `decision.tether`. It is written completely or not at all, and
+        replaces another one if `overwrite` is true. A `CannotSaveError` says which policy has no
+        form on disk, such as a function in a notebook.
         """
         from tether.saving import save_policy
+        from tether.saving.save_and_load import in_folder
 
-        save_policy(self, path, overwrite=overwrite)
+        save_policy(self, in_folder(path), overwrite=overwrite)
 
     def _describe(self) -> Description:
         found, question = self.calibration, self.question

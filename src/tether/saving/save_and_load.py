@@ -68,7 +68,7 @@ def load(
     Parameters
     ----------
     path : str or pathlib.Path
-        The file to read.
+        The file to read, or the folder of a decision.
     allow_imports : bool, list of str, or callable, optional
         Modules and packages whose code the file may name: a list of names, a function of an import
         path, or True for all. By default only public names of `tether.policies` and `tether.bo`.
@@ -88,7 +88,7 @@ def load(
         If it is not a complete saved policy, was changed, or names what is not allowed.
     """
     options: dict[str, Any] = {"allow_imports": allow_imports, "trusted": trusted}
-    with Path(path).open("rb") as file:
+    with in_folder(path).open("rb") as file:
         data = file.read(max_bytes + 1)
     try:
         policy = policy_from_bytes(data, max_bytes=max_bytes, **options)
@@ -96,6 +96,11 @@ def load(
         raise ValueError(f"{path}: {error}") from error
     warn_not_useful(getattr(getattr(policy, "pick", policy), "calibration", None))
     return policy
+
+
+def in_folder(path: str | Path) -> Path:
+    """The file of a decision: the path itself, or `decision.tether` in an existing folder."""
+    return Path(path) / "decision.tether" if Path(path).is_dir() else Path(path)
 
 
 def policy_to_bytes(policy: Any) -> bytes:
