@@ -38,7 +38,6 @@ def test_the_aimed_policy_is_the_tilt_that_is_predicted_to_lose_alpha():
     assert found.reached
     draws = found.policy.sample(np.ones(40_000, int), np.random.default_rng(0))
     assert np.bincount(draws) / 40_000 == pytest.approx(tilted[1], abs=0.01)
-    assert "predicted loss" in str(found)
 
 
 CHANCES = st.lists(st.floats(0.01, 1), min_size=3, max_size=3)
@@ -86,7 +85,6 @@ def test_a_policy_that_loses_less_anyway_is_left_alone_and_one_that_cannot_is_to
     )
     hopeless = tether.aim(OPTIMIZED, lambda x, a: np.full(len(a), 0.9), CONTEXTS, alpha=0.1)
     assert not hopeless.reached
-    assert "no policy near" in str(hopeless)
 
 
 def test_pools_several_losses_and_models_of_scikit_learn():
@@ -129,17 +127,15 @@ def test_a_shortlist_is_aimed_over_its_candidates():
 
 
 @pytest.mark.parametrize(
-    ("change", "name"),
+    "change",
     [
-        ({"alpha": 0.0}, "alpha"), ({"alpha": {"harm": 0.1}}, "alpha"),
-        ({"loss_model": {}}, "loss_model"), ({"loss_model": 3}, "loss_model"),
-        ({"loss_model": lambda x, a: np.full(len(a), np.nan)}, "loss_model"),
-        ({"optimized": tether.Gaussian(0.0)}, "optimized"),
+        *({"alpha": 0.0}, {"alpha": {"harm": 0.1}}, {"loss_model": {}}, {"loss_model": 3}),
+        *({"loss_model": lambda x, a: a * np.nan}, {"optimized": tether.Gaussian(0.0)}),
     ],
-)  # fmt: skip
-def test_wrong_arguments_are_refused(change, name):
+)
+def test_wrong_arguments_are_refused(change):
     given = {"optimized": OPTIMIZED, "loss_model": by_hand, "contexts": CONTEXTS, "alpha": 0.06}
-    with pytest.raises((ValueError, TypeError), match=name):
+    with pytest.raises((ValueError, TypeError), match=next(iter(change))):
         tether.aim(**(given | change))
     with pytest.raises(ValueError, match="multipliers"):
         AimedPolicy(OPTIMIZED, {"": by_hand}, {"": np.nan})

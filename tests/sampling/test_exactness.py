@@ -92,11 +92,6 @@ def test_the_ends_are_the_policies_themselves(family):
         drawn = policy.sample(50, np.random.default_rng(1))
         assert np.array_equal(drawn, same.sample(50, np.random.default_rng(1)))
         assert np.array_equal(policy.log_prob(50, drawn), same.log_prob(50, drawn))
-    rng = np.random.default_rng(9)
-    safe, optimized = (tether.Categorical.from_logits(rng.normal(size=9)) for _ in range(2))
-    for beta, same in ((1e-300, safe), (1e300, optimized)):
-        table = tether.Tethered(safe, optimized, beta, family=family).log_prob_all(1)
-        assert np.allclose(table, same.log_prob_all(1), atol=1e-12)
 
 
 @pytest.mark.parametrize("sampler", ["grid", "overlap", "adaptive"])
@@ -141,3 +136,8 @@ def test_a_family_of_the_users_own_by_its_acceptance():
             return share * log_ratio - np.logaddexp(0.0, log_ratio)
 
     fits(np.concatenate([line(beta, family=Geometric()) for beta in (0.2, 1.0, 4.0)]))
+    del Geometric.optimized_share
+    with pytest.raises(TypeError, match="optimized_share"):
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Geometric()).sample(
+            3, np.random.default_rng(0)
+        )

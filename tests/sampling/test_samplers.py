@@ -178,14 +178,3 @@ def test_draws_from_tables():
     assert set(sample_categorical(np.tile(row, (50, 1)), 50, rng).tolist()) == {1, 3}
     with pytest.raises(ValueError, match="row 1"):
         sample_categorical(np.array([[0.0, 0.0], [-np.inf, -np.inf]]), 2, rng)
-
-
-def test_a_family_without_a_sampler_says_what_it_needs():
-    class Bare(tether.control.Family):
-        name = "bare"
-
-        def log_kernel(self, log_safe, log_optimized, log_beta):
-            return log_safe
-
-    with pytest.raises(TypeError, match="optimized_share"):
-        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Bare()).sample(3, np.random.default_rng(0))

@@ -84,17 +84,9 @@ def test_logs_without_contexts(tmp_path, family, mixture):
     fresh["source"] = np.where(rng.random(2000) < 0.5, "safe", "optimized")
     log_mix = {"log_mix": "mixture"} if mixture else {}
     share = {"safe_share": 0.7} if mixture else {}
-    scanned = tether.Log.scan(
-        write(tmp_path / "log", rows),
-        loss=["loss", "cost"],
-        reward="reward",
-        context=None,
-        **log_mix,
-        **share,
-    )
-    memory = tether.Log.from_frame(
-        rows, loss=["loss", "cost"], reward="reward", context=None, **log_mix, **share
-    )
+    named = {"loss": ["loss", "cost"], "reward": "reward", "context": None, **log_mix, **share}
+    scanned = tether.Log.scan(write(tmp_path / "log", rows), **named)
+    memory = tether.Log.from_frame(rows, **named)
     proposals = (
         tether.Proposals.scan(write(tmp_path / "draws", fresh), context=None, **log_mix),
         tether.Proposals.from_frame(fresh, context=None, **log_mix),
@@ -144,56 +136,39 @@ def test_logs_with_stored_draws(tmp_path):
     assert 0 < found.beta < np.inf
 
 
-def spoiled(rows, name, place, value):
-    values = np.array(rows[name])
-    values[place] = value
-    return {**rows, name: values}
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("log_safe", np.nan, "log_safe"),
-        ("log_safe", -np.inf, "log_safe"),
-        ("log_optimized", np.inf, "log_optimized"),
-        ("loss", -0.5, "loss"),
-        ("loss", np.nan, "loss"),
-        ("reward", np.inf, "reward"),
-        ("mixture", 30 * np.nan, "log_mix"),
-        ("mixture", -50.0, "safe_share"),
+        *(("log_safe", np.nan, "log_safe"), ("log_safe", -np.inf, "log_safe")),
+        *(("log_optimized", np.inf, "log_optimized"), ("reward", np.inf, "reward")),
+        *(("loss", -0.5, "loss"), ("loss", np.nan, "loss")),
+        *(("mixture", np.nan, "log_mix"), ("mixture", -50.0, "safe_share")),
     ],
 )
 def test_bad_values_name_the_column_and_the_file(tmp_path, name, value, message):
-    rows = spoiled(gaussian(np.random.default_rng(0), 300), name, 250, value)
-    log = tether.Log.scan(
-        write(tmp_path / "log", rows),
-        context=None,
-        reward="reward",
-        log_mix="mixture",
-        safe_share=0.7,
-    )
+    rows = gaussian(np.random.default_rng(0), 300)
+    rows[name][250] = value
+    named = {"reward": "reward", "log_mix": "mixture", "safe_share": 0.7}
+    log = tether.Log.scan(write(tmp_path / "log", rows), context=None, **named)
     with pytest.raises(ValueError, match=rf"2\.parquet: .*{message}"):
         tether.calibrate(log, alpha=0.2)
 
 
 def test_columns_that_make_no_log_are_refused(tmp_path):
     folder = write(tmp_path / "log", tables(np.random.default_rng(0), 50))
-    with pytest.raises(TypeError, match="context must be stated"):
-        tether.Log.scan(folder)
-    with pytest.raises(ValueError, match="log_optimized_all is missing"):
-        tether.Log.scan(folder, log_safe_all="safe_lists")
-    with pytest.raises(ValueError, match="go together"):
-        tether.Log.scan(folder, safe_draws=("safe_lists", "safe_lists"))
-    with pytest.raises(ValueError, match="safe_draws must name 2 columns"):
-        tether.Log.scan(folder, safe_draws=("safe_lists",), optimized_draws=("safe_lists",))
-    with pytest.raises(ValueError, match="no column 'harm', 'cost'"):
-        tether.Log.scan(folder, context=None, loss=["harm", "cost"])
-    with pytest.raises(ValueError, match="context: there is no column 'ward'"):
-        tether.Log.scan(folder, context="ward")
-    with pytest.raises(ValueError, match="cannot be a context too"):
-        tether.Log.scan(folder, context="loss")
-    with pytest.raises(ValueError, match="log_base_limit"):
-        tether.Log.scan(folder, context=None, log_base_limit="loss")
+    one, two = ("safe_lists",), ("safe_lists", "safe_lists")
+    for named, message in (
+        ({}, "context must be stated"),
+        ({"log_safe_all": "safe_lists"}, "log_optimized_all is missing"),
+        ({"safe_draws": two}, "go together"),
+        ({"safe_draws": one, "optimized_draws": one}, "safe_draws must name 2 columns"),
+        ({"context": None, "loss": ["harm", "cost"]}, "no column 'harm', 'cost'"),
+        ({"context": "ward"}, "context: there is no column 'ward'"),
+        ({"context": "loss"}, "cannot be a context too"),
+        ({"context": None, "log_base_limit": "loss"}, "log_base_limit"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            tether.Log.scan(folder, **named)
     with pytest.raises(ValueError, match="context"):
         tether.Proposals.scan(folder, context="safe_0")
 
