@@ -4,6 +4,7 @@ import pytest
 
 from tests.runs.conftest import postgres_url, server  # noqa: F401
 from tests.service.running import running, settings, upstream
+from tests.view.headless_browser import driver  # noqa: F401
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +12,14 @@ CHROMIUM_FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --n
 BROWSER_COMMANDS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def start(folder: Path):
-    """Start a browser with its own profile in `folder`; skip the test if none is installed."""
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """A browser for the tests of a module; they are skipped if none is installed."""
+    folder = tmp_path_factory.mktemp("profile")
     browser = next(filter(None, map(shutil.which, BROWSER_COMMANDS)), None)
-    driver = shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip(
-            "Chromium and chromedriver are not installed: the report is not tested in a browser"
-        )
+    program = shutil.which("chromedriver")
+    if browser is None or program is None:
+        pytest.skip("Chromium and chromedriver are not installed")
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     from selenium.webdriver.chrome.service import Service
 
@@ -29,7 +28,9 @@ def start(folder: Path):
     for flag in [*CHROMIUM_FLAGS.split(), f"--user-data-dir={folder}", "--window-size=1200,900"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(driver))
+    started = webdriver.Chrome(options=options, service=Service(program))
+    yield started
+    started.quit()
 
 
 def requested_urls(driver) -> list[str]:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import tether
 from tests.view import figure_texts
 from tether._core.words import Columns, Description
-from tether.view.text import TONE_COLORS, summary_card
+from tether.view.text import summary_card
 
 RNG = np.random.default_rng(4)
 ACTIONS = RNG.normal(size=600)
@@ -86,6 +86,7 @@ def test_several_losses_share_a_scale_and_no_reward_shows_what_changes():
     assert found.plot(axes) is axes.figure
     without = tether.calibrate(make_log(reward=False), alpha=0.15)
     require_clear(without.plot())
+    require_clear(tether.calibrate(make_log(), alpha=0.15).gain.plot())
 
 
 @pytest.mark.parametrize(
@@ -105,10 +106,6 @@ def test_a_selection_shows_its_threshold_at_its_risk_and_what_it_keeps(options):
     assert tether.gcrc(np.zeros((50, 3)), alpha=0.2).plot().axes[0].get_ylabel() == "risk"
 
 
-def test_gains():
-    require_clear(tether.calibrate(make_log(), alpha=0.15).gain.plot())
-
-
 def test_a_log_shows_the_mean_loss_of_rows_with_similar_ratios():
     optimized = np.arange(100.0) - 50
     log = tether.Log(np.arange(100) >= 90, np.zeros(100), optimized)
@@ -121,28 +118,20 @@ def test_a_log_shows_the_mean_loss_of_rows_with_similar_ratios():
     assert "of them it never takes" in never.axes[0].get_title(loc="left")
 
 
-def test_comparisons_of_calibrations():
+def test_comparisons_of_calibrations_and_selections():
     log, rules = make_log(), ({"alpha": 0.15}, {"promise": 0.15})
-    found = tether.compare([tether.calibrate(log, DRAWS, **rule) for rule in rules])
+    every = [tether.calibrate(log, DRAWS, **rule) for rule in rules]
+    found = tether.compare(every)
     assert found.names == ("alpha 0.15", "promise 0.15")
-    assert {"beta", "asked", "promise", "useful", "changed", "reward"} <= set(found.to_frame())
-    assert "calibrate afterwards" in str(found)
+    assert found.to_frame()["beta"].tolist() == [each.beta for each in every]
     require_clear(found.plot())
-
-
-def test_comparisons_of_selections_put_the_chain_beside_the_paper():
-    every = [
-        tether.gcrc(CLAIMS, alpha=0.2),
-        tether.gcrc(CLAIMS, promise=0.2),
-        tether.thresholds.ltt(CLAIMS, alpha=0.2),
-    ]
+    every = [tether.gcrc(CLAIMS, alpha=0.2), tether.gcrc(CLAIMS, promise=0.2)]
+    every.append(tether.thresholds.ltt(CLAIMS, alpha=0.2))
     found = tether.compare(every)
     frame = found.to_frame()
     assert frame["threshold"].tolist() == [each.threshold for each in every]
     assert frame["rule"].tolist() == ["alpha", "promise", "confidence"]
-    assert "soft chain" in found.names[1]
     require_clear(found.plot())
-    assert tether.compare({HOSTILE: every[0]}).names == (HOSTILE,)
     require_clear(tether.compare({HOSTILE: every[0], "_b": every[1]}).plot())
     for wrong, error in (([every[0], 3], TypeError), ([], ValueError), (every[0], TypeError)):
         with pytest.raises(error, match="results"):
@@ -170,12 +159,10 @@ def size(picture):
     return struct.unpack(">II", picture[16:24])
 
 
-def test_a_notebook_gets_a_fine_picture_and_figures_can_be_pickled():
-    figure = tether.gcrc([[0.0, 0.0]] * 50, alpha=0.1).plot()
+def test_figures_can_be_pickled_and_shown():
+    figure = pickle.loads(pickle.dumps(tether.gcrc([[0.0, 0.0]] * 50, alpha=0.1).plot()))
     picture, shown = figure._repr_png_()
     assert size(picture) == (2 * shown["width"], 2 * shown["height"])
-    again = pickle.loads(pickle.dumps(figure))
-    assert size(again._repr_png_()[0]) == size(picture)
 
 
 @pytest.mark.slow
@@ -194,7 +181,7 @@ def test_a_notebook_shows_one_picture(first, tmp_path):
     assert width > height > 300
 
 
-def test_cards_say_what_printing_says_and_load_nothing():
+def test_cards_say_what_printing_says_load_nothing_and_escape_every_part():
     log = tether.Log({HOSTILE: ACTIONS > 1.5}, -(ACTIONS**2) / 2, -((ACTIONS - 1) ** 2) / 2)
     found = tether.calibrate(log, alpha={HOSTILE: 0.2})
     every = [log, found, found.gain, tether.compare({HOSTILE: found, "b": found})]
@@ -205,16 +192,10 @@ def test_cards_say_what_printing_says_and_load_nothing():
         assert not re.search(r"(?:src|href|url\(|http-equiv|@import|on\w+=)", shown)
         visible = unescape(re.sub(r"<[^>]+>", " ", shown)).split()
         assert set(str(result).splitlines()[0].split()) <= set(visible)
-
-
-def test_every_part_of_a_card_is_escaped_and_colors_come_from_the_notebook():
-    table = Columns({HOSTILE: np.array([HOSTILE])})
-    for tone, color in TONE_COLORS.items():
-        facts = ((HOSTILE, HOSTILE),)
-        made = Description(HOSTILE, tone, facts, HOSTILE, table, (HOSTILE,), (HOSTILE,))
-        shown = summary_card(made)
-        assert "<script" not in shown
-        assert shown.count("&lt;script&gt;") == 8
-        assert re.findall(r"#[0-9a-f]{6}", shown) == [color]
-        first_row = ElementTree.fromstring(shown).find(".//tr")
-        assert [(each.tag, each.text) for each in first_row] == [("th", HOSTILE), ("td", HOSTILE)]
+    table, facts = Columns({HOSTILE: np.array([HOSTILE])}), ((HOSTILE, HOSTILE),)
+    made = Description(HOSTILE, "good", facts, HOSTILE, table, (HOSTILE,), (HOSTILE,))
+    shown = summary_card(made)
+    assert "<script" not in shown
+    assert shown.count("&lt;script&gt;") == 8
+    first_row = ElementTree.fromstring(shown).find(".//tr")
+    assert [(each.tag, each.text) for each in first_row] == [("th", HOSTILE), ("td", HOSTILE)]

@@ -1,24 +1,12 @@
 """The page in a browser: charts, numbers, layout, contrast, keyboard, print, and no requests."""
 
-import json
-import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
 from tests.view import headless_browser
 from tests.view.example_runs import EXAMPLES, HOSTILE, example
-from tether.view import PAGE_HEADERS, document, page_html
+from tether.view import document, page_html
 
 TAB, ENTER, LEFT, RIGHT, HOME, ESCAPE = "\ue004", "\ue007", "\ue012", "\ue014", "\ue011", "\ue00c"
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    started = headless_browser.start(tmp_path_factory.mktemp("profile"))
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")
@@ -194,109 +182,3 @@ def test_everything_has_a_name_for_screen_readers(visit):
     assert all(len(name) > 20 for name in images)
     named = {"button", "combobox", "link", "region", "DisclosureTriangle"}
     assert [role for role, name in nodes if role in named and not name] == []
-
-
-# ---- live ---------------------------------------------------------------------------------------
-
-
-class Service(ThreadingHTTPServer):
-    """As little of a service as the page needs: an API key, events, and acts."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.event, self.changed = {}, threading.Condition()
-        self.acts = []
-
-    def tell(self, **event):
-        with self.changed:
-            self.event = {"as_of": "2026-01-01T00:00:00+00:00", **event}
-            self.changed.notify_all()
-
-
-class Handler(BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-    def answer(self, status, content, media="application/json", **headers):
-        self.send_response(status)
-        for name, value in {"Content-Type": media, **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content.encode())
-
-    def do_GET(self):
-        if self.path == "/checkout/":
-            self.answer(200, page_html(), "text/html", **PAGE_HEADERS)
-        elif self.headers.get("Authorization") != "Bearer good":
-            self.answer(401, "{}")
-        else:
-            self.answer(200, "", "text/event-stream")
-            told = None
-            while True:
-                with self.server.changed:
-                    self.server.changed.wait_for(lambda told=told: self.server.event is not told, 5)
-                    told = self.server.event
-                try:
-                    self.wfile.write(f"data:{json.dumps(told)}\n\n".encode())
-                except OSError:
-                    return
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.acts.append((self.path, body))
-        refused = {"error": {"message": "no"}} if body["reason"] == "no" else {}
-        self.answer(409 if refused else 200, json.dumps(refused))
-
-
-@pytest.fixture
-def service():
-    made = Service()
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
-
-
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
-
-
-def test_the_live_page_follows_its_service_and_lets_people_act(driver, service):
-    headless_browser.set_width(driver, 1200)
-    headless_browser.set_preferences(driver, "light")
-    live = {"you": {"name": "ann", "roles": ["read", "operate"]}, "decisions_per_second": 12}
-    live["tables"] = [{"title": "Recent", "text": "", "columns": ["Key"], "rows": [[HOSTILE]]}]
-    service.tell(document=document(example("release"), title="checkout"), live=live)
-    driver.get(f"http://127.0.0.1:{service.server_port}/checkout/")
-    until(lambda: driver.find_element("id", "sign-in").is_displayed())
-    driver.get_log("browser")  # of the request without a key
-    driver.find_element("id", "key").send_keys("good" + ENTER)
-    until(lambda: text_of(driver, "#connection") == ["live"])
-    assert "share" in text_of(driver, "#chart-level svg title")[0].lower()
-    assert HOSTILE in text_of(driver, "#tables td")[0]
-    driver.execute_script("document.querySelector('#chart-loss-1 details').open = true")
-
-    driver.find_element("id", "offer-halt").click()
-    driver.find_element("id", "reason").send_keys("no" + ENTER)
-    until(lambda: "refused: no" in text_of(driver, "#act-problem")[0])
-    driver.find_element("id", "reason").clear()
-    driver.find_element("id", "reason").send_keys("errors" + ENTER)
-    until(lambda: ("/checkout/v1/halt", {"reason": "errors"}) in service.acts)
-    until(lambda: not driver.find_element("id", "act").is_displayed())
-
-    service.tell(document=document(example("stopped"), title="checkout"))
-    until(lambda: text_of(driver, "#heading") == ["Stopped by an alarm"])
-    assert "Alarm 1" in text_of(driver, "#announcement")[0]
-    assert not driver.find_element("id", "offer-halt").is_enabled()
-    assert driver.find_element("id", "offer-resume").is_enabled()
-    assert driver.find_element("css selector", "#chart-loss-1 details").get_property("open")
-    service.tell(live={"outage": "The store is unavailable."})
-    until(lambda: text_of(driver, "#problem") == ["The store is unavailable."])
-    assert [entry for entry in driver.get_log("browser") if "409" not in entry["message"]] == []

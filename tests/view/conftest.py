@@ -1,0 +1,3 @@
+"""The browser of the tests of this folder."""
+
+from tests.view.headless_browser import driver  # noqa: F401
