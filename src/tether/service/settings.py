@@ -137,26 +137,15 @@ class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_onl
 
 
 class TetheredGateway(Stored, tag="tethered", tag_field="mode", frozen=True, kw_only=True):
-    """Answers picked from N draws of the safe upstream, or drawn by a clip of two upstreams."""
+    """Answers picked by a scorer from N draws of the safe upstream."""
 
     old: Drawn
-    scorer: Scorer | None = None
+    scorer: Scorer
     past_scorers: dict[str, Scorer] = {}
-    new: Drawn | None = None
-    candidates: Annotated[int, Meta(ge=2, le=256)] | None = None
+    candidates: Annotated[int, Meta(ge=2, le=256)] = 8
     pick_temperature: Annotated[float, Meta(ge=0)] = 1.0
     requests_at_once: Annotated[int, Meta(ge=1, le=1_000)] = 64
-    budget: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    max_new_tokens: Annotated[int, Meta(ge=1)] = 64
-    eos_token_id: int | list[int] | None = None
-    tokenizer: Text | None = None
     controller: dict[str, Any] = {}
-
-    def __post_init__(self) -> None:
-        if (self.scorer is None) == (self.new is None):
-            raise ValueError("a tethered gateway has either a scorer or a new upstream")
-        if self.budget is not None and (self.new is None or self.candidates is not None):
-            raise ValueError("budget is that of a clip: with a new upstream, without candidates")
 
 
 class GuardrailTable(Table, frozen=True, kw_only=True):
