@@ -52,8 +52,6 @@ step = 4000
 [listen]
 port = {port}
 workers = {workers}
-[limits]
-requests_per_second = 1e9
 [gateway]
 failure_guardrail = "failure"
 [gateway.old]

@@ -67,14 +67,6 @@ def test_wrong_keys_are_limited_and_right_ones_are_not(tmp_path):
         assert client.get("/v1/status", headers=bearer(right)).status_code == 200
 
 
-def test_a_key_has_its_rate(tmp_path):
-    limits = {"requests_per_second": 0.01, "burst": 3}
-    with running(settings(tmp_path, limits=limits)) as client:
-        found = [client.get("/v1/status").status_code for _ in range(5)]
-        assert found == [200] * 3 + [429] * 2
-        assert client.get("/v1/status").headers["retry-after"] == "1"
-
-
 def test_key_files_and_names_are_checked(tmp_path):
     file = tmp_path / "keys.json"
     add_key(file, "ann", ["read"])

@@ -203,21 +203,6 @@ def test_the_promise_needs_rows_by_decision_and_not_by_who_answered(by_decision,
     assert np.mean(risks) > Trial.old_risk + 3 * error  # it does something
 
 
-def test_a_new_upstream_that_is_down_is_asked_now_and_then(tmp_path, upstreams):
-    _, new = upstreams
-    new.respond = new.status(503)
-    options = {"failures_until_pause": 3, "pause": LONG}
-    with gateway(tmp_path, upstreams, **REPORTED, **options) as http:
-        keys = keys_of(http, "new", 8)
-        assert [served(chat(http, key)) for key in keys] == [(200, "new", "old")] * 8
-        assert len(new.bodies) == 3
-        metrics = http.get("/metrics").text
-        assert (
-            'tether_upstream_failures_total{reason="paused",release="release",upstream="new"} 5.0'
-            in metrics
-        )
-
-
 def test_the_loss_of_a_row_is_that_of_its_first_request_also_if_it_ends_last(tmp_path, upstreams):
     _, new = upstreams
     with gateway(tmp_path, upstreams, **REPORTED) as http:

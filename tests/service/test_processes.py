@@ -24,7 +24,6 @@ port = {port}
 workers = {workers}
 [limits]
 answer_within = {within}
-requests_per_second = 1e9
 """
 
 

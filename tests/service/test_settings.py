@@ -75,7 +75,10 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         (RELEASE + "[flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
         (RELEASE + "[gateway]\n" + UPSTREAM, "missing required field `new`"),
         (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "must begin with http"),
-        ('[gateway]\nmode = "tethered"\nstore = "a"\n' + UPSTREAM, "either a scorer or a new"),
+        (
+            '[gateway]\nmode = "tethered"\nstore = "a"\n' + UPSTREAM,
+            "required field `scorer`",
+        ),
         (RELEASE + "[[webhooks]]\n", "either a url or a url_variable"),
         (RELEASE + '[[webhooks]]\nurl_variable = "NOT_SET"\n', "'NOT_SET' is not set"),
         ("[releases.v1]\n", "cannot be called 'v1'"),

@@ -73,31 +73,6 @@ def openai_error(status: int, message: str) -> dict[str, Any]:
     return {"error": error}
 
 
-class CircuitBreaker:
-    """Opens after so many failures in a row; then one request tries after each pause.
-
-    A success closes it. A try whose end is never told is followed by another after the next pause.
-    """
-
-    def __init__(self, most: int, pause: float) -> None:
-        self._most, self._pause, self._failures, self._try_at = most, pause, 0, 0.0
-
-    def allows(self) -> bool:
-        """Whether the upstream may be asked now."""
-        now = time.monotonic()
-        allowed = self._failures < self._most or now >= self._try_at
-        if allowed:
-            self._try_at = now + self._pause
-        return allowed
-
-    def note(self, *, failed: bool) -> None:
-        """Note whether the upstream has answered."""
-        was, self._failures = self._failures, self._failures + 1 if failed else 0
-        self._try_at = time.monotonic() + self._pause
-        if (was >= self._most) != (self._failures >= self._most):
-            log.warning("the new upstream %s", "is paused" if failed else "answers again")
-
-
 @dataclass
 class Unit:
     """One request, and what becomes of it.
@@ -125,7 +100,6 @@ class Relay:
     def __init__(self, settings: ReleaseGateway, failed: Callable[[str, str], None]) -> None:
         self.old, self.new = UpstreamClient(settings.old), UpstreamClient(settings.new)
         self._failed = failed
-        self._breaker = CircuitBreaker(settings.failures_until_pause, settings.pause)
 
     async def ask(self, unit: Unit) -> Answer:
         """The answer of a system: status 502 if no upstream has answered.
@@ -163,8 +137,6 @@ class Relay:
     def broke(self, served: str) -> None:
         """Note that a stream has broken after it began, which nothing can replace."""
         self._failed(served, "broken_stream")
-        if served == "new":
-            self._breaker.note(failed=True)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -172,19 +144,14 @@ class Relay:
         await self.new.close()
 
     async def _ask_new(self, unit: Unit) -> Answer | None:
-        """The new upstream's answer or refusal; None if it has failed, or is not asked now."""
-        if not self._breaker.allows():
-            self._failed("new", "paused")
-            return None
+        """The new upstream's answer or refusal; None if it has failed."""
         try:
             answer = await self.new.post(unit.path, unit.content, unit.headers)
             if answer.status == 429:
                 raise UpstreamError("rate_limited")
         except UpstreamError as error:
             self._failed("new", error.reason)
-            self._breaker.note(failed=True)
             return None
-        self._breaker.note(failed=False)
         return answer
 
 

@@ -117,8 +117,6 @@ class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_onl
     failure_guardrail: Text | None = None
     latency_guardrail: Text | None = None
     slow_after: Seconds = 2.0
-    failures_until_pause: Annotated[int, Meta(ge=1)] = 5
-    pause: Seconds = 10.0
 
     def __post_init__(self) -> None:
         if self.failure_guardrail is not None and self.failure_guardrail == self.latency_guardrail:
@@ -137,26 +135,15 @@ class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_onl
 
 
 class TetheredGateway(Stored, tag="tethered", tag_field="mode", frozen=True, kw_only=True):
-    """Answers picked from N draws of the safe upstream, or drawn by a clip of two upstreams."""
+    """Answers picked by a scorer from N draws of the safe upstream."""
 
     old: Drawn
-    scorer: Scorer | None = None
+    scorer: Scorer
     past_scorers: dict[str, Scorer] = {}
-    new: Drawn | None = None
-    candidates: Annotated[int, Meta(ge=2, le=256)] | None = None
+    candidates: Annotated[int, Meta(ge=2, le=256)] = 8
     pick_temperature: Annotated[float, Meta(ge=0)] = 1.0
     requests_at_once: Annotated[int, Meta(ge=1, le=1_000)] = 64
-    budget: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    max_new_tokens: Annotated[int, Meta(ge=1)] = 64
-    eos_token_id: int | list[int] | None = None
-    tokenizer: Text | None = None
     controller: dict[str, Any] = {}
-
-    def __post_init__(self) -> None:
-        if (self.scorer is None) == (self.new is None):
-            raise ValueError("a tethered gateway has either a scorer or a new upstream")
-        if self.budget is not None and (self.new is None or self.candidates is not None):
-            raise ValueError("budget is that of a clip: with a new upstream, without candidates")
 
 
 class GuardrailTable(Table, frozen=True, kw_only=True):
@@ -245,8 +232,6 @@ class Limits(Table, frozen=True, kw_only=True):
     body_bytes: Annotated[int, Meta(ge=1_000, le=100_000_000)] = 1_000_000
     body_seconds: Annotated[float, Meta(ge=0.1, le=600)] = 10.0
     items_per_request: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
-    requests_per_second: Annotated[float, Meta(ge=0.01)] = 10_000.0
-    burst: Annotated[int, Meta(ge=1)] = 10_000
     wrong_keys_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
     answer_within: Annotated[float, Meta(ge=0.01, le=60)] = 0.25
     store_deadline: Annotated[float, Meta(ge=0.05, le=600)] = 5.0
@@ -280,12 +265,6 @@ class Webhook(Table, frozen=True, kw_only=True):
         return environment(self.secret_variable)
 
 
-class Logs(Table, frozen=True, kw_only=True):
-    """What is logged beside events."""
-
-    requests: bool = False
-
-
 class ServiceSettings(Table, frozen=True, kw_only=True):
     """What a service serves, where, and to whom: the tables of the file.
 
@@ -303,7 +282,6 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
     listen: Listen = Listen()
     access: Access = Access()
     limits: Limits = Limits()
-    logs: Logs = Logs()
     webhooks: tuple[Webhook, ...] = ()
     folder: str = "."
 

@@ -1,9 +1,7 @@
 """The gateway in tethered mode: each answer is one of N draws of the safe upstream.
 
 Which of them is decided by the run: in the first round one at random, later as far by the scorer as
-the calibration allows. With a new upstream, and log-probabilities of both, it is picked by their
-log ratio, or drawn by a budgeted clip of the two. The request is answered when its row is stored,
-so answers are buffered.
+the calibration allows. The request is answered when its row is stored, so answers are buffered.
 """
 
 from __future__ import annotations
@@ -11,8 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,8 +18,6 @@ from starlette.responses import Response, StreamingResponse
 
 from tether.llm.chat import ChatPolicy, chat_context, read_answer
 from tether.llm.client import counting_usage, ending
-from tether.llm.completions import PADDING, load_tokenizer
-from tether.llm.openai_policy import OpenAIPolicy
 from tether.llm.scorers import ChatScorer, ScoreServer, is_scorer_error
 from tether.policies.shortlist import Shortlist
 from tether.runs import Controller
@@ -48,71 +43,9 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "logprobs": (None, False, 0),
     "top_logprobs": (None, 0),
 }
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "temperature": (1, None),
-    "top_p": (1, None),
-    "frequency_penalty": (0, None),
-    "presence_penalty": (0, None),
-    "stop": (None, []),
-    "echo": (False, None),
-    "suffix": (None,),
-}
-"""What a request may say of how one answer is returned, and of a draw whose settings are fixed."""
+"""What a request may say of how one answer is returned."""
 
 log = logging.getLogger("tether.service")
-
-
-def confirm(request: dict[str, Any], accepted: Mapping[str, tuple[Any, ...]]) -> None:
-    """Take what a request can only confirm out of it; an error if it asks for something else."""
-    for name, values in accepted.items():
-        if (value := request.pop(name, None)) not in values:
-            raise ApiError(400, f"{name} must be {values[0]!r} here, got {value!r:.80}")
-
-
-def completion_context(policy: OpenAIPolicy, request: dict[str, Any], kind: str) -> str:
-    """The prompt of a request as text; how it is completed is fixed by the settings."""
-    longest = (policy.max_new_tokens, None)
-    confirm(request, NEUTRAL | {"max_tokens": longest, "max_completion_tokens": longest})
-    given, _ = request.pop(kind), request.pop("model", None)
-    if request:
-        raise ApiError(400, f"{next(iter(request))!r:.80} cannot be set here")
-    tokenizer: Any = policy.tokenizer
-    if kind == "messages":
-        if not getattr(tokenizer, "chat_template", None):
-            raise ApiError(400, "messages need a tokenizer with a chat template")
-        try:
-            made = tokenizer.apply_chat_template(given, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # a template is a program that may raise anything
-            raise ApiError(400, f"messages do not fit the template: {error!r:.200}") from None
-        return str(made)
-    if isinstance(tokenizer, TokenIds):
-        if not isinstance(given, list) or not all(type(each) is int for each in given):
-            raise ApiError(400, "prompt must be a list of token ids: there is no tokenizer")
-        return tokenizer.decode(given)
-    if not isinstance(given, str):
-        raise ApiError(400, f"prompt must be one text, got {given!r:.80}")
-    return given
-
-
-def completion_answer(policy: OpenAIPolicy, action: Any, kind: str) -> dict[str, Any]:
-    """A completion in the form that answers of chats have."""
-    tokens = [int(each) for each in action if each != PADDING]
-    reason = "stop" if tokens[-1] in policy.end_token_ids else "length"
-    text = policy.texts([action])[0]
-    message = {"message": {"role": "assistant", "content": text}}
-    return {"finish_reason": reason} | (message if kind == "messages" else {"text": text})
-
-
-class TokenIds:
-    """A tokenizer whose texts are token ids with spaces between them."""
-
-    def encode(self, text: str, /, *, add_special_tokens: bool) -> Sequence[int]:
-        """The ids that a text lists."""
-        return [int(each) for each in text.split(" ")]
-
-    def decode(self, tokens: list[int], /, **options: Any) -> str:
-        """The ids as text."""
-        return " ".join(map(str, tokens))
 
 
 class TetheredApi:
@@ -122,9 +55,7 @@ class TetheredApi:
         self, served: ServedRun, settings: TetheredGateway, metrics: ServiceMetrics
     ) -> None:
         self._served, self._metrics, self._url = served, metrics, settings.old.url
-        drawing = served.drawing
-        self._completing = drawing if isinstance(drawing, OpenAIPolicy) else None
-        self._model = settings.old.model if self._completing is None else self._completing.model
+        self._model = settings.old.model
         self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
 
     @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
@@ -157,10 +88,7 @@ class TetheredApi:
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.pop("draws")),
         }
-        if self._completing is None:
-            said = read_answer(action)
-        else:
-            said = completion_answer(self._completing, action, kind)
+        said = read_answer(action)
         whole = finished_answer(name, self._model or body["model"], said, usage)
         if is_streamed:
             events = answer_events(whole, with_usage=bool((options or {}).get("include_usage")))
@@ -169,11 +97,11 @@ class TetheredApi:
 
     def _context(self, asked: dict[str, Any], kind: str) -> str:
         """What a request asks; what only says how it is answered is no part of it."""
-        confirm(asked, FIXED)
+        for name, values in FIXED.items():
+            if (value := asked.pop(name, None)) not in values:
+                raise ApiError(400, f"{name} must be {values[0]!r} here, got {value!r:.80}")
         if kind not in asked:
             raise ApiError(400, f"the body must have {kind}")
-        if self._completing is not None:
-            return completion_context(self._completing, asked, kind)
         if self._model is not None:
             asked.pop("model", None)
         elif not isinstance(asked.get("model"), str):
@@ -243,70 +171,32 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
     store = settings.store_at(folder)
     if store is None:
         raise ValueError("gateway must name a store or a store_variable")
-    controller = dict(settings.controller)
-    drawn: Any
-    policies: Any
-    if (scorer := settings.scorer) is not None:
-        old, at_once = settings.old, settings.requests_at_once
-        drawing: Any = ChatPolicy(
-            old.url, old.model, settings=old.settings, max_n=old.max_n, **old.options(at_once)
-        )
-        name = scorer.name or scorer.function or str(scorer.url)
-        if name in settings.past_scorers:
-            raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
-        scorers = settings.past_scorers | {name: scorer}
-        policies = {each: make_scorer(x, each, settings, folder) for each, x in scorers.items()}
-        optimized = policies[name]
-    else:
-        drawing, optimized = completion_policies(settings, folder)
-        name, policies = None, lambda name: optimized  # its scores are compared with stored ones
-    if settings.scorer is None and settings.candidates is None:
-        drawn, controller["family"] = drawing, f"budgeted_clip({settings.budget or 8})"
-    else:
-        size = settings.candidates or 8
-        drawn = Shortlist(drawing, size=size, temperature=settings.pick_temperature)
-    run = Controller(
-        drawn, store, policies=policies, fallback="safe", deadline=deadline, **controller
+    old, scorer, at_once = settings.old, settings.scorer, settings.requests_at_once
+    drawing = ChatPolicy(
+        old.url, old.model, settings=old.settings, max_n=old.max_n, **old.options(at_once)
     )
+    name = scorer.name or scorer.function or str(scorer.url)
+    if name in settings.past_scorers:
+        raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
+    scorers = settings.past_scorers | {name: scorer}
+    policies = {each: make_scorer(x, each, settings, folder) for each, x in scorers.items()}
+    drawn = Shortlist(drawing, size=settings.candidates, temperature=settings.pick_temperature)
+    given: dict[str, Any] = settings.controller
+    run = Controller(drawn, store, policies=policies, fallback="safe", deadline=deadline, **given)
     try:
         return ServedRun(
             run,
             "gateway",
             deadline,
-            lambda rows: optimized,
+            lambda rows: policies[name],
             name=name,
             drawing=drawing,
-            at_once=settings.requests_at_once,
-            waiting=WAITING_PER_THREAD * settings.requests_at_once,
+            at_once=at_once,
+            waiting=WAITING_PER_THREAD * at_once,
         )
     except BaseException:
         run.close()
         raise
-
-
-def completion_policies(
-    settings: TetheredGateway, folder: str
-) -> tuple[OpenAIPolicy, OpenAIPolicy]:
-    """The safe and the new upstream as policies over completions."""
-    if settings.new is None or settings.eos_token_id is None:
-        raise ValueError("a gateway with a new upstream must name its eos_token_id")
-    tokenizer: Any = TokenIds()
-    if settings.tokenizer is not None:
-        tokenizer = load_tokenizer("gateway.tokenizer", str(Path(folder, settings.tokenizer)))
-    most: dict[str, Any] = {} if settings.old.max_n is None else {"max_n": settings.old.max_n}
-    safe, new = (
-        OpenAIPolicy(
-            each.url,
-            each.model or "default",
-            eos_token_id=settings.eos_token_id,
-            tokenizer=tokenizer,
-            max_new_tokens=settings.max_new_tokens,
-            **most,
-            **each.options(settings.requests_at_once),
-        )
-        for each in (settings.old, settings.new)
-    )
-    return safe, new
 
 
 def make_scorer(table: Scorer, name: str, settings: TetheredGateway, folder: str) -> ChatScorer:
