@@ -1,6 +1,6 @@
 """The files of the package that an everyday call runs through, for `tests/test_walks.py`.
 
-    python -m benchmarks.walks
+python -m benchmarks.walks
 """
 
 import tempfile
