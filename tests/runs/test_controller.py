@@ -385,6 +385,16 @@ def test_calibrations_on_the_same_rows_are_counted():
         assert run.verify() == []
 
 
+def test_trying_again_draws_no_other_number():
+    rng, policy = np.random.default_rng(17), tether.Gaussian(1.0, 0.8)
+    with make(WORLDS["nothing"], promise=0.1, family="mix", calibration_share=1) as run:
+        run.observe(taken := run.begin().act(300, rng), taken.actions > 1.5)
+        rounds = [run.begin(policy) for _ in range(6)]
+        assert len({(each.beta, each.decision["looks"]) for each in rounds}) == 1
+        run.observe(run.round.act(1, rng), [0.0])
+        assert (run.begin(policy).decision["looks"], run.verify()) == (2, [])
+
+
 # ---- arguments ----------------------------------------------------------------------------------
 
 

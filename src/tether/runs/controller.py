@@ -468,7 +468,7 @@ class Controller(StoredRounds):
             number = len(known.units) + 1
             scorer, log, _ = self._scored(known, number, optimized)
             subject = fingerprint(optimized) or secrets.token_hex(8)
-            digest = write_log(Path(folder), known, number, subject, log, scorer.contents)
+            digest = write_log(Path(folder), known, subject, log, scorer.contents)
             header = act_header("export_log", f"for round {number}", None)
             looked = {"looked": subject, "rows": len(log)}
             self._submit(lambda t: t.append("act", pack({**header, "subject": digest, **looked})))

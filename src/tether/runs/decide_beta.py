@@ -176,9 +176,9 @@ def past_rounds(known: Snapshot, in_use: InUse) -> list[int]:
 
 
 def looks_at(known: Snapshot, rows: int, subject: str) -> int:
-    """How many calibrations there are on the same rows, this one included, of other policies."""
-    same = {name for name, count in known.looks if count >= SAME_ROWS * rows}
-    return 1 + len(same - {subject})
+    """How many calibrations there are on the same rows; of a policy on exactly these, one."""
+    same = {each for each in known.looks if each[1] >= SAME_ROWS * rows}
+    return 1 + len(same - {(subject, rows)})
 
 
 def find_confidence(settings: Settings, looks: int) -> float | None:
@@ -212,13 +212,13 @@ def decide_beta(
     log = make_log(known, contents, number, in_use, given) if log is None else log
     proposals = make_proposals(contents, log)
     looks = looks_at(known, rows, subject)
-    found = calibrate(log, proposals, **calibrate_arguments(known.settings, number, looks))
+    found = calibrate(log, proposals, **calibrate_arguments(known.settings, looks))
     return told(known, in_use, found, looks)
 
 
-def calibrate_arguments(settings: Settings, number: int, looks: int) -> dict[str, Any]:
-    """What the calibration of a round is asked; with a promise its one draw follows from it."""
-    draw = np.random.default_rng([settings.seed, number, CHAIN_STREAM])
+def calibrate_arguments(settings: Settings, looks: int) -> dict[str, Any]:
+    """What the calibration of a round is asked; to try again on the same rows is the same draw."""
+    draw = np.random.default_rng([settings.seed, CHAIN_STREAM])
     return {
         settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
         "seed": int(draw.integers(2**63)),

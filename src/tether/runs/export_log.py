@@ -33,9 +33,7 @@ ARGUMENTS = "calibrate.json"
 """The file with the arguments of `Log.scan` and of `calibrate`."""
 
 
-def write_log(
-    folder: Path, known: Snapshot, number: int, subject: str, log: Log, contents: Contents
-) -> str:
+def write_log(folder: Path, known: Snapshot, subject: str, log: Log, contents: Contents) -> str:
     """Write the log, its draws, and the arguments of `calibrate` as JSON; the log's digest."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -55,7 +53,7 @@ def write_log(
     scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
     if log.acting is not None:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
-    arguments = calibrate_arguments(known.settings, number, looks)
+    arguments = calibrate_arguments(known.settings, looks)
     told_to = {"scan": scan, "calibrate": {**arguments, "ratio_error": log.ratio_error}}
     (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
@@ -94,7 +92,7 @@ def seen_by(found: Calibration) -> int:
 
 
 def accepted(
-    known: Snapshot, number: int, subject: str, found: Calibration, log: Log, contents: Contents
+    known: Snapshot, subject: str, found: Calibration, log: Log, contents: Contents
 ) -> Decision:
     """A calibration that was made elsewhere as a decision, if it is of this log and these rules."""
     digest, _ = _exported(found)
@@ -104,7 +102,7 @@ def accepted(
             "that of the export"
         )
     looks = looks_at(known, len(log), subject)
-    asked = calibrate_arguments(known.settings, number, looks)
+    asked = calibrate_arguments(known.settings, looks)
     rule, losses = known.settings.rule, found.losses.items()
     own = {
         rule: {key: each.alpha for key, each in losses},

@@ -116,7 +116,7 @@ class StoredRounds(Run):
         if found is None:
             decision = decide_beta(known, scorer.contents, number, subject, given, log)
         else:
-            decision = accepted(known, number, subject, found, log, scorer.contents)
+            decision = accepted(known, subject, found, log, scorer.contents)
         deployed = None
         if decision.calibration is not None and decision.calibration.exists:
             policy = self._policies.tethered(optimized, decision.reference, decision.calibration)
