@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control.worlds import KINDS, World, make_world, table_log
+from tests.control.worlds import KINDS, Geometric, World, make_world, table_log
 from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import COARSE, PARTS, fine_points, search
-from tether.control.families import Family, find_family
+from tether.control.families import find_family
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
@@ -136,17 +136,7 @@ def test_tables_with_probabilities_that_floats_cannot_hold():
     assert found.losses["loss"].risk <= 0.3
 
 
-class Path(Family):
-    """The geometric path between two policies, which keeps the zeros of the optimized one."""
-
-    name = "geometric"
-
-    def log_kernel(self, log_safe, log_optimized, log_beta):
-        share = 1 / (1 + np.exp(-np.clip(log_beta, -500, 500)))
-        return (1 - share) * log_safe + share * log_optimized
-
-
-@pytest.mark.parametrize("family", ["clip", Path()])
+@pytest.mark.parametrize("family", ["clip", Geometric()])
 @pytest.mark.parametrize("asked", [{"alpha": 0.3}, {"promise": 0.3}])
 def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(family, asked):
     half, zero = np.log([0.5, 0.5]), np.array([0.0, -np.inf])
@@ -157,7 +147,7 @@ def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(
     assert calibrate(log, family=family, **asked).measured.log_total < np.inf
 
 
-@pytest.mark.parametrize("family", ["clip", Path()])
+@pytest.mark.parametrize("family", ["clip", Geometric()])
 def test_a_family_that_drops_actions_is_not_served_because_the_safe_policy_passes(family):
     safe, optimized = np.log([0.9, 0.1]), np.array([-np.inf, 0.0])
     action = np.arange(50) % 10 // 9
@@ -174,7 +164,7 @@ def test_an_own_family_is_known_where_it_is_the_safe_policy():
         Log(np.ones(40), safe[0], safe[0] + ratio[0]),
         Proposals(safe[1], safe[1] + ratio[1]),
     )
-    found = calibrate(log, draws, alpha=0.3, family=Path(), test_weight=50.0)
+    found = calibrate(log, draws, alpha=0.3, family=Geometric(), test_weight=50.0)
     assert found.log_beta == -np.inf
     assert found.measured.max_weight == pytest.approx(50 / 90)
 
@@ -224,19 +214,3 @@ def test_the_gaussian_world_of_the_paper():
         log = Log(actions > 1.5, *scores(actions))
         found.append(calibrate(log, Proposals(*scores(draws)), alpha=0.1).beta)
     assert np.mean(found) == pytest.approx(0.6251, abs=0.01)
-
-
-def test_several_losses_are_solved_one_by_one_and_the_smallest_beta_is_served():
-    world = make_world(3, "clip", rows=200, losses=2)
-    found = world.calibrate()
-    for name, each in found.losses.items():
-        alone = calibrate(
-            Log(world.losses[name], world.columns["log_safe"], world.columns["log_optimized"]),
-            world.proposals(),
-            alpha=world.alphas[name],
-            bound=world.bounds[name],
-        )
-        assert each.log_beta == alone.log_beta
-    assert (
-        found.binding.log_beta == found.log_beta == min(x.log_beta for x in found.losses.values())
-    )

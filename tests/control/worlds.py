@@ -25,13 +25,12 @@ ENDS = 1000.0
 
 
 class Geometric(Family):
-    """A family of which nothing is known but its kernel."""
+    """A family of a user's own: safe·ρ^(β/(1+β)), up to its normalizing constant."""
 
     name = "geometric"
 
     def log_kernel(self, log_safe, log_optimized, log_beta):
-        """A geometric mean of both policies."""
-        share = 1 / (1 + np.exp(-log_beta))
+        share = 1 / (1 + np.exp(-np.clip(log_beta, -500, 500)))
         return (1 - share) * log_safe + share * log_optimized
 
 
