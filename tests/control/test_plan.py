@@ -14,7 +14,7 @@ from tests.control.worlds import table_log
 from tether import plan
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
-from tether.control.plan import Plan, _Losses, _pass_probability
+from tether.control.plan import _Losses, _pass_probability
 
 RULES = ({"alpha": 0.1}, {"promise": 0.1}, {"alpha": 0.1, "confidence": 0.9})
 
@@ -123,19 +123,11 @@ def test_propensities_alone_are_planned_for_the_rules_that_need_no_test_weight()
         plan(log, alpha=0.08, family="mix")
 
 
-def test_a_plan_is_saved_and_loaded(tmp_path):
-    made = plan(promise=0.1, safe_risk=0.05)
-    made.save(tmp_path / "plan.json")
-    assert Plan.load(tmp_path / "plan.json") == made
-
-
 def test_errors_name_the_argument():
-    with pytest.raises(TypeError, match="safe_risk"):
-        plan(promise=0.1)
-    with pytest.raises(ValueError, match="alpha"):
-        plan(safe_risk=0.1)
-    with pytest.raises(ValueError, match="promise"):
-        plan(promise=2.0, safe_risk=0.1)
     two = Log({"a": [0.0], "b": [0.0]}, [-1.0], [-1.0])
-    with pytest.raises(ValueError, match="log"):
-        plan(two, promise=0.1)
+    for name, wrong in (
+        *(("safe_risk", {"promise": 0.1}), ("alpha", {"safe_risk": 0.1})),
+        *(("promise", {"promise": 2.0, "safe_risk": 0.1}), ("log", {"log": two, "promise": 0.1})),
+    ):
+        with pytest.raises((TypeError, ValueError), match=name):
+            plan(**wrong)

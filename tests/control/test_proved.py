@@ -255,18 +255,13 @@ def test_several_losses_have_the_smallest_share_and_each_its_own_beta():
     second = np.minimum(log.loss["loss"] + (rng.random(500) < 0.05), 1.0)
     scores = {"log_safe_all": log.rows.columns["log_safe_all"]}
     scores["log_optimized_all"] = log.rows.columns["log_optimized_all"]
-    both = Log(
-        {"a": log.loss["loss"], "b": second},
-        log.log_safe,
-        log.log_optimized,
-        context=log.context,
-        **scores,
-    )
+    losses, scores["context"] = {"a": log.loss["loss"], "b": second}, log.context
+    both = Log(losses, log.log_safe, log.log_optimized, **scores)
     asked = {"a": 0.07, "b": 0.1}
     found = calibrate(both, promise=asked)
     alone = {}
     for name, promise in asked.items():
-        one = Log(both.loss[name], log.log_safe, log.log_optimized, context=log.context, **scores)
+        one = Log(both.loss[name], log.log_safe, log.log_optimized, **scores)
         alone[name] = calibrate(one, promise=promise).chain
     size = len(found.chain.shares)
     first, last = (np.append(each.shares, np.zeros(200))[:size] for each in alone.values())
@@ -432,10 +427,6 @@ def test_spread_serves_a_mixture_and_everything_is_saved(tmp_path):
     loaded = tether.Calibration.load(tmp_path / "found.json")
     assert np.array_equal(loaded.chain.shares, found.chain.shares)
     assert loaded.chain.log_beta == found.log_beta == loaded.log_beta
-    assert (
-        calibrate(log, promise=0.05, seed=5).chain.uniform
-        == calibrate(log, promise=0.05, seed=5).chain.uniform
-    )
 
 
 def test_errors_name_the_argument():
@@ -443,9 +434,6 @@ def test_errors_name_the_argument():
     log, proposals = gauss(100, 100, rng)
     with pytest.raises(ValueError, match="proposals"):
         calibrate(log, promise=PROMISE)
-    with pytest.raises(ValueError, match="safe_risk"):
-        calibrate(log, proposals, promise=PROMISE, safe_risk=0.2)
-    with pytest.raises((TypeError, ValueError), match="seed"):
-        calibrate(log, proposals, promise=PROMISE, seed=-1)
-    with pytest.raises(ValueError, match="test_weight"):
-        calibrate(log, proposals, promise=PROMISE, family="mix", test_weight=1.01)
+    for wrong in ({"safe_risk": 0.2}, {"seed": -1}, {"test_weight": 1.01, "family": "mix"}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            calibrate(log, proposals, promise=PROMISE, **wrong)
