@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.worlds import gaussian
 from scipy.stats import binom, kstest
 
 import tether
@@ -163,24 +164,8 @@ def test_rows_that_share_draws_are_refused_with_the_number_that_is_needed():
 
 
 def gauss(rows, draws, rng):
-    """The Gaussian world without contexts: a log, proposals, and the risks of clip."""
-
-    def scores(action):
-        return -(action**2) / 2, -((action - 1) ** 2) / 1.28 - np.log(0.8)
-
-    action = rng.normal(size=rows)
-    drawn = np.concatenate((rng.normal(size=draws), rng.normal(1, 0.8, size=draws)))
-    source = np.repeat(["safe", "optimized"], draws)
-    return Log((action > 1.645).astype(float), *scores(action)), Proposals(
-        *scores(drawn), source=source
-    )
-
-
-def gauss_risks(log_betas):
-    point = np.linspace(-8, 9, 4001)
-    safe, optimized = np.exp(-(point**2) / 2), np.exp(-((point - 1) ** 2) / 1.28) / 0.8
-    kernel = np.minimum(optimized, np.exp(np.clip(log_betas, -600, 600))[:, None] * safe)
-    return kernel[:, point > 1.645].sum(axis=1) / kernel.sum(axis=1)
+    """A log and proposals of the Gaussian world, without contexts."""
+    return replace(gaussian(limit=1.645), draws=draws).log(rows, rng)
 
 
 def test_without_contexts_the_shares_are_those_of_the_band():
@@ -273,16 +258,6 @@ def test_several_losses_have_the_smallest_share_and_each_its_own_beta():
 
 
 # ---- validity ----------------------------------------------------------------------------------
-
-
-def test_one_draw_serves_the_shares_on_average():
-    rng, world = np.random.default_rng(11), TableWorld(11, distance=1.5)
-    served, expected = [], []
-    for _ in range(80):
-        found = calibrate(world.log(150, rng), promise=0.06)
-        served.append(world.risks([np.clip(found.log_beta, -600, 600)])[0])
-        expected.append(served_risk(found, world.risks))
-    assert np.mean(served) == pytest.approx(np.mean(expected), abs=4 * np.std(served) / np.sqrt(80))
 
 
 def rare_clip(scaled):
