@@ -9,7 +9,7 @@ import pytest
 from benchmarks.worlds import rise_and_fall
 from scipy.stats import binom
 
-from tests.control.test_proved import TableWorld, posed
+from tests.control.test_proved import TableWorld, posed, several_losses
 from tether.control.calibrate import calibrate
 from tether.control.confidence import Bettors, certify
 from tether.control.log import Log
@@ -69,20 +69,13 @@ def test_capitals_are_products_of_factors_and_certify_zero_losses_as_few_rows_as
 
 def test_several_losses_need_no_correction_and_the_smallest_beta_is_served():
     rng = np.random.default_rng(3)
-    log = TableWorld(3, distance=2.0).log(400, rng)
-    other = np.minimum(log.loss["loss"] + (rng.random(400) < 0.03), 1.0)
-    tables = {name: log.rows.columns[name] for name in ("log_safe_all", "log_optimized_all")}
-    scores = log.log_safe, log.log_optimized
-    both = Log({"a": log.loss["loss"], "b": other}, *scores, context=log.context, **tables)
+    both, alone = several_losses(TableWorld(3, distance=2.0).log(400, rng), 0.03, rng)
     found = calibrate(both, alpha={"a": 0.1, "b": 0.12}, confidence=0.8)
     for name, alpha in (("a", 0.1), ("b", 0.12)):
-        one = Log(both.loss[name], *scores, context=log.context, **tables)
-        alone = calibrate(one, alpha=alpha, confidence=0.8)
-        assert found.losses[name].log_beta == alone.log_beta
+        own = calibrate(alone[name], alpha=alpha, confidence=0.8)
+        assert found.losses[name].log_beta == own.log_beta
     assert found.log_beta == min(each.log_beta for each in found.losses.values())
-    assert found.confidence == 0.8
-    assert found.rule == "confidence"
-    assert "0.8" in found.statement
+    assert (found.confidence, found.rule) == (0.8, "confidence")
 
 
 def test_an_exact_bound_for_the_safe_policy_alone():

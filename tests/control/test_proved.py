@@ -234,22 +234,23 @@ def test_cutting_and_order_change_nothing_and_the_draw_is_uniform_over_logs():
     assert draw_uniform(problem.rows, 0) != draw_uniform(problem.rows, 1)
 
 
+def several_losses(log, rate, rng):
+    """A log with the loss and a second one that adds to it, and a log of each alone."""
+    losses = {"a": log.loss["loss"]}
+    losses["b"] = np.minimum(losses["a"] + (rng.random(len(log)) < rate), 1.0)
+    columns = {name: log.rows.columns[name] for name in ("log_safe_all", "log_optimized_all")}
+    columns |= {"context": log.context, "log_safe": log.log_safe}
+    columns["log_optimized"] = log.log_optimized
+    return Log(losses, **columns), {name: Log(each, **columns) for name, each in losses.items()}
+
+
 def test_several_losses_have_the_smallest_share_and_each_its_own_beta():
     rng = np.random.default_rng(9)
-    log = TableWorld(9, distance=2.5).log(500, rng)
-    second = np.minimum(log.loss["loss"] + (rng.random(500) < 0.05), 1.0)
-    scores = {"log_safe_all": log.rows.columns["log_safe_all"]}
-    scores["log_optimized_all"] = log.rows.columns["log_optimized_all"]
-    losses, scores["context"] = {"a": log.loss["loss"], "b": second}, log.context
-    both = Log(losses, log.log_safe, log.log_optimized, **scores)
-    asked = {"a": 0.07, "b": 0.1}
-    found = calibrate(both, promise=asked)
-    alone = {}
-    for name, promise in asked.items():
-        one = Log(both.loss[name], log.log_safe, log.log_optimized, **scores)
-        alone[name] = calibrate(one, promise=promise).chain
+    both, alone = several_losses(TableWorld(9, distance=2.5).log(500, rng), 0.05, rng)
+    found = calibrate(both, promise={"a": 0.07, "b": 0.1})
+    chains = [calibrate(alone["a"], promise=0.07).chain, calibrate(alone["b"], promise=0.1).chain]
     size = len(found.chain.shares)
-    first, last = (np.append(each.shares, np.zeros(200))[:size] for each in alone.values())
+    first, last = (np.append(each.shares, np.zeros(200))[:size] for each in chains)
     smallest = np.minimum(first, last)
     assert (first > last + 0.01).any()  # each of them limits somewhere
     assert (last > first + 0.01).any()
