@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import validity, validity_releases
+from benchmarks import validity, validity_monitors, validity_releases, validity_thresholds
 
 from tests.scale import scaled
 
@@ -27,6 +27,13 @@ def test_the_same_measure_sees_wrong_procedures_break(name):
     case = WRONG[name]
     line = case.simulate(min(case.runs, 150))
     assert not line.held, str(line)
+
+
+@pytest.mark.parametrize("room", [validity_thresholds, validity_monitors])
+def test_thresholds_and_monitors_hold_and_wrong_rules_break(room):
+    for case in room.cases():
+        line = case.simulate(60 if case.wrong else scaled(150))
+        assert line.held != case.wrong, str(line)
 
 
 def test_control_is_not_bought_with_idleness():

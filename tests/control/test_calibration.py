@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import warnings
 
@@ -31,28 +30,9 @@ def test_everything_is_saved_and_loaded(kind, tmp_path):
     found.save(tmp_path / "found.json")
     loaded = Calibration.load(tmp_path / "found.json")
     assert json.dumps(loaded.to_dict()) == json.dumps(found.to_dict())
-    assert (loaded.useful, loaded.statement, str(loaded)) == (
-        found.useful,
-        found.statement,
-        str(found),
-    )
+    assert (loaded.useful, str(loaded)) == (found.useful, str(found))
     np.testing.assert_array_equal(loaded.losses["harm"].log_betas, found.losses["harm"].log_betas)
     assert loaded.details() == found.details()
-
-
-def test_a_changed_file_is_refused(tmp_path):
-    path = tmp_path / "found.json"
-    gaussian().save(path)
-    path.write_text(path.read_text().replace('"rule": "alpha"', '"rule": "promise"'))
-    with pytest.raises(ValueError, match="changed"):
-        Calibration.load(path)
-
-
-def test_public_names_are_few_and_the_result_is_frozen():
-    found = gaussian()
-    assert len([name for name in dir(found) if not name.startswith("_")]) <= 25
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.log_beta = 3.0
 
 
 def test_the_statement_always_has_its_condition():
@@ -68,39 +48,15 @@ def test_the_statement_always_has_its_condition():
     assert not nothing.useful
 
 
-def test_printing_takes_about_ten_lines():
-    found = gaussian(rows=2000)
-    assert not found.warnings
-    assert len(str(found).splitlines()) <= 10
-    assert len(found.details().splitlines()) > len(str(found).splitlines())
-
-
-@pytest.mark.parametrize("first", ["harm", "delay"])
-def test_the_loss_that_limits_beta_is_named(first):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=500)
-    losses = {"harm": (x > 1.0).astype(float), "delay": (x > 2.5).astype(float)}
-    losses = {first: losses[first], **losses}
+@pytest.mark.parametrize("names", [("harm", "delay"), ("delay", "harm")])
+def test_the_loss_that_limits_beta_is_named(names):
+    x = np.random.default_rng(0).normal(size=500)
+    losses = {name: x > (1.0 if name == "harm" else 2.5) for name in names}
     log = Log(losses, -(x**2) / 2, -((x - 1) ** 2) / 2)
     found = calibrate(log, alpha={"harm": 0.25, "delay": 0.25})
     assert found.binding.name == "harm"
-    line = next(line for line in str(found).splitlines() if "risk of harm" in line)
     text = " ".join(str(found).split())
-    assert line
     assert "limits beta" in text.split("risk of harm")[1].split("risk of delay")[0]
-    assert text.count("limits beta") == 1
-
-
-def test_warnings_name_the_loss_where_there_are_several():
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=300)
-    losses = {"harm": np.arange(300) < 57, "delay": np.zeros(300)}
-    found = calibrate(
-        Log(losses, -(x**2) / 2, -((x - 0.5) ** 2) / 2), alpha={"harm": 0.2, "delay": 0.2}
-    )
-    said = [each for each in found.warnings if "mean loss" in each or "promise" in each]
-    assert said
-    assert all("'harm'" in each or "'delay'" in each for each in said)
 
 
 def test_a_term_that_changes_no_decision_is_no_warning():
@@ -114,12 +70,11 @@ def test_a_term_that_changes_no_decision_is_no_warning():
 
 def test_a_vanishing_share_of_traffic_is_not_useful():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=2000)
+    x, y = rng.normal(size=20_000), rng.normal(3, 1, size=2000)
     log = Log(x > 0.3, -(x**2) / 2, -((x - 3) ** 2) / 2)
-    found = calibrate(log, alpha=0.3827 + 0.02, family="mix", test_weight=1e6)
-    if found.exists:
-        assert found.measured.changed < 1e-3
-        assert not found.useful
+    found = calibrate(log, Proposals(-(y**2) / 2, -((y - 3) ** 2) / 2), alpha=0.39, family="mix")
+    assert (found.exists, found.useful) == (True, False)
+    assert 0 < found.measured.changed < 1e-3
 
 
 def test_a_promise_near_the_bound_is_not_useful():

@@ -70,23 +70,6 @@ def policy_world(safe, optimized, losses, betas):
     return points, risks
 
 
-def threshold_world(tables, shares):
-    """Items with a loss at every threshold: weights are 1, and the loss depends on k."""
-    risks = [
-        sum(s * t[k] for s, t in zip(shares, tables, strict=True)) for k in range(len(tables[0]))
-    ]
-    return list(zip(shares, tables, strict=True)), risks
-
-
-def threshold_chain(level, stake, bound, log):
-    """S of thresholds, whose losses are the items' own; the first threshold is the safe one."""
-    shares, lowest = [], Fraction(1)
-    for k in range(1, len(log[0])):
-        lowest = min(lowest, math.prod(1 - stake * (item[k] - level) for item in log))
-        shares.append(lowest)
-    return shares
-
-
 def bound_of(promise, level, stake, rows, safe_risk):
     """What the theorem says, with (1 − x)^n ≤ exp(−n·x) left out: the integral itself."""
     start = max(safe_risk, level)
@@ -128,24 +111,6 @@ def test_exact_sums_over_all_logs_of_policies_stay_within_the_theorem(
         return
     chain = partial(rational_chain, level=level, stake=stake, bound=Fraction(1))
     found = expected_loss(points, risks, rows, chain)
-    assert found <= bound_of(promise, level, stake, rows, risks[0])
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.lists(fractions, min_size=4, max_size=4), min_size=3, max_size=3),
-    simplex(3),
-    promises,
-    st.integers(1, 4),
-)
-def test_exact_sums_over_all_logs_of_thresholds_stay_within_the_theorem(
-    tables, shares, promise, rows
-):
-    points, risks = threshold_world(tables, shares)
-    level, stake = rational_design(rows, promise, Fraction(1), Fraction(2))
-    if level < 0:
-        return
-    found = expected_loss(points, risks, rows, partial(threshold_chain, level, stake, Fraction(1)))
     assert found <= bound_of(promise, level, stake, rows, risks[0])
 
 
@@ -237,28 +202,3 @@ def test_shares_fall_from_at_most_one_and_a_draw_serves_the_last_that_reaches_it
     assert shares == pytest.approx(np.exp([0, -0.1, -0.1, -2, -2]))
     assert [position(shares, u) for u in (1.0, 0.95, 0.5, 0.13, 1e-9)] == [1, 1, 3, 5, 5]
     assert position(soft_chain([-1.0]), 0.9) == 0
-
-
-def boldest_of_looks(sizes, repeats=600):
-    """The mean risk if the boldest of several looks at a growing log is served; 0.1 is promised.
-
-    Item i has a loss at candidate k if its number is below r_k: risks rise from 0.05 by steps.
-    """
-    rng, risks = np.random.default_rng(1), np.arange(0.05, 0.4, 0.005)
-    served = []
-    for _ in range(repeats):
-        numbers, share = rng.random(max(sizes)), np.zeros(len(risks))
-        for size in sizes:
-            level, stake = design(size, 0.1)
-            counts = np.searchsorted(np.sort(numbers[:size]), risks)
-            clean, harmed = log_factor([0.0, 1.0], 1.0, 1.0, level, stake, 1.0)
-            share = np.maximum(share, soft_chain(counts * harmed + (size - counts) * clean))
-        served.append(risks[0] + share[1:] @ np.diff(risks))
-    return np.mean(served), np.std(served) / np.sqrt(repeats)
-
-
-def test_the_boldest_of_ten_looks_breaks_the_promise():
-    one, _ = boldest_of_looks([1000])
-    ten, error = boldest_of_looks([int(each) for each in np.geomspace(30, 1000, 10)])
-    assert one < 0.1
-    assert ten - 3 * error > 0.1

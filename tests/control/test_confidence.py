@@ -9,7 +9,7 @@ import pytest
 from benchmarks.worlds import rise_and_fall
 from scipy.stats import binom
 
-from tests.control.test_proved import TableWorld, gauss, gauss_risks, posed
+from tests.control.test_proved import TableWorld, posed, several_losses
 from tether.control.calibrate import calibrate
 from tether.control.confidence import Bettors, certify
 from tether.control.log import Log
@@ -67,70 +67,15 @@ def test_capitals_are_products_of_factors_and_certify_zero_losses_as_few_rows_as
         assert passes or rows < 40
 
 
-def wrong_share(certified_risk, alpha, repeats):
-    """How often the certified policy has a risk above alpha, and its standard error."""
-    wrong = [certified_risk() > alpha for _ in range(repeats)]
-    return np.mean(wrong), np.sqrt(np.var(wrong) / repeats)
-
-
-def test_the_risk_is_above_alpha_in_few_logs_unlike_without_a_confidence():
-    rng, world, alpha = np.random.default_rng(1), TableWorld(14, distance=2.5), 0.08
-    assert world.risks([-600.0])[0] < alpha < world.risks([600.0])[0]
-
-    def with_tables():
-        found = calibrate(world.log(300, rng), alpha=alpha, confidence=0.8)
-        return world.risks([np.clip(found.log_beta, -600, 600)])[0]
-
-    def without_contexts(**confidence):
-        log, proposals = gauss(1000, 300, rng)
-        found = calibrate(log, proposals, alpha=0.1, **confidence)
-        return gauss_risks(np.array([np.clip(found.log_beta, -600, 600)]))[0]
-
-    share, error = wrong_share(with_tables, alpha, 80)
-    assert share <= 0.2 + 3 * error
-    share, error = wrong_share(lambda: without_contexts(confidence=0.8), 0.1, 120)
-    assert share <= 0.2 + 3 * error
-    on_average, error = wrong_share(without_contexts, 0.1, 120)
-    assert on_average - 2 * error > 0.2
-
-
-def synthetic_wrong_share(nested, gaps=20, repeats=2000):
-    """Gaps of one good beta after a bad one; a log that fails the good one tends to pass the bad.
-
-    Every bad beta is certified with probability 0.1, as is allowed. A sequence that is fixed is
-    wrong with that probability. One that looks for the gap first, by the good betas, and then
-    inside it picks the gaps in which the log errs.
-    """
-    rng = np.random.default_rng(2)
-    chance = rng.random((repeats, gaps))
-    bad_passes, good_passes = chance < 0.1, chance >= 0.15
-    if not nested:
-        return np.mean(bad_passes[:, 0])
-    first = np.where((~good_passes).any(axis=1), (~good_passes).argmax(axis=1), gaps - 1)
-    return np.mean(bad_passes[np.arange(repeats), first])
-
-
-def test_a_gap_that_the_log_chooses_is_no_fixed_sequence():
-    assert synthetic_wrong_share(nested=False) == pytest.approx(0.1, abs=0.03)
-    assert synthetic_wrong_share(nested=True) > 0.4
-
-
 def test_several_losses_need_no_correction_and_the_smallest_beta_is_served():
     rng = np.random.default_rng(3)
-    log = TableWorld(3, distance=2.0).log(400, rng)
-    other = np.minimum(log.loss["loss"] + (rng.random(400) < 0.03), 1.0)
-    tables = {name: log.rows.columns[name] for name in ("log_safe_all", "log_optimized_all")}
-    scores = log.log_safe, log.log_optimized
-    both = Log({"a": log.loss["loss"], "b": other}, *scores, context=log.context, **tables)
+    both, alone = several_losses(TableWorld(3, distance=2.0).log(400, rng), 0.03, rng)
     found = calibrate(both, alpha={"a": 0.1, "b": 0.12}, confidence=0.8)
     for name, alpha in (("a", 0.1), ("b", 0.12)):
-        one = Log(both.loss[name], *scores, context=log.context, **tables)
-        alone = calibrate(one, alpha=alpha, confidence=0.8)
-        assert found.losses[name].log_beta == alone.log_beta
+        own = calibrate(alone[name], alpha=alpha, confidence=0.8)
+        assert found.losses[name].log_beta == own.log_beta
     assert found.log_beta == min(each.log_beta for each in found.losses.values())
-    assert found.confidence == 0.8
-    assert found.rule == "confidence"
-    assert "0.8" in found.statement
+    assert (found.confidence, found.rule) == (0.8, "confidence")
 
 
 def test_an_exact_bound_for_the_safe_policy_alone():

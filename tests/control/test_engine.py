@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control.worlds import KINDS, World, make_world, table_log
+from tests.control.worlds import KINDS, Geometric, World, make_world, table_log
 from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import COARSE, PARTS, fine_points, search
-from tether.control.families import Family, find_family
+from tether.control.families import find_family
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
@@ -25,6 +25,7 @@ CASES = {
     "losses": st.integers(1, 2),
     "wide": st.sampled_from([0.3, 1.0, 6.0]),
 }
+ANALYTIC = ("clip", "tables", "draws")
 
 
 def by_definition(world: World, keep=slice(None)):
@@ -40,9 +41,8 @@ def by_definition(world: World, keep=slice(None)):
             break
     found = {}
     for name in world.losses:
-        found[name] = (
-            np.inf if name not in last else -np.inf if last[name] < 0 else grid[last[name]]
-        )
+        at = last.get(name, len(grid))
+        found[name] = np.inf if at == len(grid) else -np.inf if at < 0 else grid[at]
         if np.isfinite(found[name]) and world.kind != "path":
             gap = int(np.searchsorted(COARSE, found[name]))
             for point in fine_points(np.array([gap]))[0][1:]:
@@ -52,28 +52,19 @@ def by_definition(world: World, keep=slice(None)):
     return found
 
 
-@settings(max_examples=scaled(60), deadline=None)
-@given(**CASES)
-def test_beta_is_that_of_the_definition(seed, kind, mixture, losses, wide):
+@settings(max_examples=scaled(85), deadline=None)
+@given(**CASES, analytic=st.booleans())
+def test_beta_is_that_of_the_definition(seed, kind, mixture, losses, wide, analytic):
+    """The analytic test weight is that of an infinite ratio."""
     if kind == "own":
         wide = min(wide, 1.0)
     world = make_world(seed, kind, mixture=mixture, losses=losses, wide=wide)
+    if analytic and kind in ANALYTIC:
+        world.test_weight = "analytic"
     found = world.calibrate()
     expected = by_definition(world)
     assert {name: each.log_beta for name, each in found.losses.items()} == expected
     assert found.log_beta == min(expected.values())
-
-
-@settings(max_examples=scaled(25), deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    kind=st.sampled_from(["clip", "tables", "draws"]),
-    mixture=st.booleans(),
-)
-def test_the_analytic_test_weight_is_that_of_an_infinite_ratio(seed, kind, mixture):
-    world = make_world(seed, kind, mixture=mixture, test_weight="analytic")
-    found = world.calibrate()
-    assert {name: each.log_beta for name, each in found.losses.items()} == by_definition(world)
 
 
 @settings(max_examples=scaled(25), deadline=None)
@@ -105,9 +96,8 @@ def test_blocks_of_any_size_give_the_same_result(seed, kind, mixture, losses, wi
     world = make_world(seed, kind, mixture=mixture, losses=losses, wide=wide)
     log, whole = world.log(), world.calibrate()
     constraints = _constraints(log, "alpha", world.alphas, world.bounds, None)
-    problem = pose(
-        log, world.proposals(), find_family(world.family), "empirical", 0.01, constraints
-    )
+    family = find_family(world.family)
+    problem = pose(log, world.proposals(), family, "empirical", 0.01, constraints)
     problem.kernel.size = 3
     assert search(problem).largest() == {n: each.log_beta for n, each in whole.losses.items()}
 
@@ -136,17 +126,7 @@ def test_tables_with_probabilities_that_floats_cannot_hold():
     assert found.losses["loss"].risk <= 0.3
 
 
-class Path(Family):
-    """The geometric path between two policies, which keeps the zeros of the optimized one."""
-
-    name = "geometric"
-
-    def log_kernel(self, log_safe, log_optimized, log_beta):
-        share = 1 / (1 + np.exp(-np.clip(log_beta, -500, 500)))
-        return (1 - share) * log_safe + share * log_optimized
-
-
-@pytest.mark.parametrize("family", ["clip", Path()])
+@pytest.mark.parametrize("family", ["clip", Geometric()])
 @pytest.mark.parametrize("asked", [{"alpha": 0.3}, {"promise": 0.3}])
 def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(family, asked):
     half, zero = np.log([0.5, 0.5]), np.array([0.0, -np.inf])
@@ -157,7 +137,7 @@ def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(
     assert calibrate(log, family=family, **asked).measured.log_total < np.inf
 
 
-@pytest.mark.parametrize("family", ["clip", Path()])
+@pytest.mark.parametrize("family", ["clip", Geometric()])
 def test_a_family_that_drops_actions_is_not_served_because_the_safe_policy_passes(family):
     safe, optimized = np.log([0.9, 0.1]), np.array([-np.inf, 0.0])
     action = np.arange(50) % 10 // 9
@@ -170,11 +150,8 @@ def test_a_family_that_drops_actions_is_not_served_because_the_safe_policy_passe
 def test_an_own_family_is_known_where_it_is_the_safe_policy():
     rng = np.random.default_rng(0)
     safe, ratio = -rng.exponential(1.0, (2, 40)), rng.normal(size=(2, 40))
-    log, draws = (
-        Log(np.ones(40), safe[0], safe[0] + ratio[0]),
-        Proposals(safe[1], safe[1] + ratio[1]),
-    )
-    found = calibrate(log, draws, alpha=0.3, family=Path(), test_weight=50.0)
+    log, draws = Log(np.ones(40), safe[0], (safe + ratio)[0]), Proposals(safe[1], (safe + ratio)[1])
+    found = calibrate(log, draws, alpha=0.3, family=Geometric(), test_weight=50.0)
     assert found.log_beta == -np.inf
     assert found.measured.max_weight == pytest.approx(50 / 90)
 
@@ -224,19 +201,3 @@ def test_the_gaussian_world_of_the_paper():
         log = Log(actions > 1.5, *scores(actions))
         found.append(calibrate(log, Proposals(*scores(draws)), alpha=0.1).beta)
     assert np.mean(found) == pytest.approx(0.6251, abs=0.01)
-
-
-def test_several_losses_are_solved_one_by_one_and_the_smallest_beta_is_served():
-    world = make_world(3, "clip", rows=200, losses=2)
-    found = world.calibrate()
-    for name, each in found.losses.items():
-        alone = calibrate(
-            Log(world.losses[name], world.columns["log_safe"], world.columns["log_optimized"]),
-            world.proposals(),
-            alpha=world.alphas[name],
-            bound=world.bounds[name],
-        )
-        assert each.log_beta == alone.log_beta
-    assert (
-        found.binding.log_beta == found.log_beta == min(x.log_beta for x in found.losses.values())
-    )

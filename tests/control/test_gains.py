@@ -133,12 +133,6 @@ def test_little_data_says_why_nothing_is_known():
     assert "unknown" in found.summary()
 
 
-def test_a_gain_is_saved_with_its_calibration(tmp_path):
-    found = tether.calibrate(world(np.random.default_rng(0), 300), alpha=0.1)
-    found.save(tmp_path / "found.json")
-    assert tether.Calibration.load(tmp_path / "found.json").gain == found.gain
-
-
 def test_intervals_cover_where_weights_are_heavy(monkeypatch):
     def missed():
         rngs = (np.random.default_rng(seed) for seed in range(60))

@@ -20,19 +20,15 @@ def test_mixture_is_the_weighted_average():
 
 
 @pytest.mark.parametrize(
-    ("columns", "counts", "message"),
+    ("columns", "counts", "named"),
     [
-        (np.zeros((3, 2)), [1], r"counts has 1 rows but log_columns \(its columns\) has 2"),
-        (np.zeros((3, 2)), [0, 0], r"counts\[0\] is 0.0: expected counts of at least 0"),
-        (np.zeros((3, 2)), [1, -1], r"counts\[1\] is -1.0"),
+        *((np.zeros((3, 2)), each, "counts") for each in ([1], [0, 0], [1, -1], [1, np.inf])),
         ([np.zeros(3), np.zeros(2)], [1, 1], r"log_columns\[1\] has 2 rows"),
-        (np.zeros((3, 2)), [1, np.inf], r"counts\[1\] is inf"),
-        ([], [1], r"log_columns is empty"),
-        (np.full((1, 2), np.nan), [1, 1], r"log_columns\[\(0, 0\)\] is nan"),
+        *(([], [1], "log_columns"), (np.full((1, 2), np.nan), [1, 1], "log_columns")),
     ],
 )
-def test_bad_mixtures(columns, counts, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_mixtures(columns, counts, named):
+    with pytest.raises(ValueError, match=named):
         tether.control.mixture_log_density(columns, counts)
 
 
@@ -88,9 +84,10 @@ def test_permutation_weights_by_hand():
 
 
 def test_bad_permutations():
-    with pytest.raises(ValueError, match=r"must be square, got shape \(2, 3\)"):
-        tether.control.permutation_weights(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="has 20 points; at most 16"):
-        tether.control.permutation_weights(np.zeros((20, 20)))
-    with pytest.raises(ValueError, match="every order of the points probability zero"):
-        tether.control.permutation_weights(np.array([[-np.inf, -np.inf], [0.0, 0.0]]))
+    for wrong, message in (
+        (np.zeros((2, 3)), "must be square"),
+        (np.zeros((20, 20)), "has 20 points; at most 16"),
+        (np.array([[-np.inf, -np.inf], [0.0, 0.0]]), "every order of the points probability zero"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tether.control.permutation_weights(wrong)

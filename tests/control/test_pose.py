@@ -76,28 +76,17 @@ def test_each_row_has_draws_of_its_own_context_and_shares_them_evenly(seed, rows
     assert problem.shares_draws == shared
 
 
-def test_rows_with_stored_draws_are_calibrated_as_if_dealt():
-    world = make_world(5, "draws", rows=40)
-    dealt = world.calibrate()
-    log = world.log()
-    columns = {**log.rows.columns, "draws_safe": world.more["safe"]}
-    columns["draws_optimized"] = world.more["optimized"]
-    stored = Log.of_rows(type(log.rows)(columns), contextual=True)
-    found = calibrate(stored, alpha=world.alphas, bound=world.bounds)
-    assert found.log_beta == dealt.log_beta
-    assert found.losses["harm"].risk == pytest.approx(dealt.losses["harm"].risk, rel=1e-12)
-    assert found.losses["harm"].promise == pytest.approx(dealt.losses["harm"].promise, rel=1e-12)
-
-
-def test_mix_finds_its_test_weight_among_stored_draws():
+@pytest.mark.parametrize("family", ["clip", "mix"])
+def test_rows_with_stored_draws_are_calibrated_as_if_dealt(family):
     world = make_world(5, "draws", rows=40)
     log = world.log()
     drawn = {"draws_safe": world.more["safe"], "draws_optimized": world.more["optimized"]}
     stored = Log.of_rows(type(log.rows)({**log.rows.columns, **drawn}), contextual=True)
-    wanted = {"alpha": world.alphas, "bound": world.bounds, "family": "mix"}
-    found, expected = calibrate(stored, **wanted), calibrate(log, world.proposals(), **wanted)
-    assert found.log_beta == expected.log_beta
-    assert found.promise == pytest.approx(expected.promise, rel=1e-12)
+    wanted = {"alpha": world.alphas, "bound": world.bounds, "family": family}
+    found, dealt = calibrate(stored, **wanted), calibrate(log, world.proposals(), **wanted)
+    assert found.log_beta == dealt.log_beta
+    assert found.losses["harm"].risk == pytest.approx(dealt.losses["harm"].risk, rel=1e-12)
+    assert found.losses["harm"].promise == pytest.approx(dealt.losses["harm"].promise, rel=1e-12)
 
 
 def test_sharing_draws_costs_something_and_more_contexts_cost_less():
@@ -254,39 +243,30 @@ TABLES = Log(np.zeros(5), TABLE[:, 0], TABLE[:, 0], log_safe_all=TABLE, log_opti
 CONTEXTS = Log(np.zeros(5), np.zeros(5) - 1, np.zeros(5) - 1, context=range(5))
 MIXED = Log(np.zeros(5), np.zeros(5) - 1, np.zeros(5) - 1, log_mix=np.zeros(5) - 1)
 DRAWS = Proposals(np.zeros(5) - 1, np.zeros(5) - 1)
+WRONG = {
+    **{"alpha": (1.0, {"other": 0.1}, None), "test_weight": ("largest", -1.0)},
+    **{"family": ("softmax", Geometric), "bound": (0.0,), "ratio_error": (0.5,), "blend": (1.0,)},
+}
 
 
 @pytest.mark.parametrize(
     ("arguments", "settings", "named"),
     [
-        ((CONTEXTS,), {}, "proposals"),
-        ((TABLES, DRAWS), {}, "proposals"),
-        ((CONTEXTS, DRAWS), {}, "contexts"),
+        *(((CONTEXTS,), {}, "proposals"), ((TABLES, DRAWS), {}, "proposals")),
+        *(((CONTEXTS, DRAWS), {}, "contexts"), ((MIXED, DRAWS), {}, "log_mix")),
         ((LOG, Proposals([-1.0], [-1.0], context=[1])), {}, "contexts"),
         ((CONTEXTS, Proposals([-1.0], [-1.0], context=[9])), {}, "context"),
-        ((MIXED, DRAWS), {}, "log_mix"),
         ((MIXED,), {}, "safe_share"),
-        ((LOG,), {"family": "mix"}, "proposals"),
-        ((LOG,), {"family": "budgeted_clip"}, "proposals"),
+        *(((LOG,), {"family": each}, "proposals") for each in ("mix", "budgeted_clip")),
         ((LOG, DRAWS), {"family": "budgeted_clip(2)"}, "proposals"),
         ((LOG, DRAWS), {"family": "mix", "test_weight": "analytic"}, "test_weight"),
-        ((LOG,), {"test_weight": "largest"}, "test_weight"),
-        ((LOG,), {"test_weight": -1.0}, "test_weight"),
         ((LOG, Proposals([-np.inf], [-1.0])), {"family": "mix"}, "log_safe"),
         ((LOG, Proposals([-np.inf], [-1.0])), {}, "both policies"),
         ((LOG,), {"family": "token_clip"}, "policy_path"),
         ((CONTEXTS,), {"family": Geometric(), "test_weight": 3.0}, "family"),
-        ((LOG,), {"family": "softmax"}, "family"),
-        ((LOG,), {"family": Geometric}, "family"),
-        ((LOG,), {"alpha": 1.0}, "alpha"),
-        ((LOG,), {"alpha": {"other": 0.1}}, "alpha"),
-        ((LOG,), {"alpha": None}, "alpha"),
+        *(((LOG,), {name: value}, name) for name, values in WRONG.items() for value in values),
         ((LOG,), {"promise": 0.1}, "alpha"),
-        ((LOG,), {"bound": 0.0}, "bound"),
-        ((LOG,), {"ratio_error": 0.5}, "ratio_error"),
-        ((LOG,), {"blend": 1.0}, "blend"),
-        ((LOG, 0.1), {}, "proposals"),
-        (([0.1],), {}, "log"),
+        *(((LOG, 0.1), {}, "proposals"), (([0.1],), {}, "log")),
         ((Log([2.0], [0.0], [0.0]),), {}, "loss"),
         ((Log([0.0], [-2000.0], [0.0]),), {}, "log_safe"),
     ],

@@ -25,13 +25,12 @@ ENDS = 1000.0
 
 
 class Geometric(Family):
-    """A family of which nothing is known but its kernel."""
+    """A family of a user's own: safe·ρ^(β/(1+β)), up to its normalizing constant."""
 
     name = "geometric"
 
     def log_kernel(self, log_safe, log_optimized, log_beta):
-        """A geometric mean of both policies."""
-        share = 1 / (1 + np.exp(-log_beta))
+        share = 1 / (1 + np.exp(-np.clip(log_beta, -500, 500)))
         return (1 - share) * log_safe + share * log_optimized
 
 
@@ -81,15 +80,9 @@ class World:
         """What the package finds; that random scores look wrong is no matter here."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return calibrate(
-                self.log(rows),
-                self.proposals(),
-                alpha=self.alphas,
-                bound=self.bounds,
-                family=self.family,
-                test_weight=self.test_weight,
-                ratio_error=self.ratio_error,
-            )
+            asked = {"alpha": self.alphas, "bound": self.bounds, "family": self.family}
+            asked |= {"test_weight": self.test_weight, "ratio_error": self.ratio_error}
+            return calibrate(self.log(rows), self.proposals(), **asked)
 
     def __len__(self):
         return len(self.columns["log_safe"])
@@ -204,9 +197,7 @@ class World:
         return found
 
 
-def make_world(
-    seed, kind, *, rows=None, mixture=False, losses=1, wide=1.0, test_weight="empirical"
-):
+def make_world(seed, kind, *, rows=None, mixture=False, losses=1, wide=1.0):
     """A random world; `wide` is the standard deviation of log ratios."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     n = int(rng.integers(3, 16)) if rows is None else rows
@@ -283,7 +274,6 @@ def make_world(
         draws=draws,
         alphas={name: alphas[name] for name in named},
         bounds={name: {"harm": 1.0, "delay": 3.0}[name] for name in named},
-        test_weight=test_weight,
         family=family,
         more=more,
     )

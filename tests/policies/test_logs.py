@@ -197,17 +197,15 @@ def test_an_estimated_ratio_is_found_measured_and_served():
 
 def test_estimates_depend_on_the_generator_alone_and_show_when_they_are_wrong():
     points = np.zeros(5), np.linspace(-1, 2, 5)
+    policies = drawn(0.0), drawn(1.0)
+
+    def estimated(rows, **options):
+        return tether.estimate_ratio(*policies, np.zeros(rows), RNG(0), **options)
+
     for classifier in (None, RandomForestClassifier(5)):
-        first, again = (
-            tether.estimate_ratio(
-                drawn(0.0), drawn(1.0), np.zeros(400), RNG(0), classifier=classifier
-            ).log_ratio(*points)
-            for _ in range(2)
-        )
+        first, again = (estimated(400, classifier=classifier).log_ratio(*points) for _ in range(2))
         assert np.array_equal(first, again)
-    constant = tether.estimate_ratio(
-        drawn(0.0), drawn(1.0), np.zeros(4_000), RNG(0), classifier=DummyClassifier()
-    )
+    constant = estimated(4_000, classifier=DummyClassifier())
     assert np.allclose(constant.log_ratio(*points), 0, atol=0.01)
     assert constant.error > 2  # all ratios are 1: a tree sees where that is wrong
     linear = tether.estimate_ratio(
@@ -215,16 +213,14 @@ def test_estimates_depend_on_the_generator_alone_and_show_when_they_are_wrong():
         classifier=LogisticRegression(),
     )  # fmt: skip
     assert linear.error > 2
-    sparse = tether.estimate_ratio(
-        drawn(0.0), drawn(1.0), np.zeros(2_000), RNG(0), features=lambda x, a: csr_array(a[:, None])
-    )
+    sparse = estimated(2_000, features=lambda x, a: csr_array(a[:, None]))
     assert np.allclose(sparse.log_ratio(*points), points[1] - 0.5, atol=0.3)
     for rows, options, match in (
         *((400, {"draws": 0}, "draws"), (20, {}, "at least 100")),
         (400, {"features": lambda x, a: a.astype(str)}, "features"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
-            tether.estimate_ratio(drawn(0.0), drawn(1.0), np.zeros(rows), RNG(0), **options)
+            estimated(rows, **options)
 
 
 @settings(deadline=None, max_examples=30)
