@@ -56,9 +56,8 @@ def ask(chat, question="treat?", **options):
     return raw.parse(), raw.headers
 
 
-def collect(client, count, rng):
+def collect(served, count, rng):
     """Questions, and whether their answers did harm; in one call of the run, which is faster."""
-    (served,) = client.service.served
     questions = rng.choice(QUESTIONS, count)
     taken = served.act(np.array([asked(each) for each in questions], dtype=object))
     said = [read_answer(each)["message"]["content"] for each in taken.actions]
@@ -87,7 +86,7 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
             assert (sent["n"], sent["model"], sent["temperature"]) == (4, "small", 0.7)
             assert sent["tools"] == [TOOL]
             assert not {"user", "seed", "stream"} & set(sent)
-            collect(client, 600, rng)
+            collect(*client.service.served, 600, rng)
             outcome = {"id": headers["x-tether-id"], "loss": 0}
             assert client.post("/v1/outcomes", json=outcome).json() == {"new": 1}
 
@@ -128,6 +127,10 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
             client.post("/v1/resume", json={"reason": "checked"})
             with official(client) as chat:
                 assert ask(chat)[1]["x-tether-served"] == "round 2"
+                upstream.is_down = True
+                with pytest.raises(openai.InternalServerError) as error:
+                    ask(chat)
+                assert (error.value.status_code, "127.0.0.1" in str(error.value)) == (502, False)
 
 
 def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
@@ -143,7 +146,7 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
         given = table(tmp_path / "g.db", upstream.url, scorer=scorer, controller=lenient)
         with running(settings(tmp_path, gateway=given)) as client, official(client) as chat:
             (served,) = client.service.served
-            collect(client, 600, rng)
+            collect(served, 600, rng)
             assert float(begin(client, 1)["step"]["level"]) > -20
             weight[0] = 3.0
             served._improve(None).check_every = 0.0  # as if a minute had gone
@@ -155,6 +158,7 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
         assert run.verify() == []
 
 
+<<<<<<< HEAD
 def test_an_upstream_that_is_down_is_no_answer(tmp_path):
     with running(
         settings(tmp_path, gateway=table(tmp_path / "g.db", "http://127.0.0.1:9/v1"))
@@ -163,6 +167,51 @@ def test_an_upstream_that_is_down_is_no_answer(tmp_path):
             ask(chat)
         assert error.value.status_code == 502
         assert "127.0.0.1" not in str(error.value)
+=======
+WIDTH = 3
+
+
+@pytest.mark.parametrize("drawn", [{"budget": 4}, {"candidates": 5}], ids=["clip", "best of N"])
+def test_completions_of_two_upstreams(tmp_path, drawn):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers", reason="needs tether[llm]")
+    from tests.llm import tiny_models
+    from tests.llm.loopback_server import Loopback
+
+    base, tuned = (tiny_models.llama(scale=0.3, seed=seed) for seed in (0, 1))
+    with torch.no_grad():  # mostly the first model, so that chance cannot make beta 0
+        for theirs, ours in zip(tuned.parameters(), base.parameters(), strict=True):
+            theirs.copy_(ours + 0.05 * theirs)
+    store = tmp_path / "clip.db"
+    with Loopback({"base": base, "tuned": tuned}) as server:
+        old, new = (
+            {"url": server.url, "model": name, "timeout": LONG, "retries": 0}
+            for name in ("base", "tuned")
+        )
+        given = {"mode": "tethered", "store": str(store), "old": old, "new": new, **drawn}
+        given |= {"max_new_tokens": WIDTH, "eos_token_id": 0, "requests_at_once": 8}
+        given["controller"] = {"alpha": 0.5}
+        with running(settings(tmp_path, gateway=given)) as client:
+            found = client.post("/v1/completions", json={"prompt": [5, 7], "max_tokens": WIDTH})
+            tokens = [int(each) for each in found.json()["choices"][0]["text"].split()]
+            assert 0 < len(tokens) <= WIDTH
+            draws = str(drawn.get("candidates", 1))
+            assert found.headers["x-tether-draws"] == draws
+            assert found.headers["x-tether-served"] == "safe"
+            (served,) = client.service.served
+            served.controller.observe([int(found.headers["x-tether-id"])], [0.0])
+            taken = served.act(np.array(["5 7", "4"] * 16, dtype=object))
+            served.controller.observe(taken.ids, np.zeros(32))
+            assert float(begin(client, 1)["step"]["level"]) > -20
+            raw = client.post("/v1/completions", json={"prompt": [5, 7], "stream": True})
+            assert raw.headers["x-tether-served"] == "round 2"
+            assert raw.text.endswith("data: [DONE]\n\n")
+            assert client.post("/v1/completions", json={"prompt": "5"}).status_code == 400
+            wrong = client.post("/v1/completions", json={"prompt": [5], "temperature": 0.5})
+            assert "temperature must be 1 here" in wrong.json()["error"]["message"]
+    with Run.open(store) as run:
+        assert run.verify() == []
+>>>>>>> 6685fd8e (Tests of service: one fuzz of all endpoints, tables instead of examples; a refused gateway closes its store)
 
 
 # ---- the promise --------------------------------------------------------------------------------
@@ -184,20 +233,12 @@ class World:
         said = [{"role": "assistant", "content": str(each)} for each in drawn]
         return {"choices": [{"message": each, "finish_reason": "stop"} for each in said]}
 
-    def losses(self, questions, actions):
-        said = [read_answer(each)["message"]["content"] for each in actions]
-        risks = [RISKS[question][each] for question, each in zip(questions, said, strict=True)]
-        return (self.rng.random(len(risks)) < risks).astype(float)
-
 
 def deployed_risk(served, probabilities):
     """The exact risk of what is served: over all questions and all sets of candidates."""
-    texts = {
-        each: canonical_json(
-            {"finish_reason": "stop", "message": {"content": each, "role": "assistant"}}
-        )
-        for each in ANSWERS
-    }
+    messages = ({"content": each, "role": "assistant"} for each in ANSWERS)
+    answers = (canonical_json({"finish_reason": "stop", "message": each}) for each in messages)
+    texts = dict(zip(ANSWERS, answers, strict=True))
     sets = list(product(ANSWERS, repeat=SIZE))
     chance = np.array([np.prod([probabilities[ANSWERS.index(a)] for a in each]) for each in sets])
     candidates = np.array([[texts[a] for a in each] for each in sets], dtype=object)
@@ -223,9 +264,7 @@ def test_what_is_deployed_is_at_most_alpha_while_the_upstream_is_the_same(
         worlds.append(world := World(seed))
         given = table(tmp_path / f"{seed}.db", "http://127.0.0.1:9/v1", candidates=SIZE)
         served = open_tethered(msgspec.convert(given, TetheredGateway), str(tmp_path), LONG)
-        questions = world.rng.choice(QUESTIONS, ROWS)
-        taken = served.act(np.array([asked(each) for each in questions], dtype=object))
-        served.controller.observe(taken.ids, world.losses(questions, taken.actions))
+        collect(served, ROWS, world.rng)
         served._begin()
         assert not served._begin_failure, served._begin_failure
         shifted = np.array([0.1, 0.3, 0.6]) if changed else PROBABILITIES
