@@ -158,62 +158,6 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
         assert run.verify() == []
 
 
-<<<<<<< HEAD
-def test_an_upstream_that_is_down_is_no_answer(tmp_path):
-    with running(
-        settings(tmp_path, gateway=table(tmp_path / "g.db", "http://127.0.0.1:9/v1"))
-    ) as client:
-        with official(client) as chat, pytest.raises(openai.InternalServerError) as error:
-            ask(chat)
-        assert error.value.status_code == 502
-        assert "127.0.0.1" not in str(error.value)
-=======
-WIDTH = 3
-
-
-@pytest.mark.parametrize("drawn", [{"budget": 4}, {"candidates": 5}], ids=["clip", "best of N"])
-def test_completions_of_two_upstreams(tmp_path, drawn):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers", reason="needs tether[llm]")
-    from tests.llm import tiny_models
-    from tests.llm.loopback_server import Loopback
-
-    base, tuned = (tiny_models.llama(scale=0.3, seed=seed) for seed in (0, 1))
-    with torch.no_grad():  # mostly the first model, so that chance cannot make beta 0
-        for theirs, ours in zip(tuned.parameters(), base.parameters(), strict=True):
-            theirs.copy_(ours + 0.05 * theirs)
-    store = tmp_path / "clip.db"
-    with Loopback({"base": base, "tuned": tuned}) as server:
-        old, new = (
-            {"url": server.url, "model": name, "timeout": LONG, "retries": 0}
-            for name in ("base", "tuned")
-        )
-        given = {"mode": "tethered", "store": str(store), "old": old, "new": new, **drawn}
-        given |= {"max_new_tokens": WIDTH, "eos_token_id": 0, "requests_at_once": 8}
-        given["controller"] = {"alpha": 0.5}
-        with running(settings(tmp_path, gateway=given)) as client:
-            found = client.post("/v1/completions", json={"prompt": [5, 7], "max_tokens": WIDTH})
-            tokens = [int(each) for each in found.json()["choices"][0]["text"].split()]
-            assert 0 < len(tokens) <= WIDTH
-            draws = str(drawn.get("candidates", 1))
-            assert found.headers["x-tether-draws"] == draws
-            assert found.headers["x-tether-served"] == "safe"
-            (served,) = client.service.served
-            served.controller.observe([int(found.headers["x-tether-id"])], [0.0])
-            taken = served.act(np.array(["5 7", "4"] * 16, dtype=object))
-            served.controller.observe(taken.ids, np.zeros(32))
-            assert float(begin(client, 1)["step"]["level"]) > -20
-            raw = client.post("/v1/completions", json={"prompt": [5, 7], "stream": True})
-            assert raw.headers["x-tether-served"] == "round 2"
-            assert raw.text.endswith("data: [DONE]\n\n")
-            assert client.post("/v1/completions", json={"prompt": "5"}).status_code == 400
-            wrong = client.post("/v1/completions", json={"prompt": [5], "temperature": 0.5})
-            assert "temperature must be 1 here" in wrong.json()["error"]["message"]
-    with Run.open(store) as run:
-        assert run.verify() == []
->>>>>>> 6685fd8e (Tests of service: one fuzz of all endpoints, tables instead of examples; a refused gateway closes its store)
-
-
 # ---- the promise --------------------------------------------------------------------------------
 
 SIZE, ROWS, ALPHA = 3, 240, 0.15
