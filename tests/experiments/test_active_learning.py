@@ -6,19 +6,9 @@ from experiments.active_learning import learner, surrogate, worlds
 
 import tether
 
-SETTINGS = {
-    "initial": 40,
-    "iterations": 6,
-    "train_share": 0.5,
-    "train_probability": 0.3,
-    "constant": 0.5,
-    "noise": 0.2,
-    "fitted": False,
-    "curiosity": 10.0,
-    "label_noise": 0.05,
-    "infeasible_noise": 1.1,
-    "draws": 200,
-}
+SETTINGS = {"initial": 40, "iterations": 6, "train_share": 0.5, "train_probability": 0.3}
+SETTINGS |= {"constant": 0.5, "noise": 0.2, "fitted": False, "curiosity": 10.0}
+SETTINGS |= {"label_noise": 0.05, "infeasible_noise": 1.1, "draws": 200}
 
 
 def small_world(rng, size=60):

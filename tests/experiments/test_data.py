@@ -42,9 +42,6 @@ def test_what_is_fetched_is_converted_and_found(monkeypatch):
     monkeypatch.setattr(data, "urlopen", lambda address, timeout: io.BytesIO(arff))
     data.fetch("kin8nm")
     assert data.load("kin8nm").shape == (1, 9)
-
-
-def test_tables_are_converted():
     table = data.convert_airfoil({"table": b"800\t0\t0.3\t71.3\t0.002\t126.2\n"})
     assert table["sound_pressure_db"].tolist() == [126.2]
     crime = b"8,?,1,Aville,1,0.5,?,0.25,0.1\n9,?,2,Btown,1,0.75,0.2,0.5,0.2\n"
@@ -75,20 +72,23 @@ def test_claims_are_read_from_arrays_and_from_nothing_else():
         data.convert_medlfqa(content | {"annotations": pickle.dumps(print)})
 
 
+def zipped(**files):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return made.getvalue()
+
+
 def test_archives_are_converted():
-    models = "mistralai/Mixtral-8x7B-Instruct-v0.1,gpt-4-1106-preview"
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("R/routellm/evals/gsm8k/gsm8k_responses.csv", f"prompt,{models}\nq,1,0\n")
-        archive.writestr(
-            "R/routellm/evals/mmlu/responses/mmlu_law.csv", f"prompt,{models}\np,0,1\n"
-        )
-    table = data.convert_routellm({"archive": file.getvalue()})
+    head = "prompt,mistralai/Mixtral-8x7B-Instruct-v0.1,gpt-4-1106-preview\n"
+    place = "R/routellm/evals/"
+    files = {f"{place}gsm8k/gsm8k_responses.csv": f"{head}q,1,0\n"}
+    files[f"{place}mmlu/responses/mmlu_law.csv"] = f"{head}p,0,1\n"
+    table = data.convert_routellm({"archive": zipped(**files)})
     assert table["subject"].tolist() == ["law", "gsm8k"]
     assert table["correct_gpt4_1106"].tolist() == [1, 0]
-    wheel = io.BytesIO()
-    with zipfile.ZipFile(wheel, "w") as archive:
-        rows = ",item_id,position,click,propensity_score\n0,79,2,0,0.5\n"
-        archive.writestr("obp/dataset/obd/bts/men/men.csv", rows)
-    table = data.DATA["open_bandit_bts_men"].convert({"wheel": wheel.getvalue()})
+    rows = ",item_id,position,click,propensity_score\n0,79,2,0,0.5\n"
+    wheel = zipped(**{"obp/dataset/obd/bts/men/men.csv": rows})
+    table = data.DATA["open_bandit_bts_men"].convert({"wheel": wheel})
     assert table.iloc[0].tolist() == [2, 79, 0, 0.5]

@@ -54,22 +54,11 @@ def completions():
 
 @contextmanager
 def chat():
-    """A closed chat server; a judge is another chat server, asked at temperature 0."""
-    with ChatServer(lambda body, rng: "yes" * rng.integers(1, 5)) as server, judging() as judge:
-        safe = ChatPolicy(server.url, "small", settings={"temperature": 0.7})
-        contexts = np.array([asked(each) for each in TEXTS], dtype=object)
-        scores = {"judge": ChatScorer(judge, name="judge")}
-        yield World(safe, contexts, scores, server, losses=long_answers)
-
-
-@contextmanager
-def tools():
-    """A chat server that calls a tool in some of its answers."""
+    """A closed chat server that calls a tool in some answers; a judge is another chat server."""
 
     def answer(body, rng):
-        assert body["tools"] == [TOOL]
-        if rng.random() < 0.5:
-            return "I do not know"
+        if rng.random() < 0.5 or body.get("tools") != [TOOL]:
+            return "yes" * rng.integers(1, 5)
         where = json.dumps({"at": int(rng.integers(10**6))})
         call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": where}}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
@@ -77,14 +66,15 @@ def tools():
     def prefer_tools(messages, answers):
         return [float(bool(each.get("tool_calls"))) for each in answers]
 
-    with ChatServer(answer) as server:
+    with ChatServer(answer) as server, judging() as judge:
+        safe = ChatPolicy(server.url, "small", settings={"temperature": 0.7})
         contexts = np.array([asked(each, tools=[TOOL]) for each in TEXTS], dtype=object)
-        safe = ChatPolicy(server.url, "small")
-        scores = {"function": ChatScorer(prefer_tools, name="tools")}
+        scores = {"judge": ChatScorer(judge, name="judge")}
+        scores["function"] = ChatScorer(prefer_tools, name="tools")
         yield World(safe, contexts, scores, server, losses=long_answers)
 
 
-WORLDS = {make.__name__: make for make in (causal, completions, chat, tools)}
+WORLDS = {make.__name__: make for make in (causal, completions, chat)}
 
 
 def long_completions(actions):

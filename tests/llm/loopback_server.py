@@ -68,22 +68,15 @@ class Loopback(Server):
         logprobs = None
         if body.get("logprobs") is not None:
             names = [f"token_id:{token}" for token in tokens]
-            logprobs = {
-                "text_offset": list(range(len(tokens))),
-                "token_logprobs": stated,
-                "tokens": names,
-                "top_logprobs": [{a: b} for a, b in zip(names, stated, strict=True)],
-            }
+            logprobs = {"token_logprobs": stated, "tokens": names}
         return {
             "index": index,
             "text": " ".join(map(str, tokens)),
             "logprobs": logprobs,
             "finish_reason": "stop" if ended else "length",
-            "stop_reason": None,
             "token_ids": tokens if body.get("return_token_ids") else None,
             "prompt_logprobs": given,
             "prompt_token_ids": prompt if body.get("return_token_ids") else None,
-            "routed_experts": None,
         }
 
     def logits(self, model, tokens):

@@ -12,7 +12,6 @@ import tether
 from tests.fit import chi_square
 from tests.llm import tiny_models
 from tether.llm import CausalPolicy, TokenTether
-from tether.llm.lanes import pack_rows
 
 TEXTS = np.array(["a", "cat", "what is it?", "cat", "Where are we now", "b"])
 PROMPT = np.array([2, 3, 1])
@@ -38,8 +37,14 @@ def test_scores_are_one_pass_per_token_in_any_batch(make, temperature):
     ]
     assert np.allclose(scores, exact, atol=1e-4)
     assert np.allclose(stated, exact, atol=1e-4)
-    small = tiny_models.policy(model, temperature=temperature, batch_tokens=20)
+    small, seen = tiny_models.policy(model, temperature=temperature, batch_tokens=60), []
+    hook = model.register_forward_pre_hook(
+        lambda module, _, given: seen.append(given["input_ids"].shape), with_kwargs=True
+    )
     assert np.allclose(small.log_prob(prompts, actions), exact, atol=1e-4)
+    hook.remove()
+    assert len(seen) > 2
+    assert all(rows == 1 or rows * length <= 60 for rows, length in seen)
 
 
 def test_all_completions_sum_to_one_and_are_drawn_as_they_are_scored():
@@ -91,17 +96,11 @@ def test_a_policy_is_its_weights():
             use()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_batches_hold_every_row_once_and_at_most_so_many_tokens(seed):
-    rng = np.random.default_rng(seed)
-    prefix, lengths = rng.integers(1, 90, 200), rng.integers(1, 30, 200)
-    batches = list(pack_rows(prefix, lengths, 400))
-    assert sorted(np.concatenate(batches)) == list(range(200))
-    for rows in batches:
-        assert len(rows) == 1 or len(rows) * (prefix[rows].max() + lengths[rows].max()) <= 400
-
-
-def test_models_and_adapters_that_would_be_scored_wrongly_are_refused():
+def test_arguments_models_and_adapters_that_would_be_scored_wrongly_are_refused():
+    wrong = {"temperature": 0.0, "max_new_tokens": 0, "batch_tokens": 1.5, "eos_token_id": 999}
+    for argument, value in wrong.items():
+        with pytest.raises(ValueError, match=argument):
+            CausalPolicy(tiny_models.llama(), None, **{argument: value})
     recurrent = MambaForCausalLM(MambaConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1))
     policy = CausalPolicy(recurrent, None, eos_token_id=0, max_new_tokens=2)
     with pytest.raises(TypeError, match="recurrent"):
@@ -151,25 +150,13 @@ def test_texts_are_completions_if_the_tokenizer_preserves_them():
             policy.sample(contexts, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [("temperature", 0.0), ("max_new_tokens", 0), ("batch_tokens", 1.5), ("eos_token_id", 999)],
-)
-def test_wrong_arguments(argument, value):
-    with pytest.raises(ValueError, match=argument):
-        CausalPolicy(tiny_models.llama(), None, **{argument: value})
-
-
 def test_calibrated_with_prompts_and_served():
     rng = np.random.default_rng(0)
     model = tiny_models.with_adapters(tiny_models.llama(scale=0.3), "tuned")
-    safe, optimized = tiny_models.policy(model), tiny_models.policy(model, "tuned")
+    both = safe, optimized = tiny_models.policy(model), tiny_models.policy(model, "tuned")
     prompts = rng.choice(TEXTS, size=400)
     actions = safe.sample(prompts, rng)
-    losses = actions[:, 0] % 10 == 3
-    log = tether.make_log(safe, optimized, prompts, actions, losses)
-    assert log.contextual
-    proposals = tether.make_proposals(safe, optimized, prompts, 4, rng)
+    log = tether.make_log(*both, prompts, actions, actions[:, 0] % 10 == 3)
+    proposals = tether.make_proposals(*both, prompts, 4, rng)
     found = tether.calibrate(log, proposals, alpha=0.3, family="budgeted_clip(4)")
-    policy = tether.Tethered(safe, optimized, found)
-    assert policy.sample(prompts[:5], rng).shape == (5, 4)
+    assert tether.Tethered(safe, optimized, found).sample(prompts[:5], rng).shape == (5, 4)

@@ -135,9 +135,9 @@ def test_bets_win_rarely_where_draws_are_as_scored(power, fails):
     assert np.log(100) < LOG_WEALTH[1]
 
 
-@pytest.mark.parametrize(("argument", "value"), [("draws", 2), ("prompts", 3), ("safe", "model")])
-def test_wrong_arguments(argument, value):
+def test_wrong_arguments():
     safe, optimized = pair()
-    given = {"safe": safe, "optimized": optimized, "prompts": TEXTS, "draws": 4, argument: value}
-    with pytest.raises((TypeError, ValueError), match=argument):
-        preflight(rng=np.random.default_rng(0), **given)
+    given = {"safe": safe, "optimized": optimized, "prompts": TEXTS, "draws": 4}
+    for argument, value in (("draws", 2), ("prompts", 3), ("safe", "model")):
+        with pytest.raises((TypeError, ValueError), match=argument):
+            preflight(rng=np.random.default_rng(0), **given | {argument: value})

@@ -1,5 +1,6 @@
 """Models on a server, over real connections to a server on loopback."""
 
+import asyncio
 import pickle
 import subprocess
 import sys
@@ -151,7 +152,7 @@ def test_another_model_under_the_same_name_is_noticed(server, models):
             use()
 
 
-def test_a_wait_ends_with_the_program_and_a_policy_is_pickled(server):
+def test_a_wait_ends_with_the_program_and_a_policy_is_pickled_and_used_in_a_loop(server):
     policy, event, held = remote_policy(server), threading.Event(), threading.Event()
     server.faults = [held]
     event.set()
@@ -159,7 +160,11 @@ def test_a_wait_ends_with_the_program_and_a_policy_is_pickled(server):
         policy.sample(PROMPTS[:1], RNG(0))
     held.set()
     copied = pickle.loads(pickle.dumps(policy))
-    assert np.array_equal(copied.sample(PROMPTS, RNG(0)), policy.sample(PROMPTS, RNG(0)))
+
+    async def in_a_notebook():
+        return copied.sample(PROMPTS, RNG(0))
+
+    assert np.array_equal(asyncio.run(in_a_notebook()), policy.sample(PROMPTS, RNG(0)))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-OPTIONS = "-c listen_addresses='' -c max_connections=60"
-HASTE = "-c fsync=off -c full_page_writes=off"
+OPTIONS = "-c listen_addresses='' -c max_connections=60 -c fsync=off -c full_page_writes=off"
 DEADLINE_SECONDS = 300
-ACCESS = "local all locked scram-sha-256\nlocal all all trust\n"
-"""Everyone may come in by the socket, but the role "locked" needs its password."""
 
 
 def missing() -> str | None:
@@ -39,21 +36,18 @@ def programs() -> Path | None:
 class Server:
     """One server with as many databases as are asked for; it may be stopped and started again."""
 
-    def __init__(self, *, durable: bool = False) -> None:
-        self._options = OPTIONS if durable else f"{OPTIONS} {HASTE}"
+    def __init__(self) -> None:
         self._bin, self._numbers = programs(), count(1)
         self.folder = Path(tempfile.mkdtemp(prefix="tether-postgres-"))
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres")
         self._data = self.folder / "data"
         self._run("initdb", "-D", self._data, "-U", "tether", "-A", "trust", "-E", "UTF8", "-N")
-        (self._data / "pg_hba.conf").write_text(ACCESS)
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = f"{self._options} -k {self.folder}"
-        how = ("-w", "-t", DEADLINE_SECONDS, "-o", options)
+        how = ("-w", "-t", DEADLINE_SECONDS, "-o", f"{OPTIONS} -k {self.folder}")
         self._run("pg_ctl", "-D", self._data, "-l", self.folder / "log", *how, "start")
 
     def stop(self, mode: str = "fast") -> None:
@@ -69,11 +63,7 @@ class Server:
         """The URL of a new, empty database."""
         name = f"run_{next(self._numbers)}"
         self.tell(f"CREATE DATABASE {name} TEMPLATE template0")
-        return self.url(name)
-
-    def url(self, database: str, user: str = "tether") -> str:
-        """How a store finds a database of this server."""
-        return f"postgresql+psycopg://{user}@/{database}?host={self.folder}"
+        return f"postgresql+psycopg://tether@/{name}?host={self.folder}"
 
     def drop(self, url: str) -> None:
         """Throw a database away, whoever is still connected to it."""
@@ -94,14 +84,8 @@ class Server:
             command = ["runuser", "-u", "postgres", "--", *command]
         said = self.folder / "said"  # a file: the server would keep a pipe open
         with said.open("wb") as output:
-            done = subprocess.run(
-                command,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=DEADLINE_SECONDS,
-            )
+            quiet = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+            done = subprocess.run(command, cwd=self.folder, timeout=DEADLINE_SECONDS, **quiet)
         if done.returncode:
             raise RuntimeError(f"{program} failed: {said.read_text()}")
 

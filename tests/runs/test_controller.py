@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from datetime import timedelta
 
@@ -36,10 +35,6 @@ def make(world, store="sqlite://", **settings):
     elif "promise" not in settings:
         settings.setdefault("alpha", world.alpha)
     return Controller(world.safe, store, **settings)
-
-
-def test_at_most_18_parameters():
-    assert len(inspect.signature(Controller).parameters) <= 18
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -209,19 +204,10 @@ def test_a_policy_that_is_unavailable_leaves_the_call_to_the_safe_one():
 # ---- losses -------------------------------------------------------------------------------------
 
 
-def two_losses(**settings):
-    return Controller(
-        tether.Gaussian(0.0),
-        "sqlite://",
-        alpha={"harm": 0.12, "cost": 2.0},
-        bound={"harm": 1.0, "cost": 10.0},
-        **settings,
-    )
-
-
 def test_several_losses_arrive_one_by_one():
     rng = np.random.default_rng(9)
-    with two_losses() as run:
+    given = {"alpha": {"harm": 0.12, "cost": 2.0}, "bound": {"harm": 1.0, "cost": 10.0}}
+    with Controller(tether.Gaussian(0.0), "sqlite://", **given) as run:
         taken = run.begin().act(400, rng)
         assert run.observe(taken, {"harm": taken.actions > 1.5}) == 400
         assert len(run.pending()) == 400

@@ -16,12 +16,12 @@ import pytest
 
 import tether
 from tests.runs.jobs import in_threads
+from tests.runs.test_forged_stores import RESUME, add, rewrite
 from tests.runs.worlds import WORLDS, play
 from tests.scale import scaled
 from tether.runs import Controller, Run, import_run, open_log
 from tether.runs.body import pack, unpack
 from tether.runs.errors import StoreError, TamperedError
-from tether.runs.event_log import NO_HEAD, link
 
 WORLD = WORLDS["nothing"]
 
@@ -166,32 +166,17 @@ def test_threads_and_processes_share_a_store(store_url):
 # ---- forgers ------------------------------------------------------------------------------------
 
 
-def rechained(store, change):
-    """Change bodies of events, and write a new chain over all of them."""
-    with sqlite3.connect(store) as connection:
-        rows = connection.execute("SELECT * FROM tether_events ORDER BY seq").fetchall()
-        head, names = NO_HEAD, ("seq", "kind", "at", "mark", "body")
-        for row in rows:
-            event = dict(zip(names, row, strict=False))
-            event["body"] = change(event["kind"], event["body"])
-            head = link(head, *(event[name] for name in names))
-            connection.execute(
-                "UPDATE tether_events SET body = ?, head = ? WHERE seq = ?",
-                (event["body"], head, event["seq"]),
-            )
-        connection.execute("DELETE FROM tether_cache")
-
-
-def forger(wanted, edit, holds=lambda header: True):
+def forger(kind, edit, holds=lambda header: True):
     """A change of all events of a kind whose header is as it should be."""
 
-    def change(kind, body):
-        header, columns = unpack(body)
-        if kind == wanted and holds(header):
-            edit(header, columns)
-        return pack(header, **columns)
+    def forge(events):
+        for event in events:
+            header, columns = unpack(event["body"])
+            if event["kind"] == kind and holds(header):
+                edit(header, columns)
+                event["body"] = pack(header, **columns)
 
-    return change
+    return forge
 
 
 def is_decided(header):
@@ -235,10 +220,10 @@ def test_a_forgery_with_a_new_chain_is_named(tmp_path, forgery):
     with make(store) as run:
         play(run, WORLD, np.random.default_rng(3))
         assert run.verify() == []
-    rechained(store, lambda kind, body: body)
+    rewrite(store, lambda events: None)
     with Run.open(store) as run:
         assert run.verify() == []
-    rechained(store, FORGERIES[forgery])
+    rewrite(store, FORGERIES[forgery])
     with Run.open(store) as run:
         found = run.verify()
     assert found
@@ -251,13 +236,7 @@ def test_a_forged_row_is_not_obeyed(tmp_path):
     run, round_, rng = started(tmp_path / "run.db")
     assert set(round_.act(5, rng).served) == {2}
     run.halt("a complaint")
-    with sqlite3.connect(tmp_path / "run.db") as connection:
-        last = connection.execute("SELECT max(seq) FROM tether_events").fetchone()[0]
-        body = pack({"act": "resume", "reason": "forged", "actor": "eve"})
-        connection.execute(
-            "INSERT INTO tether_events VALUES (?, 'act', 0, x'00', ?, ?, NULL)",
-            (last + 1, body, bytes(32)),
-        )
+    rewrite(tmp_path / "run.db", lambda events: add(events, "act", RESUME), chained=False)
     taken = round_.act(5, rng)
     assert set(taken.served) == {0}
     assert not taken.stored

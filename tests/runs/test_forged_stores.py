@@ -71,14 +71,19 @@ def write(database, events, *, chained):
     database.commit()
 
 
-def forged(halted, name, tmp_path, edit, *, chained):
-    """A copy of a store in which some events were changed."""
-    store = copy(halted, f"{name}.db", tmp_path)
+def rewrite(store, edit, *, chained=True):
+    """Change events of a store behind its back."""
     with sqlite3.connect(store) as database:
         events = read(database)
         edit(events)
         write(database, events, chained=chained)
     database.close()
+
+
+def forged(halted, name, tmp_path, edit, *, chained):
+    """A copy of a store in which some events were changed."""
+    store = copy(halted, f"{name}.db", tmp_path)
+    rewrite(store, edit, chained=chained)
     return store
 
 
@@ -101,10 +106,7 @@ def change(events, kind, edit, **wanted):
 
 def flip(name, value=None):
     def edit(header, columns):
-        column = columns[name]
-        column[0] = (
-            (1 - column[0] if value is None else value) if column.dtype != bool else not column[0]
-        )
+        columns[name][0] = 1 - int(columns[name][0]) if value is None else value
 
     return edit
 
@@ -120,53 +122,57 @@ def add(events, kind, body):
     events.append({**tail, "seq": tail["seq"] + 1, "kind": kind, "body": body})
 
 
+def update(kind, *path, wanted=(), **values):
+    """A forgery: other values in the header of the last event of a kind."""
+
+    def edit(header, columns):
+        for name in path:
+            header = header[name]
+        header.update(
+            {name: new(header[name]) if callable(new) else new for name, new in values.items()}
+        )
+
+    return lambda events: change(events, kind, edit, **dict(wanted))
+
+
+def flipped(kind, name, value=None):
+    return lambda events: change(events, kind, flip(name, value))
+
+
 RESUME = pack({"act": "resume", "reason": "forged", "actor": "eve"})
+TIGHTEN = {"act": "tighten"}
 EDITS = {
-    "a larger share": lambda e: change(e, "round", lambda h, c: h.update(level=0.9)),
-    "a smaller share": lambda e: change(e, "round", lambda h, c: h.update(level=0.001)),
-    "a share of one guardrail": lambda e: change(
-        e, "round", lambda h, c: h["decision"]["shares"].update(error=0.987)
-    ),
-    "a finished ramp": lambda e: change(
-        e, "round", lambda h, c: h["decision"].update(finished=not h["decision"]["finished"])
-    ),
-    "another reason of a share": lambda e: change(
-        e, "round", lambda h, c: h["decision"].update(reason="because")
-    ),
-    "another promise": lambda e: change(
-        e, "round", lambda h, c: h["decision"]["promises"].update(error=0.01)
-    ),
-    "a loss": lambda e: change(e, "losses", flip("loss/error", 0.5)),
-    "a loss outside": lambda e: change(e, "losses", flip("loss/error", 7.0)),
-    "a loss of another row": lambda e: change(e, "losses", flip("row", 3)),
-    "a loss of no row": lambda e: change(e, "losses", flip("row", 10**6)),
-    "another system": lambda e: change(e, "rows", flip("arm")),
-    "another position": lambda e: change(e, "rows", flip("position", 17)),
-    "a row that does not count": lambda e: change(e, "rows", flip("calibration")),
-    "a key that was known": lambda e: change(e, "rows", flip("known", 3)),
-    "an earlier row": lambda e: change(e, "rows", flip("before", 0)),
-    "another key": lambda e: change(e, "rows", flip("key", 120)),
-    "an outage": lambda e: change(e, "rows", lambda h, c: h.update(outage=True)),
+    "a larger share": update("round", level=0.9),
+    "a smaller share": update("round", level=0.001),
+    "a share of one guardrail": update("round", "decision", "shares", error=0.987),
+    "a finished ramp": update("round", "decision", finished=lambda finished: not finished),
+    "another reason of a share": update("round", "decision", reason="because"),
+    "another promise": update("round", "decision", "promises", error=0.01),
+    "a loss": flipped("losses", "loss/error", 0.5),
+    "a loss outside": flipped("losses", "loss/error", 7.0),
+    "a loss of another row": flipped("losses", "row", 3),
+    "a loss of no row": flipped("losses", "row", 10**6),
+    "another system": flipped("rows", "arm"),
+    "another position": flipped("rows", "position", 17),
+    "a row that does not count": flipped("rows", "calibration"),
+    "a key that was known": flipped("rows", "known", 3),
+    "an earlier row": flipped("rows", "before", 0),
+    "another key": flipped("rows", "key", 120),
+    "an outage": update("rows", outage=True),
     "a step without rows": lambda e: drop(e, "rows"),
     "no losses": lambda e: drop(e, "losses"),
     "no step": lambda e: drop(e, "round"),
     "no halt": lambda e: drop(e, "act", act="halt"),
     "no alarm": lambda e: drop(e, "alarm", message="a look"),
-    "no tightening": lambda e: drop(e, "act", act="tighten"),
-    "another tightening": lambda e: change(
-        e, "act", lambda h, c: h["changes"].update(error=0.01), act="tighten"
-    ),
-    "another alarm": lambda e: change(e, "alarm", lambda h, c: h.update(monitor="stop")),
+    "no tightening": lambda e: drop(e, "act", **TIGHTEN),
+    "another tightening": update("act", "changes", wanted=TIGHTEN, error=0.01),
+    "another alarm": update("alarm", monitor="stop"),
     "an alarm of nothing": lambda e: add(e, "alarm", pack({"monitor": "stop", "message": "x"})),
     "a second setting": lambda e: add(e, "settings", e[0]["body"]),
-    "looser settings": lambda e: change(
-        e, "settings", lambda h, c: h["limits"]["error"].update(tolerated=0.9)
-    ),
-    "another salt": lambda e: change(e, "settings", lambda h, c: h.update(salt="00")),
-    "a faster growth": lambda e: change(e, "settings", lambda h, c: h.update(growth=9.0)),
-    "another old risk": lambda e: change(
-        e, "settings", lambda h, c: h["old"]["error"].update(declared=0.001)
-    ),
+    "looser settings": update("settings", "limits", "error", tolerated=0.9),
+    "another salt": update("settings", salt="00"),
+    "a faster growth": update("settings", growth=9.0),
+    "another old risk": update("settings", "old", "error", declared=0.001),
     "a step too early": lambda e: add(
         e, "round", last(e, "round")["body"].replace(b'"number": 5', b'"number": 6')
     ),
@@ -224,14 +230,7 @@ def test_one_insert_does_not_lift_a_halt(signed, chained, running, halted, tmp_p
     release = Release(store, **given)
     if not running:
         release.close()
-    with sqlite3.connect(store) as database:
-        tail = read(database)[-1]
-        forged = {**tail, "seq": tail["seq"] + 1, "kind": "act", "body": RESUME}
-        if chained:
-            forged["head"] = link(tail["head"], *(forged[name] for name in FIELDS[:5]))
-        values = tuple(forged[name] for name in FIELDS)
-        database.execute(f"INSERT INTO tether_events VALUES ({', '.join('?' * 7)})", values)
-    database.close()
+    rewrite(store, lambda events: add(events, "act", RESUME), chained=chained)
     if not running:
         release = Release(store, **given)
     with release:

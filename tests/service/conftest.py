@@ -9,9 +9,11 @@ from tests.view.headless_browser import driver  # noqa: F401
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """A client of a service without keys that the tests of a module share."""
-    with running(settings(tmp_path_factory.mktemp("serve"))) as made:
-        yield made
+    """A client of a service without keys, with a gateway, that the tests of a module share."""
+    with upstream("old") as old, upstream("new") as new:
+        gateway = {name: {"url": each.url} for name, each in (("old", old), ("new", new))}
+        with running(settings(tmp_path_factory.mktemp("serve"), gateway=gateway)) as made:
+            yield made
 
 
 @pytest.fixture

@@ -84,11 +84,6 @@ def test_key_files_and_names_are_checked(tmp_path):
             add_key(file, "bob", ["read"])
 
 
-def test_without_keys_only_this_machine_may_ask(client):
-    assert client.get("/v1/status", headers={"Host": "evil.example.org"}).status_code == 403
-    assert client.get("/v1/status", headers={"Host": "[::1]:80"}).status_code == 200
-
-
 def test_every_answer_has_headers_and_origins_are_allowed_by_name(tmp_path):
     origin = "https://shop.example.org"
     with running(settings(tmp_path, access={"origins": [origin]})) as client:
@@ -105,37 +100,32 @@ def test_every_answer_has_headers_and_origins_are_allowed_by_name(tmp_path):
         assert allowed.status_code == 200
         assert "Authorization" in allowed.headers["access-control-allow-headers"]
         assert client.put("/v1/status").status_code == 405
+        # without keys only this machine may ask
+        assert client.get("/v1/status", headers={"Host": "evil.example.org"}).status_code == 403
+        assert client.get("/v1/status", headers={"Host": "[::1]:80"}).status_code == 200
 
 
-@pytest.mark.parametrize("size", [1_000_001, 20_000_000])
-@pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_too_long_has_an_answer(client, size, chunked):
-    content = b'{"key": "' + b"x" * (size - 11) + b'"}'
-    parts = (content[k : k + 65_536] for k in range(0, size, 65_536))
-    found = client.post(
-        "/v1/decisions",
-        content=parts if chunked else content,
-        headers={"Content-Type": "application/json"},
-    )
-    assert found.status_code == 413
-    assert "at most 1,000,000 bytes" in found.json()["error"]["message"]
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        *((b"{", 400), (b"[]", 400), (b"\xff", 400), ("{}".encode("utf-16"), 400)),
+        *((b"[" * 100_000, 400), (b'{"key": NaN}', 400)),
+        *((b'{"key": "' + b"x" * size, 413) for size in (1_000_000, 20_000_000)),
+    ],
+    ids=lambda each: str(each)[:12],
+)
+def test_strange_and_long_bodies_are_refused(client, content, status):
+    chunks = (content[k : k + 65_536] for k in range(0, len(content), 65_536))
+    for body in (content, chunks):
+        headers = {"Content-Type": "application/json"}
+        found = client.post("/v1/decisions", content=body, headers=headers)
+        assert found.status_code == status
 
 
-def test_slow_strange_and_ambiguous_bodies_are_refused(tmp_path):
+def test_slow_and_ambiguous_bodies_are_refused(tmp_path):
     with running(settings(tmp_path, limits={"body_seconds": 0.2})) as client:
         found = client.post("/v1/decisions", content=b"{}", headers={"Content-Type": "text/plain"})
         assert found.status_code == 415
-        for content in (
-            b"{",
-            b"[]",
-            b"\xff",
-            "{}".encode("utf-16"),
-            b"[" * 100_000,
-            b'{"key": NaN}',
-        ):
-            headers = {"Content-Type": "application/json"}
-            found = client.post("/v1/decisions", content=content, headers=headers)
-            assert found.status_code == 400
         head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n"
         with socket.create_connection(("127.0.0.1", client.base_url.port), 60) as slow:
             slow.sendall(head + b"\r\n{")

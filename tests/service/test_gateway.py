@@ -1,29 +1,19 @@
 """The gateway of a release between real upstreams, asked by OpenAI's own client."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from urllib.parse import unquote
 
 import numpy as np
 import openai
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
-from tests.service.running import (
-    LONG,
-    bearer,
-    keys_of,
-    outcome,
-    running,
-    settings,
-    token,
-    until,
-)
+from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, until
 from tether.runs import Run
 from tether.service import add_key
+from tether.service.application import make_application
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -33,18 +23,10 @@ RELEASE = {"guardrails": GUARDRAILS, "old": dict.fromkeys(GUARDRAILS, 0.01), "st
 REPORTED = {"failure_guardrail": "failure", "latency_guardrail": "slow", "slow_after": LONG}
 
 
-@contextmanager
 def gateway(folder, upstreams, release=RELEASE, limits=None, **options):
-    """A client of a service with a gateway."""
-    table = {
-        name: PATIENCE | {"url": each.url}
-        for name, each in zip(("old", "new"), upstreams, strict=True)
-    }
-    for name in table:
-        table[name] |= options.pop(f"{name}_options", {})
-    tables = {"gateway": table | options, "limits": limits or {}}
-    with running(settings(folder, release, **tables)) as client:
-        yield client
+    """A service with a gateway, and its client."""
+    table = {each.name: PATIENCE | {"url": each.url} for each in upstreams}
+    return running(settings(folder, release, gateway=table | options, limits=limits or {}))
 
 
 def official(http, **options):
@@ -128,6 +110,15 @@ def test_the_key_of_this_service_stays_here(tmp_path, upstreams, monkeypatch):
             official(http, api_key="x").chat.completions.create(model="m", messages=HELLO)
         with pytest.raises(openai.PermissionDeniedError, match="lacks the role 'decide'"):
             official(http, api_key=other).models.list()
+
+
+def test_a_store_is_closed_when_its_gateway_is_refused(tmp_path):
+    table = {name: {"url": "http://127.0.0.1:9/v1"} for name in ("old", "new")}
+    given = settings(tmp_path, gateway=table | {"failure_guardrail": "failure"})  # has no such one
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError, match="failure_guardrail"):
+        make_application(given)
+    assert set(threading.enumerate()) == before  # each open store has a thread
 
 
 def test_a_client_that_leaves_and_a_stream_that_breaks(tmp_path, upstreams):
@@ -330,38 +321,10 @@ def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path,
         (b'{"x": "' + b"x" * 1_000_000 + b'"}', {}, 413, "at most 1,000,000 bytes"),
     ],
 )
-def test_errors_have_the_shape_of_openais(module_gateway, content, headers, status, message):
+def test_errors_have_the_shape_of_openais(client, content, headers, status, message):
     given = {"Content-Type": "application/json"} | headers
-    found = module_gateway.post("/v1/chat/completions", content=content, headers=given)
+    found = client.post("/v1/chat/completions", content=content, headers=given)
     assert found.status_code == status
     error = found.json()["error"]
     assert message in error["message"]
     assert set(error) == {"message", "type", "param", "code"}
-
-
-@pytest.fixture(scope="module")
-def module_gateway(tmp_path_factory):
-    from tests.service.running import upstream
-
-    with upstream("old") as old, upstream("new") as new:
-        with gateway(tmp_path_factory.mktemp("gateway"), (old, new)) as client:
-            yield client
-
-
-NAMES = st.sampled_from(["model", "user", "safety_identifier", "stream", "\ud800"]) | st.text()
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda each: st.lists(each, max_size=3) | st.dictionaries(NAMES, each, max_size=4),
-    max_leaves=6,
-)
-
-
-@examples(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(VALUES.map(json.dumps).map(str.encode) | st.binary(max_size=30), st.booleans())
-def test_no_body_is_too_strange(module_gateway, content, is_chat):
-    path = "/v1/chat/completions" if is_chat else "/v1/completions"
-    headers = {"Content-Type": "application/json"}
-    found = module_gateway.post(path, content=content, headers=headers)
-    assert found.status_code in (200, 400)
-    if found.status_code == 400:
-        assert found.json()["error"]["type"] == "invalid_request_error"

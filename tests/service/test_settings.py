@@ -4,7 +4,6 @@ import tomllib
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 
@@ -19,43 +18,30 @@ def read(tmp_path, text):
     return read_service_settings(tmp_path / "serve.toml")
 
 
-def test_what_a_release_is_made_with(tmp_path):
-    given = read(
-        tmp_path,
-        """
-        [release]
-        store = "r.db"
+def test_what_releases_are_made_with(tmp_path, monkeypatch):
+    monkeypatch.setenv("STORES", "postgresql://db/tether?options=-csearch_path%3D{name}")
+    text = """
+        store_variable = "STORES"
+        [releases.checkout]
         guardrails = { a = 0.02, b = { tolerated = 0.1, bound = 2 }, c = { delta = 0.005 } }
         old = { a = 0.01, b = 0.05 }
         step = "12h"
         stop = "none"
         outcome_deadline = "7d"
-        """,
-    )
-    ((name, table),) = given.named_releases()
-    assert (name, table.flag.key) == ("", "release")
-    assert table.store_at(given.folder) == str(tmp_path / "r.db")
-    assert table.options(given.folder) == {
+        [releases.search]
+        store = "own.db"
+        """
+    (_, one), (_, two) = (given := read(tmp_path, text)).named_releases()
+    assert (one.flag.key, two.flag.key) == ("checkout", "search")
+    assert one.store_at(given.folder) == "postgresql://db/tether?options=-csearch_path%3Dcheckout"
+    assert two.store_at(given.folder) == str(tmp_path / "own.db")
+    assert one.options(given.folder) == {
         "guardrails": {"a": 0.02, "b": Guardrail(0.1, bound=2), "c": Guardrail(delta=0.005)},
         "old": {"a": 0.01, "b": 0.05},
         "step": timedelta(hours=12),
         "stop": None,
         "outcome_deadline": timedelta(days=7),
     }
-
-
-def test_several_releases_share_a_server(tmp_path, monkeypatch):
-    monkeypatch.setenv("STORES", "postgresql://db/tether?options=-csearch_path%3D{name}")
-    given = read(
-        tmp_path,
-        'store_variable = "STORES"\n[releases.checkout]\n[releases.search]\nstore = "own.db"\n',
-    )
-    found = {name: table.store_at(given.folder) for name, table in given.named_releases()}
-    assert found == {
-        "checkout": "postgresql://db/tether?options=-csearch_path%3Dcheckout",
-        "search": str(tmp_path / "own.db"),
-    }
-    assert [table.flag.key for _, table in given.named_releases()] == ["checkout", "search"]
 
 
 RELEASE = '[release]\nstore = "r.db"\n'
@@ -85,6 +71,7 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         ('[run]\ncontroller = "clinic"\n', "`$.run.controller`"),
         ("[release\n", "is not a TOML file"),
         (RELEASE + 'folder = "x"\n', "unknown field `folder`"),
+        (RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n', "url"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, monkeypatch, text, words):
@@ -93,11 +80,6 @@ def test_what_is_wrong_is_named(tmp_path, monkeypatch, text, words):
         read(tmp_path, text)
     assert words.lower() in str(error.value).lower()
     assert str(tmp_path / "serve.toml") in str(error.value)
-
-
-def test_a_secret_in_a_url_is_not_shown(tmp_path):
-    with pytest.raises(ValueError) as error:
-        read(tmp_path, RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n')
     assert "s3cret" not in str(error.value)
 
 
@@ -127,7 +109,5 @@ def test_the_examples_are_valid_and_name_every_setting(monkeypatch, tmp_path):
     for table, struct in structs.items():
         assert set(written[table]) == set(struct.__struct_fields__)
         assert getattr(given, table) == struct()  # what is behind # is the default
-    others = {"store_variable", "flag", "gateway"}
-    release = set(settings.ReleaseTable.__struct_fields__) - others
-    assert set(written["release"]) == release
-    assert msgspec.structs.asdict(given.webhooks[0])["deadline"] == 5.0
+    release = set(settings.ReleaseTable.__struct_fields__)
+    assert set(written["release"]) == release - {"store_variable", "flag", "gateway"}

@@ -56,9 +56,8 @@ def ask(chat, question="treat?", **options):
     return raw.parse(), raw.headers
 
 
-def collect(client, count, rng):
+def collect(served, count, rng):
     """Questions, and whether their answers did harm; in one call of the run, which is faster."""
-    (served,) = client.service.served
     questions = rng.choice(QUESTIONS, count)
     taken = served.act(np.array([asked(each) for each in questions], dtype=object))
     said = [read_answer(each)["message"]["content"] for each in taken.actions]
@@ -87,7 +86,7 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
             assert (sent["n"], sent["model"], sent["temperature"]) == (4, "small", 0.7)
             assert sent["tools"] == [TOOL]
             assert not {"user", "seed", "stream"} & set(sent)
-            collect(client, 600, rng)
+            collect(*client.service.served, 600, rng)
             outcome = {"id": headers["x-tether-id"], "loss": 0}
             assert client.post("/v1/outcomes", json=outcome).json() == {"new": 1}
 
@@ -128,6 +127,10 @@ def test_collect_begin_act_outcome_alarm(tmp_path):
             client.post("/v1/resume", json={"reason": "checked"})
             with official(client) as chat:
                 assert ask(chat)[1]["x-tether-served"] == "round 2"
+                upstream.is_down = True
+                with pytest.raises(openai.InternalServerError) as error:
+                    ask(chat)
+                assert (error.value.status_code, "127.0.0.1" in str(error.value)) == (502, False)
 
 
 def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
@@ -143,7 +146,7 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
         given = table(tmp_path / "g.db", upstream.url, scorer=scorer, controller=lenient)
         with running(settings(tmp_path, gateway=given)) as client, official(client) as chat:
             (served,) = client.service.served
-            collect(client, 600, rng)
+            collect(served, 600, rng)
             assert float(begin(client, 1)["step"]["level"]) > -20
             weight[0] = 3.0
             served._improve(None).check_every = 0.0  # as if a minute had gone
@@ -153,16 +156,6 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
             assert ask(chat)[1]["x-tether-served"] == "round 2"
     with Run.open(tmp_path / "g.db") as run:
         assert run.verify() == []
-
-
-def test_an_upstream_that_is_down_is_no_answer(tmp_path):
-    with running(
-        settings(tmp_path, gateway=table(tmp_path / "g.db", "http://127.0.0.1:9/v1"))
-    ) as client:
-        with official(client) as chat, pytest.raises(openai.InternalServerError) as error:
-            ask(chat)
-        assert error.value.status_code == 502
-        assert "127.0.0.1" not in str(error.value)
 
 
 # ---- the promise --------------------------------------------------------------------------------
@@ -184,20 +177,12 @@ class World:
         said = [{"role": "assistant", "content": str(each)} for each in drawn]
         return {"choices": [{"message": each, "finish_reason": "stop"} for each in said]}
 
-    def losses(self, questions, actions):
-        said = [read_answer(each)["message"]["content"] for each in actions]
-        risks = [RISKS[question][each] for question, each in zip(questions, said, strict=True)]
-        return (self.rng.random(len(risks)) < risks).astype(float)
-
 
 def deployed_risk(served, probabilities):
     """The exact risk of what is served: over all questions and all sets of candidates."""
-    texts = {
-        each: canonical_json(
-            {"finish_reason": "stop", "message": {"content": each, "role": "assistant"}}
-        )
-        for each in ANSWERS
-    }
+    messages = ({"content": each, "role": "assistant"} for each in ANSWERS)
+    answers = (canonical_json({"finish_reason": "stop", "message": each}) for each in messages)
+    texts = dict(zip(ANSWERS, answers, strict=True))
     sets = list(product(ANSWERS, repeat=SIZE))
     chance = np.array([np.prod([probabilities[ANSWERS.index(a)] for a in each]) for each in sets])
     candidates = np.array([[texts[a] for a in each] for each in sets], dtype=object)
@@ -223,9 +208,7 @@ def test_what_is_deployed_is_at_most_alpha_while_the_upstream_is_the_same(
         worlds.append(world := World(seed))
         given = table(tmp_path / f"{seed}.db", "http://127.0.0.1:9/v1", candidates=SIZE)
         served = open_tethered(msgspec.convert(given, TetheredGateway), str(tmp_path), LONG)
-        questions = world.rng.choice(QUESTIONS, ROWS)
-        taken = served.act(np.array([asked(each) for each in questions], dtype=object))
-        served.controller.observe(taken.ids, world.losses(questions, taken.actions))
+        collect(served, ROWS, world.rng)
         served._begin()
         assert not served._begin_failure, served._begin_failure
         shifted = np.array([0.1, 0.3, 0.6]) if changed else PROBABILITIES

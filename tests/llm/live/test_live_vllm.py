@@ -1,6 +1,5 @@
 """Policies on a live vLLM 0.32: its scores, another adapter under a name, and what ends it."""
 
-import asyncio
 from threading import Event
 
 import numpy as np
@@ -50,26 +49,10 @@ def test_an_adapter_that_is_exchanged_under_its_name_is_found(exchanging_server)
     used.log_prob(PROMPTS, drawn)
 
 
-def test_a_prompt_that_is_refused_is_named(server):
-    with pytest.raises(ValueError, match="context length"):
-        live_policy(server, "base").sample(3 + np.arange(130)[None], np.random.default_rng(0))
-
-
 def test_a_completion_that_the_context_cuts_off_is_named(server):
     prompt = 3 + np.arange(125)[None]  # of 128 tokens
     with pytest.raises(ValueError, match=r"after 3 of 12 tokens .* its context is full"):
         live_policy(server, "base").sample(prompt, np.random.default_rng(0))
-
-
-def test_a_call_works_where_an_event_loop_is_running(server):
-    used = live_policy(server, "base")
-
-    async def in_a_notebook():
-        return used.sample(PROMPTS, np.random.default_rng(0))
-
-    np.testing.assert_array_equal(
-        asyncio.run(in_a_notebook()), used.sample(PROMPTS, np.random.default_rng(0))
-    )
 
 
 def test_an_abandoned_call_leaves_the_server_usable(server):
@@ -86,10 +69,7 @@ def test_an_abandoned_call_leaves_the_server_usable(server):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ("--override-generation-config", '{"max_new_tokens": 4}'),
-            "it has a limit",
-        ),
+        (("--override-generation-config", '{"max_new_tokens": 4}'), "it has a limit"),
         (("--logprobs-mode", "raw_logits"), "raw_logits"),
     ],
 )
