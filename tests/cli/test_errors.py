@@ -48,7 +48,6 @@ WRONG = {
     "release observe r.db --system both": ("--file", "--system"),
     "serve nothing.toml": ("nothing.toml",),
     "preflight no.txt --safe a --optimized b --base-url http://x/v1": ("no.txt", "--tokenizer"),
-    "doctor --need everything": ("--need", "everything"),
 }
 """Commands that are wrong, and what the one line about each names."""
 

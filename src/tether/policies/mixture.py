@@ -46,9 +46,8 @@ class Mixture:
             validate.reject("weights", weight, ~valid, "a weight of at least 0, below 1e300")
         if not weight.any():
             raise ValueError("weights must not all be 0")
-        if abs(weight.sum() - 1) > 1e-12:  # those of a mixture stay as they are
-            weight = weight / weight.sum()
-        self.weights: Floats = validate.frozen(weight.copy())
+        total = weight.sum()  # of the weights of a mixture 1: they stay as they are
+        self.weights: Floats = validate.frozen(weight / (total if abs(total - 1) > 1e-12 else 1.0))
         self.actions = shared_actions(self.policies, names)
 
     def __repr__(self) -> str:
