@@ -19,7 +19,6 @@ logging.getLogger("tether").addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     from tether._core.words import (
         AssumptionWarning,
-        DurabilityWarning,
         PromiseWarning,
         TetherWarning,
     )
@@ -62,7 +61,6 @@ __all__ = [
     "Claims",
     "Controller",
     "Decision",
-    "DurabilityWarning",
     "FalseAmongShown",
     "FunctionPolicy",
     "Gaussian",
@@ -117,8 +115,7 @@ _MODULE_BY_NAME = {
     **dict.fromkeys(("load", "save_policy"), "saving"),
     "compare": "view.comparison",
     "progress_bars": "cli.progress_bars",
-    **dict.fromkeys(("AssumptionWarning", "DurabilityWarning"), "_core.words"),
-    **dict.fromkeys(("PromiseWarning", "TetherWarning"), "_core.words"),
+    **dict.fromkeys(("AssumptionWarning", "PromiseWarning", "TetherWarning"), "_core.words"),
 }
 """Where each public name is found when it is first used."""
 

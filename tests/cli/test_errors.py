@@ -11,7 +11,7 @@ WRONG = {
     "calibrate log.csv --alpha 0.1 --promise 0.2": ("--promise", "--alpha"),
     "calibrate gauss.csv": ("--promise", "--alpha", "--loss", "--context", "harm, log_safe"),
     "calibrate gauss.csv --alpha 0.1 --loss harms --log-safe x": ("harms", "'x'", "--context"),
-    "calibrate log.csv --alpha 10%": ("--alpha", "10%", "0.1"),
+    "calibrate log.csv --alpha 10%": ("--alpha", "10%"),
     "calibrate log.csv --alpha a=0.1 --alpha b": ("--alpha", "'b'"),
     "calibrate log.csv --alpha 0.1 --context loss": ("--context", "loss"),
     "calibrate log.csv --alpha 0.1 --context place --no-context": ("--no-context",),
@@ -48,7 +48,6 @@ WRONG = {
     "release observe r.db --system both": ("--file", "--system"),
     "serve nothing.toml": ("nothing.toml",),
     "preflight no.txt --safe a --optimized b --base-url http://x/v1": ("no.txt", "--tokenizer"),
-    "doctor --need everything": ("--need", "everything"),
 }
 """Commands that are wrong, and what the one line about each names."""
 

@@ -10,7 +10,7 @@ pytest.importorskip("openai", reason="needs openai")
 import tether
 from tests.llm.best_of_n_worlds import TEXTS, WORLDS
 from tether.llm import chat_rows
-from tether.llm.chat import messages_of
+from tether.llm.chat import read_object
 
 SIZE = 5
 
@@ -103,7 +103,9 @@ def test_a_labelled_table_becomes_the_first_round_of_a_store():
         prompts = [f"Where is parcel {k}?" for k in range(40)]
         answers = [f"It is at {k % 7}." for k in range(40)]
         contexts, actions = chat_rows(prompts, answers)
-        assert messages_of(contexts[3]) == [{"role": "user", "content": prompts[3]}]
+        assert read_object("context", contexts[3])["messages"] == [
+            {"role": "user", "content": prompts[3]}
+        ]
         shortlist, rng = tether.Shortlist(world.safe, size=SIZE), np.random.default_rng(0)
         with tether.Controller(shortlist, store="sqlite://", alpha=0.6) as run:
             run.begin()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
@@ -19,8 +18,6 @@ from tether._core.arrays import (
     shown,
 )
 
-NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-WRITTEN = re.compile(r"\s*([-+]?(?:\d+[.,]?\d*|[.,]\d+))\s*(%?)\s*")
 MISSING_LOSS = (
     "count a missing loss as the largest possible one, or leave its row out only if it is missing "
     "at random"
@@ -31,32 +28,10 @@ TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 
 
-def number_hint(value: Any) -> str:
-    """How a percentage, or a number with a decimal comma, is written; empty for anything else.
-
-    >>> number_hint("2,5 %"), number_hint("0,5"), number_hint("three")
-    (': write 2,5 % as 0.025', ': write decimals with a point, 0.5', '')
-    """
-    found = WRITTEN.fullmatch(value) if isinstance(value, str) else None
-    if found is None or not (found[2] or "," in found[1]):
-        return ""
-    point = found[1].replace(",", ".")
-    if found[2]:
-        return f": write {value.strip()} as {float(point) / 100:.12g}"
-    return f": write decimals with a point, {point}"
-
-
 def _text_hint(values: Iterable[Any], meaning: str) -> str:
-    """How what is text becomes numbers; empty if there is no text."""
-    texts = dict.fromkeys(each.strip() for each in values if isinstance(each, str))
-    words = [each for each in texts if each.lower() not in ("", "nan", "na", "n/a", "null", "<na>")]
-    if not words:
-        return ""
-    if hint := number_hint(words[0]):
-        return hint
-    if all(map(NUMBER.fullmatch, words)):
-        return ": this is text; convert it to numbers, such as with pandas.to_numeric"
-    if meaning not in MEANT:
+    """How a column of words becomes numbers; empty if there is no text."""
+    words = list(dict.fromkeys(each for each in values if isinstance(each, str)))
+    if not words or meaning not in MEANT:
         return ""
     return (
         f": a {meaning} is a number; write 1 for the word that means {MEANT[meaning]}, and keep "
@@ -110,21 +85,8 @@ def losses(name: str, values: Any) -> Floats:
     array = floats(name, values, meaning="loss")
     bad = ~((array >= 0) & (array < np.inf))
     if bad.any():
-        hint = f"; {MISSING_LOSS}" if np.isnan(array).any() else _code_hint(array)
-        reject(name, array, bad, f"a finite loss of at least 0{hint}")
+        reject(name, array, bad, f"a finite loss of at least 0; {MISSING_LOSS}")
     return array
-
-
-def _code_hint(losses: Floats) -> str:
-    """What to do about losses that look like the codes of outcomes: two values, or −1."""
-    codes = np.unique(losses)
-    if len(codes) == 2 and 0 not in codes:
-        return (
-            f"; all are {codes[0]:g} or {codes[1]:g}: if these are codes of two outcomes, write 1 "
-            f"for the harm and 0 for the other"
-        )
-    missing = codes[0] == -1 and codes[1:].min(initial=0) >= 0
-    return f"; if -1 is the code of a missing outcome, {MISSING_LOSS}" if missing else ""
 
 
 def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "") -> None:
@@ -132,10 +94,9 @@ def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "")
     largest = array.max()
     if not largest > bound:
         return
-    if bound <= 1 < largest <= 100 * bound:
+    if bound <= 1 and 2 < largest <= 100 * bound:  # up to 2 it may be a code of an outcome
         advice = f"; if {largest:g} is a percentage, divide by 100{advice}"
-    hint = _code_hint(array) or advice
-    reject(name, array, array > bound, f"a loss of at most bound = {bound:g}{hint}")
+    reject(name, array, array > bound, f"a loss of at most bound = {bound:g}{advice}")
 
 
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
@@ -160,7 +121,7 @@ def same_length(name: str, array: Sized, other: str, length: int) -> None:
 def real(name: str, value: Any) -> float:
     """One real number, which may be infinite or NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a number, got {value!r}{number_hint(value)}")
+        raise TypeError(f"{name} must be a number, got {value!r}")
     return float(value)
 
 

@@ -24,10 +24,6 @@ class AssumptionWarning(TetherWarning):
     """What a promise assumes looks violated, such as rows that the safe policy did not draw."""
 
 
-class DurabilityWarning(TetherWarning):
-    """A database is set up so that it may lose what it has confirmed."""
-
-
 class PromiseWarning(TetherWarning):
     """No useful promise can be made, so the safe policy serves, or nothing is selected."""
 

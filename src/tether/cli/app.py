@@ -1,9 +1,9 @@
 """The command line application, assembled from its commands.
 
-Exit codes: 0 for success, 1 if a verification or `tether doctor` finds something wrong, 2 for
-invalid input, 3 if no beta, threshold or share passes (serve the safe policy or the old system), if
-the stated promise is of no use, if no number of rows is enough or if a preflight check fails, 4
-while an alarm stands, 130 after Ctrl-C.
+Exit codes: 0 for success, 1 if a verification finds something wrong, 2 for invalid input, 3 if no
+beta, threshold or share passes (serve the safe policy or the old system), if the stated promise is
+of no use, if no number of rows is enough or if a preflight check fails, 4 while an alarm stands,
+130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from tether._version import __version__
-from tether.cli import calibrate, decide, doctor, preflight, release, runs, service, thresholds
+from tether.cli import calibrate, decide, preflight, release, runs, service, thresholds
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -54,7 +54,7 @@ PANELS = {
         *(runs.status, runs.report, runs.halt, runs.resume, runs.tighten, runs.retire),
         *(runs.verify, runs.export, runs.import_, runs.backup, runs.keygen),
     ),
-    "Service and installation": (service.serve, service.serve_key, service.record, doctor.doctor),
+    "Service": (service.serve, service.serve_key, service.record),
 }
 for panel, commands in PANELS.items():
     for command in commands:

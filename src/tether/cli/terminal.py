@@ -26,7 +26,6 @@ from rich.text import Text
 from tether._core import files, records, signing
 from tether._core.extras import how_to_install
 from tether._core.files import redact_text
-from tether._core.validate import number_hint
 from tether._core.words import TetherWarning, visible, visible_lines
 from tether.cli.progress_bars import progress_bars
 
@@ -217,11 +216,11 @@ def print_line(text: str) -> None:
 
 
 def number(option: str, text: str) -> float:
-    """A number, with a hint where it is written in percent or with a comma."""
+    """A number."""
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{option} must be a number, got {text!r}{number_hint(text)}") from None
+        raise ValueError(f"{option} must be a number, got {text!r}") from None
 
 
 def target(given: dict[str, Any], problems: list[str]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Chat models behind a server: requests as contexts, answers as actions, a policy that only draws.
 
 Contexts and actions are text in one canonical form of JSON. A context is everything that decides
-how an answer is drawn: the messages (or the prompt), tools and sampling settings. How many answers
-are drawn, how they are sent and with which seed is no part of it. An action is the answer's message
-and why it ended, or its text where a prompt is completed.
+how an answer is drawn: the messages, tools and sampling settings. How many answers are drawn, how
+they are sent and with which seed is no part of it. An action is the answer's message and why it
+ended.
 """
 
 from __future__ import annotations
@@ -42,19 +42,14 @@ class _ChatChoice(BaseModel):
     message: _Message
 
 
-class _TextChoice(BaseModel, strict=True):
-    finish_reason: FinishReason
-    text: str
-
-
 def chat_context(request: Mapping[str, Any]) -> str:
     """Make the context of a request: its canonical JSON.
 
     Parameters
     ----------
     request : mapping
-        What is sent to the server, with "messages" (or "prompt", one text), and without the number
-        of answers, the seed, and how they are sent.
+        What is sent to the server, with "messages", and without the number of answers, the seed,
+        and how they are sent.
 
     Examples
     --------
@@ -62,13 +57,10 @@ def chat_context(request: Mapping[str, Any]) -> str:
     '{"messages":[{"content":"Hi","role":"user"}],"temperature":0.7}'
     """
     _refuse_names("a context", request)
-    messages, prompt = request.get("messages"), request.get("prompt")
-    has_messages, has_prompt = isinstance(messages, list) and messages, isinstance(prompt, str)
-    if bool(has_messages) == has_prompt or ("messages" in request and "prompt" in request):
-        raise ValueError(
-            f"a context must have either messages, a list that is not empty, or a prompt, one text,"
-            f" got messages {messages!r:.60} and prompt {prompt!r:.60}"
-        )
+    messages = request.get("messages")
+    if not isinstance(messages, list) or not messages:
+        expected = "messages, a list that is not empty"
+        raise ValueError(f"a context must have {expected}, got {messages!r:.60}")
     return canonical_json(dict(request))
 
 
@@ -96,9 +88,8 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
     Parameters
     ----------
     answer : str or mapping
-        The text of an answer that ended by itself; or what `read_answer` returns: "message" (or
-        "text" where a prompt was completed) and "finish_reason", for answers that were cut off
-        ("length") or call tools ("tool_calls").
+        The text of an answer that ended by itself; or what `read_answer` returns: "message" and
+        "finish_reason", for answers that were cut off ("length") or call tools ("tool_calls").
 
     Examples
     --------
@@ -109,18 +100,18 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
     """
     if isinstance(answer, str):
         answer = {"message": {"content": answer}, "finish_reason": "stop"}
-    if not isinstance(answer, Mapping) or ("message" in answer) == ("text" in answer):
-        expected = "a text, or a mapping with message (or text) and finish_reason"
+    if not isinstance(answer, Mapping) or "message" not in answer:
+        expected = "a text, or a mapping with message and finish_reason"
         raise ValueError(f"answer must be {expected}, got {answer!r:.80}")
     try:
-        return action_of_choice(dict(answer), is_chat="message" in answer)
+        return action_of_choice(dict(answer))
     except UnreadableAnswerError as error:
         raise ValueError(f"this is not an answer: {error}") from None
 
 
 def read_answer(action: str) -> dict[str, Any]:
-    """Read an action: "message" (or "text" where a prompt was completed) and "finish_reason"."""
-    return _parse("action", action)
+    """Read an action: "message" and "finish_reason"."""
+    return read_object("action", action)
 
 
 def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -156,28 +147,15 @@ def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any]
     return np.array(contexts, dtype=object), np.array(actions, dtype=object)
 
 
-def messages_of(context: str) -> list[Any]:
-    """The messages of a context; a prompt is the message of a user."""
-    request = _parse("context", context)
-    return list(request.get("messages", [{"role": "user", "content": request.get("prompt")}]))
-
-
-def message_of(action: str) -> dict[str, Any]:
-    """The message of an action; a text is the message of the assistant."""
-    answer = read_answer(action)
-    return dict(answer.get("message", {"role": "assistant", "content": answer.get("text")}))
-
-
-def action_of_choice(choice: Any, *, is_chat: bool) -> str:
+def action_of_choice(choice: Any) -> str:
     """The action that a server's choice is; an error, which does not repeat it, where it is none.
 
     An answer that cannot be read is never left out: that would select the others by what they are.
     """
     try:
-        read = (_ChatChoice if is_chat else _TextChoice).model_validate(choice)
+        read = _ChatChoice.model_validate(choice)
         said = read.model_dump(exclude_none=True)
-        if isinstance(read, _ChatChoice):
-            said["message"] |= {"role": "assistant", "content": read.message.content}
+        said["message"] |= {"role": "assistant", "content": read.message.content}
         return canonical_json(said)
     except ValidationError as error:
         where = [".".join(map(str, each["loc"])) or "choice" for each in error.errors()]
@@ -186,7 +164,8 @@ def action_of_choice(choice: Any, *, is_chat: bool) -> str:
         raise UnreadableAnswerError("the server's answer cannot be read: not JSON") from None
 
 
-def _parse(name: str, text: Any) -> dict[str, Any]:
+def read_object(name: str, text: Any) -> dict[str, Any]:
+    """The JSON object that a context or an action is."""
     try:
         value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -276,7 +255,7 @@ class ChatPolicy:
 
     def _request(self, context: str, count: int) -> Request:
         """The path and the body of the request that draws answers in one context."""
-        request = _parse("context", context)
+        request = read_object("context", context)
         if chat_context(request) != context:
             raise ValueError(
                 f"a context must be what tether.llm.chat_context makes, got {context!r:.80}"
@@ -287,7 +266,7 @@ class ChatPolicy:
             body["model"] = self.model
         if "model" not in body:
             raise ValueError("the context names no model, and neither does the policy")
-        return "chat/completions" if "messages" in body else "completions", body
+        return "chat/completions", body
 
 
 def _read_choices(context: str, answer: dict[str, Any], count: int) -> list[str]:
@@ -296,5 +275,4 @@ def _read_choices(context: str, answer: dict[str, Any], count: int) -> list[str]
     if not isinstance(choices, list) or len(choices) != count:
         found = len(choices) if isinstance(choices, list) else "no"
         raise UnreadableAnswerError(f"the server returned {found} answer(s), expected {count}")
-    is_chat = "messages" in _parse("context", context)
-    return [action_of_choice(choice, is_chat=is_chat) for choice in choices]
+    return [action_of_choice(choice) for choice in choices]

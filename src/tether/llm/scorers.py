@@ -14,7 +14,7 @@ import numpy as np
 from tether._core import validate
 from tether._core.arrays import Floats
 from tether._core.policy_calls import ERRORS_ABOUT_INPUT
-from tether.llm.chat import message_of, messages_of
+from tether.llm.chat import read_answer, read_object
 from tether.llm.client import Client, Connection, ServerError
 from tether.llm.completions import PADDING, CompletionPolicy, decode_text
 
@@ -97,7 +97,8 @@ class ChatScorer:
 
     def _read(self, context: Any, answers: Any) -> tuple[Any, list[Any]]:
         """What the function is given of one row."""
-        return messages_of(str(context)), [message_of(str(action)) for action in answers]
+        messages = read_object("context", str(context))["messages"]
+        return messages, [read_answer(str(action))["message"] for action in answers]
 
 
 class CompletionScorer(ChatScorer):

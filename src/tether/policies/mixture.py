@@ -41,13 +41,13 @@ class Mixture:
         self.policies = tuple(map(as_policy, names, policies))
         weight = validate.floats("weights", weights)
         validate.same_length("weights", weight, "policies", len(self.policies))
-        valid = (weight >= 0) & (weight < np.inf)
+        valid = (weight >= 0) & (weight < 1e300)
         if not valid.all():
-            validate.reject("weights", weight, ~valid, "a finite weight of at least 0")
+            validate.reject("weights", weight, ~valid, "a weight of at least 0, below 1e300")
         if not weight.any():
             raise ValueError("weights must not all be 0")
-        weight = weight / weight.max()  # so that their sum does not overflow
-        self.weights: Floats = validate.frozen(weight / weight.sum())
+        total = weight.sum()  # of the weights of a mixture 1: they stay as they are
+        self.weights: Floats = validate.frozen(weight / (total if abs(total - 1) > 1e-12 else 1.0))
         self.actions = shared_actions(self.policies, names)
 
     def __repr__(self) -> str:

@@ -20,12 +20,6 @@ OWNER_ALONE = 0o600
 """The mode of a new file: its owner may read and write it."""
 QUIET = {"hide_parameters": True}
 """Errors and logs show statements, and no keys or contexts."""
-DURABILITY = {
-    "synchronous_commit": "calls that returned shortly before a crash of the server are lost",
-    "fsync": "a crash of the machine can lose or damage the whole database",
-    "full_page_writes": "a crash of the machine can damage the database",
-}
-"""Settings of PostgreSQL that must be on, and what happens if they are not."""
 SYNCHRONOUS = "FULL"
 """When SQLite waits for the disk: before every commit returns."""
 RETRIED = ("40001", "40P01", "55P03")
@@ -149,21 +143,6 @@ class Database:
                     held.shutdown(socket.SHUT_RDWR)
                 finally:
                     held.close()
-
-    def durability_warnings(self) -> tuple[str, ...]:
-        """What a PostgreSQL server may lose of what it has confirmed; empty if nothing."""
-        if self.is_sqlite:
-            return ()
-        with self.reading() as connection:
-            query = sql.text(
-                "SELECT name FROM pg_settings WHERE name = ANY(:n) AND setting = 'off'"
-            )
-            off = set(connection.scalars(query, {"n": list(DURABILITY)}))
-        return tuple(
-            f"the PostgreSQL server runs with {name}=off: {consequence}"
-            for name, consequence in DURABILITY.items()
-            if name in off
-        )
 
     @contextmanager
     def errors(self, operation: str) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -13,7 +12,6 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.arrays import Floats, Integers
-from tether._core.words import DurabilityWarning, warn_user
 from tether.runs.body import pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
 from tether.runs.event_log import EventLog, Signer, Transaction
@@ -69,10 +67,6 @@ class Run:
         except BaseException:
             self._log.close()
             raise
-        if given is not None:
-            with suppress(StoreError):
-                for text in self._log.database.durability_warnings():
-                    warn_user(text, DurabilityWarning)
 
     @classmethod
     def open(

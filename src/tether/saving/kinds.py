@@ -74,14 +74,6 @@ def _pool(log_probabilities: Any) -> Pool:
     return pool
 
 
-def _mixture(policies: Any, weights: Any) -> Mixture:
-    mixture = Mixture(policies, weights)
-    if not np.allclose(mixture.weights, weights, rtol=1e-9):
-        raise ValueError(f"weights must sum to 1, got a sum of {np.sum(weights):.9g}")
-    mixture.weights = validate.frozen(weights)  # normalized once, not twice
-    return mixture
-
-
 def _size(size: Any) -> int:
     number = validate.integer("size", size, 2)
     if number > MAX_SAVED_SHORTLIST:
@@ -179,7 +171,7 @@ BY_CLASS: dict[type, Kind] = dict(
         (Month, Kind("Month", Month.to_plain, Month.from_plain)),
         _of(Decision),
         (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
-        _of(Mixture, "policies", "weights", build=_mixture),
+        _of(Mixture, "policies", "weights"),
         _of(FunctionPolicy, *_FUNCTIONS),
         _of(FunctionSampler),
         _of(TorchPolicy, "_distribution"),
@@ -253,7 +245,6 @@ def _load_own(permissions: Permissions, path: str, saved: dict[str, Any]) -> Any
 OWN = Kind("own", _own_state, _load_own, asks=True)
 MODULE = Kind("module", models.module_state, models.load_module, asks=True)
 MADE = Kind("made", lambda value: dict(vars(recipe_of(value))), models.made_again, asks=True)
-DISTRIBUTION = Kind("distribution", models.distribution_state, models.load_distribution)
 MODEL = Kind("model", models.sklearn_state, models.load_sklearn, asks=True)
 METHOD = Kind("method", _method_state, _load_method)
 PARTIAL = Kind(
@@ -262,7 +253,7 @@ PARTIAL = Kind(
     lambda function, arguments, named: partial(function, *arguments, **named),
 )
 FUNCTION = Kind("function", _function_state, models.find_function, asks=True)
-OTHERS = (OWN, MODULE, MADE, DISTRIBUTION, MODEL, METHOD, PARTIAL, FUNCTION)
+OTHERS = (OWN, MODULE, MADE, MODEL, METHOD, PARTIAL, FUNCTION)
 KINDS = {kind.name: kind for kind in (*BY_CLASS.values(), *OTHERS)}
 """Every kind by its name in a file."""
 
@@ -275,7 +266,6 @@ def kind_of(value: Any) -> Kind | None:
         (MODULE, models.derives_from(value, "torch.nn.", "Module")),
         (MADE, recipe_of(value) is not None),
         (BY_CLASS.get(type(value)), type(value) in BY_CLASS),
-        (DISTRIBUTION, models.derives_from(value, "torch.distributions.", "Distribution")),
         (MODEL, models.derives_from(value, "sklearn.base", "BaseEstimator")),
         (METHOD, is_method),
         (PARTIAL, type(value) is partial),

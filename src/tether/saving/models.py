@@ -1,4 +1,4 @@
-"""Models: scikit-learn's by skops, torch modules by safetensors, torch distributions as arrays."""
+"""Models: scikit-learn's by skops, torch modules by safetensors."""
 
 from __future__ import annotations
 
@@ -7,30 +7,11 @@ import re
 import zipfile
 from typing import Any
 
-import numpy as np
-
 from tether._core.extras import require
 from tether.policies.functions import Recipe, recipe_of, remember
 from tether.saving.archive import array_from_bytes, stored_zip
 from tether.saving.objects import CannotSaveError, Member, Permissions
 
-DISTRIBUTIONS = {
-    **dict.fromkeys(("Normal", "Laplace", "Cauchy", "Gumbel", "LogNormal"), ("loc", "scale")),
-    **dict.fromkeys(("Exponential", "Poisson"), ("rate",)),
-    **dict.fromkeys(("HalfNormal", "HalfCauchy"), ("scale",)),
-    **dict.fromkeys(("Bernoulli", "Categorical"), ("probs|logits",)),
-    **dict.fromkeys(("Binomial", "NegativeBinomial"), ("total_count", "probs|logits")),
-    "Beta": ("concentration1", "concentration0"),
-    "Dirichlet": ("concentration",),
-    "Gamma": ("concentration", "rate"),
-    "Independent": ("base_dist", "reinterpreted_batch_ndims"),
-    "MixtureSameFamily": ("mixture_distribution", "component_distribution"),
-    "MultivariateNormal": ("loc", "scale_tril"),
-    "StudentT": ("df", "loc", "scale"),
-    "Uniform": ("low", "high"),
-    "VonMises": ("loc", "concentration"),
-}
-"""The distributions that are saved, with their parameters; of `probs|logits` the one given."""
 MAX_UNPACKED_BYTES = 1 << 30
 """The most bytes that a sparse matrix inside a model may unpack to."""
 
@@ -158,45 +139,3 @@ def load_module(
 
 def _safetensors() -> Any:
     return require("a saved torch module", "safetensors.torch")
-
-
-def distribution_state(distribution: Any) -> dict[str, Any]:
-    """A torch distribution: its name and its parameters."""
-    name = type(distribution).__name__
-    if name not in DISTRIBUTIONS or not type(distribution).__module__.startswith("torch."):
-        raise CannotSaveError(
-            f"is the torch distribution {name}; these are saved: {', '.join(sorted(DISTRIBUTIONS))}"
-            f". Make the policy with tether.policies.policy_from('package.module:function', …)"
-        )
-    parameters: dict[str, Any] = {}
-    for parameter in DISTRIBUTIONS[name]:
-        if parameter == "probs|logits":
-            given = distribution.__dict__.get("probs") is distribution._param
-            parameter = "probs" if given else "logits"
-        value = getattr(distribution, parameter)
-        is_tensor = hasattr(value, "detach")
-        parameters[parameter] = value.detach().cpu().numpy() if is_tensor else value
-    return {"name": name, "parameters": parameters}
-
-
-def load_distribution(name: str, parameters: dict[str, Any]) -> Any:
-    """A torch distribution, whose own constructor checks its parameters."""
-    import torch
-
-    accepted = {each for entry in DISTRIBUTIONS[name] for each in entry.split("|")}
-    if not set(parameters) <= accepted:
-        raise ValueError(f"a {name} has the parameters {sorted(accepted)}")
-    given = {
-        parameter: torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
-        for parameter, value in parameters.items()
-    }
-    renamed = {"base_dist": "base_distribution"}
-    made = getattr(torch.distributions, name)(
-        **{renamed.get(parameter, parameter): value for parameter, value in given.items()},
-        validate_args=True,
-    )
-    if name == "Categorical":  # it normalizes what it is given: once, not twice
-        ((parameter, tensor),) = given.items()
-        setattr(made, parameter, tensor)
-        made._param = tensor
-    return made

@@ -199,7 +199,6 @@ class ServedRun(Served):
 
     def note(self, taken: Actions, metrics: ServiceMetrics) -> None:
         """Count actions, and log when failures of the round's policy begin and end."""
-        self.answered += len(taken)
         safe = int((taken.served == 0).sum())
         stored = str(taken.stored).lower()
         for who, count in (("safe", safe), ("tethered", len(taken) - safe)):

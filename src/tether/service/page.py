@@ -40,7 +40,6 @@ class PageApi:
         self._document: dict[str, Any] | None = None
         self._version, self._seq, self._next_at = 0, -1, 0.0
         self._lock, self._ended = asyncio.Lock(), asyncio.Event()
-        self._rate = (time.monotonic(), 0)
 
     @endpoint("GET", "/", None, media="text/html")
     async def page(self, request: Request, body: None) -> Response:
@@ -76,19 +75,12 @@ class PageApi:
 
     def live(self, request: Request) -> dict[str, Any]:
         """What the process says about itself, and about who asks."""
-        served, (then, count), now = self._served, self._rate, time.monotonic()
-        rate = None
-        if now - then > 1:
-            rate = float(f"{(served.answered - count) / (now - then):.2g}")
-            if now - then > 5:
-                self._rate = now, served.answered
+        served = self._served
         outage = None if served.is_serving else "The store is unavailable: no promise applies."
         name, roles = request.scope["tether.name"], sorted(request.scope["tether.roles"])
         return {
             "you": {"name": name, "roles": roles},
             "outage": outage,
-            "decisions_per_second": rate,
-            "tables": [],
             "offers": served.offers(),
         }
 

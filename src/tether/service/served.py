@@ -167,7 +167,7 @@ class Served:
         self.prefix = f"/{name}" if name else ""
         self.title, self.run, self.deadline = title, run, deadline
         self.present: Present | None = None
-        self.is_available, self.takes_rows, self.answered = False, True, 0
+        self.is_available, self.takes_rows = False, True
         self._calls = calls_in_threads(CALLS_AT_ONCE, CALLS_WAITING, "tether-calls")
         self._measured_at, self._measured = 0.0, (-1, dict[str, LossStatus]())
         self._task: asyncio.Task[None] | None = None
@@ -349,7 +349,6 @@ class ServedRelease(Served):
 
     async def decide(self, keys: list[bytes]) -> list[Decided] | None:
         """The system of each key; None if the old one answers without the store."""
-        self.answered += len(keys)
         was, found = self.takes_rows, None
         try:
             found = await self.batcher.ask(Assign(keys), self._answer_within)

@@ -9,7 +9,6 @@ import ipaddress
 import os
 import tomllib
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tether._core.words import read_duration
 from tether.runs import Guardrail
 
 Seconds = Annotated[float, Meta(ge=0.001, le=86_400)]
@@ -26,8 +26,6 @@ Origin = Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:
 ImportPath = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")]
 EventKind = Literal["alarm", "halt", "resume", "step", "round", "store"]
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-"""What a duration such as "12h" may end in."""
 OWN_PATHS = ("v1", "ofrep", "healthz", "readyz", "metrics", "openapi.json")
 """Names that a release may not have, since paths begin with them."""
 
@@ -187,7 +185,7 @@ class ReleaseTable(Stored, frozen=True, kw_only=True):
         given = {name: value for name in names if (value := getattr(self, name)) is not UNSET}
         for name in ("step", "outcome_deadline"):
             if isinstance(given.get(name), str):
-                given[name] = duration(name, given[name])
+                given[name] = read_duration(name, given[name], "a time such as 30m or 12h")
         if given.get("stop") == "none":
             given["stop"] = None
         if "guardrails" in given:
@@ -335,14 +333,6 @@ def environment(name: str | None) -> str | None:
     if not (value := os.environ.get(name, "").strip()):
         raise ValueError(f"the environment variable {name!r} is not set")
     return value
-
-
-def duration(name: str, text: str) -> timedelta:
-    """A time such as "90s", "30m", "12h" or "7d"."""
-    try:
-        return timedelta(seconds=float(text[:-1]) * UNITS[text[-1:]])
-    except (KeyError, ValueError, OverflowError):
-        raise ValueError(f'{name} must be a time such as "30m" or "12h", got {text!r}') from None
 
 
 def check_url(name: str, url: str, *, query: bool = True) -> None:

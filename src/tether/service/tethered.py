@@ -61,19 +61,11 @@ class TetheredApi:
     @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
     async def chat(self, request: Request, body: dict[str, Any]) -> Response:
         """Answer a chat (OpenAI)."""
-        return await self._answer(request, body, "messages")
-
-    @endpoint("POST", "/v1/completions", "decide", 409, 502, 503, shape=openai_error)
-    async def complete(self, request: Request, body: dict[str, Any]) -> Response:
-        """Complete a text (OpenAI)."""
-        return await self._answer(request, body, "prompt")
-
-    async def _answer(self, request: Request, body: dict[str, Any], kind: str) -> Response:
         asked = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
         is_streamed, options = asked.pop("stream", False), asked.pop("stream_options", None)
         if not isinstance(is_streamed, bool | None) or not isinstance(options, dict | None):
             raise ApiError(400, "stream must be true or false, and stream_options an object")
-        context = self._context(asked, kind)
+        context = self._context(asked)
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
@@ -95,13 +87,11 @@ class TetheredApi:
             return StreamingResponse(events, 200, headers, "text/event-stream")
         return json_response(whole, headers=headers)
 
-    def _context(self, asked: dict[str, Any], kind: str) -> str:
+    def _context(self, asked: dict[str, Any]) -> str:
         """What a request asks; what only says how it is answered is no part of it."""
         for name, values in FIXED.items():
             if (value := asked.pop(name, None)) not in values:
                 raise ApiError(400, f"{name} must be {values[0]!r} here, got {value!r:.80}")
-        if kind not in asked:
-            raise ApiError(400, f"the body must have {kind}")
         if self._model is not None:
             asked.pop("model", None)
         elif not isinstance(asked.get("model"), str):
@@ -130,15 +120,12 @@ def finished_answer(
     name: str, model: str, said: dict[str, Any], usage: Mapping[str, int]
 ) -> dict[str, Any]:
     """An answer that was picked as one object, with what all draws of its request have used."""
-    is_chat, reason = "message" in said, said["finish_reason"]
-    what = "message" if is_chat else "text"
-    choice = {"index": 0, what: said[what], "logprobs": None, "finish_reason": reason}
     return {
-        "id": f"{'chatcmpl' if is_chat else 'cmpl'}-tether-{name}",
+        "id": f"chatcmpl-tether-{name}",
         "created": int(time.time()),
         "model": model,
-        "object": "chat.completion" if is_chat else "text_completion",
-        "choices": [choice],
+        "object": "chat.completion",
+        "choices": [{"index": 0, "logprobs": None, **said}],
         "usage": dict(usage),
     }
 
@@ -147,18 +134,14 @@ def answer_events(whole: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]
     """The same as the events of a stream: who speaks, what is said, each tool call, the end."""
     (choice,), usage = whole["choices"], whole["usage"]
     head = {name: whole[name] for name in ("id", "created", "model")}
-    parts = [choice]
-    if "message" in choice:
-        message = dict(choice["message"])
-        calls, content = message.pop("tool_calls", None) or [], message.pop("content", None)
-        deltas = [{**message, "content": None if calls and content is None else ""}]
-        deltas += [{"content": content}] if content else []
-        deltas += [{"tool_calls": [{"index": k, **call}]} for k, call in enumerate(calls)]
-        parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-        parts.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
-        head["object"] = "chat.completion.chunk"
-    else:
-        head["object"] = whole["object"]
+    head["object"] = "chat.completion.chunk"
+    message = dict(choice["message"])
+    calls, content = message.pop("tool_calls", None) or [], message.pop("content", None)
+    deltas = [{**message, "content": None if calls and content is None else ""}]
+    deltas += [{"content": content}] if content else []
+    deltas += [{"tool_calls": [{"index": k, **call}]} for k, call in enumerate(calls)]
+    parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    parts.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
     for part in parts:
         yield b"data: " + encode({**head, "choices": [part]}) + b"\n\n"
     if with_usage:

@@ -8,10 +8,9 @@ A service answers the live page, `page_html()` with `PAGE_HEADERS`, at a path th
 The page asks, relative to that path, for
 
 - `GET v1/events`: server-sent events, each `{"as_of": time, "document": document(history), "live":
-  {"you": {"name": text, "roles": [text]}, "outage": text or null, "decisions_per_second": number
-  or null, "tables": [table], "offers": [offer]}}`. A document, or a field of "live", that has not
-  changed may be left out. A table is `{"title", "text", "columns", "rows"}`; an offer, beside to
-  halt, to resume and to end a step, is `{"name", "title", "text", "confirm", "is_open", "style",
+  {"you": {"name": text, "roles": [text]}, "outage": text or null, "offers": [offer]}}`. A
+  document, or a field of "live", that has not changed may be left out. An offer, beside to halt,
+  to resume and to end a step, is `{"name", "title", "text", "confirm", "is_open", "style",
   "body"}`;
 - `POST v1/<name of the offer>` with its `body` and `{"reason": text}`, when somebody acts. An
   answer that is not a success has `{"error": {"message": text}}`.

@@ -332,13 +332,7 @@ function show(next) {
     "li", { "data-status": each.status }, element("span", { class: "quiet" }, each.status), element("div", {}, element("strong", {}, each.title), element("p", { class: "quiet" }, each.explanation)),
   ))));
   ifChanged("settings", next.settings, (settings) => $("settings").replaceChildren(...listed(settings)));
-  showFigures();
-}
-
-function showFigures() {
-  const rate = live.decisions_per_second;
-  const more = rate === undefined || rate === null ? [] : [{ name: "Decisions per second", value: number(rate, 2), note: "by this process" }];
-  ifChanged("figures", [...shown.figures, ...more], (facts) => $("figures").replaceChildren(...listed(facts)));
+  ifChanged("figures", shown.figures, (facts) => $("figures").replaceChildren(...listed(facts)));
 }
 
 function showLosses({ losses, charts, words }) {
@@ -454,12 +448,7 @@ function take(event) {
   setProblem(live.outage ?? "");
   if (event.document) show(event.document);
   if (!shown) return;
-  showFigures();
   showOffers();
-  ifChanged("tables", live.tables ?? [], (tables) => $("tables").replaceChildren(...tables.map((each, k) => element(
-    "section", { "aria-labelledby": `table-${k}` }, element("h2", { id: `table-${k}` }, each.title), element("p", { class: "quiet" }, each.text ?? ""),
-    each.rows.length ? table(each.title, each.columns, each.rows, { stack: true }) : element("p", { class: "quiet" }, "None so far."),
-  ))));
   const alarm = shown.alarms.find((each) => each.cleared === null);
   announce("alarm", alarm ? `Alarm ${alarm.number}: ${shown.state.sentence}` : said.alarm ? "No alarm stands." : undefined);
 }
