@@ -71,7 +71,7 @@ def calibrated(family="clip", **options):
 
 RATIO = tether.estimate_ratio(SAFE, NEW, 400, np.random.default_rng(1))
 POLICIES = {
-    "gaussian": (tether.Gaussian([0.1, -2.0], covariance=[[2.0, 0.3], [0.3, 0.7]]), 6),
+    "gaussian": (tether.Gaussian([0.1, -2.0], [2.0, 0.7]), 6),
     "gaussian of a function": (tether.Gaussian(parts.doubled), X[:, 0]),
     "table": (FIRST, np.array([0, 1, 1])),
     "function": (tether.Categorical.from_logits(parts.flat_logits, actions=["a", "b", "c"]), X),

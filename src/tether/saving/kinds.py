@@ -51,18 +51,6 @@ MAX_SAVED_SHORTLIST = 1_000_000
 _FUNCTIONS = ("_sample", "_log_prob", "name")
 
 
-def _gaussian(mean: Any, scale: Any, cholesky: Any) -> Gaussian:
-    if cholesky is None:
-        return Gaussian(mean, scale)
-    factor = validate.floats("cholesky", cholesky, ndim=2)
-    lower = np.isfinite(factor).all() and not np.triu(factor, 1).any()
-    if not lower or not (np.diag(factor) > 0).all():
-        raise ValueError("cholesky must be a finite lower triangle with a positive diagonal")
-    policy = Gaussian(mean, covariance=np.eye(len(factor)))
-    policy._use_cholesky(factor)  # a factorization of its square could round differently
-    return policy
-
-
 def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
     return categorical.Categorical(function if table is None else table, actions)
 
@@ -168,7 +156,7 @@ def _record(cls: type) -> tuple[type, Kind]:
 
 BY_CLASS: dict[type, Kind] = dict(
     (
-        _of(Gaussian, "_mean", "_scale", "_cholesky", build=_gaussian),
+        _of(Gaussian, "_mean", "_scale"),
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
