@@ -13,7 +13,7 @@ from tether._core.arrays import Actions, Contexts, Floats, Integers, plain_colum
 from tether._core.contexts import as_contexts, length, parts, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.families import Family, PathFamily
+from tether.control.families import Family, PathFamily, blend_scores
 from tether.policies.normalizer import (
     SCORES_PER_PART,
     Normalizer,
@@ -303,6 +303,15 @@ class Tethered:
             chosen.append(sample_categorical(density, rows.stop - rows.start, rng))
             scores.append(picked(density, chosen[-1]))
         return np.concatenate(chosen), np.concatenate(scores), len(chosen)
+
+    def choose_by(
+        self, log_optimized: Floats, contexts: Any, rng: np.random.Generator
+    ) -> tuple[Integers, Floats]:
+        """Positions of actions, and their log-probabilities, by a table that is known already."""
+        safe = np.broadcast_to(policy_calls.table("safe", self.safe, contexts), log_optimized.shape)
+        density = self._log_density(safe, blend_scores(log_optimized, safe, self.blend))
+        chosen = sample_categorical(density, len(density), rng)
+        return chosen, picked(density, chosen)
 
     def _draw_at(
         self, log_beta: float, contexts: Any, rng: np.random.Generator
