@@ -160,10 +160,6 @@ def errors():
             losses,
         ),
         "draws": lambda: tether.make_proposals(safe, optimized, None, 0, RNG(0)),
-        "for shortlists": lambda: make(
-            tether.Shortlist(tether.Gaussian(0.0)), tether.Gaussian(1.0), None, [0.1], [0.0],
-            safe_share=0.5,
-        ),
     }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ POLICIES = {
     "functions": (tether.FunctionPolicy(parts.draw, parts.log_density), 6),
     "made": (tether.policies.policy_from(f"{HERE}:shifted", by=2.0), X[:, 0]),
     "own": (parts.Own(SAFE, np.arange(3.0), [1, "x", None]), 6),
-    "tethered": (tether.Tethered(SAFE, NEW, 0.5, sampler="overlap", seed=3), 6),
+    "tethered": (tether.Tethered(SAFE, NEW, 0.5, sampler="overlap"), 6),
     "mix": (tether.Tethered(FIRST, FIRST, 3.0, family="mix"), np.array([0, 1])),
     "budgeted": (tether.Tethered(SAFE, NEW, 2.0, family="budgeted_clip(3)"), 6),
     "infinite": (tether.Tethered(SAFE, NEW, np.inf), 6),

@@ -89,10 +89,9 @@ def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
     names = ("safe", "optimized", "family", "log_beta", "log_betas", "log_shares", "blend")
-    options = ("sampler", "max_draws", "normalizer_draws", "seed", "calibration")
+    options = ("sampler", "max_draws", "normalizer_draws", "calibration")
     return {
         **{name: getattr(policy, name) for name in (*names, *options)},
-        "outside": "error" if policy._pair.strict else "never",
         "marginal": policy._marginal,
         "normalizer": policy._remembered,
     }
