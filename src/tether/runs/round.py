@@ -235,25 +235,18 @@ class Round:
             table = policy_calls.table("optimized", optimized, contexts)
             actions, log_prob = deployed.policy.choose_by(table, contexts, rng)
             log_safe = policy_calls.score("safe", self._run.safe, contexts, actions)
-            log_optimized = picked(table, actions)
+            both = log_safe, picked(table, actions)
         else:
             actions = draw_asking_every_policy(deployed.policy, contexts, rng)
             if isinstance(optimized, PathOptimized):
                 optimized = optimized.pair.optimized
-            log_safe, log_optimized = policy_calls.score_both(
-                self._run.safe, optimized, contexts, actions
-            )
-            log_prob = self._log_prob(deployed, contexts, actions, log_safe, log_optimized)
-        scores = {"log_safe": log_safe, "log_optimized": log_optimized, "log_prob": log_prob}
+            both = policy_calls.score_both(self._run.safe, optimized, contexts, actions)
+            log_prob = self._log_prob(deployed, contexts, actions, *both)
+        scores = {"log_safe": both[0], "log_optimized": both[1], "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 
     def _log_prob(
-        self,
-        deployed: Deployed,
-        contexts: Any,
-        actions: NDArray[Any],
-        log_safe: Floats,
-        log_optimized: Floats,
+        self, deployed: Deployed, contexts: Any, actions: Any, log_safe: Floats, log_optimized: Any
     ) -> Floats:
         """The density of the policy that acted; NaN where its normalizer is only estimated."""
         policy = deployed.policy
