@@ -128,14 +128,9 @@ def test_policies_with_the_same_actions_in_another_order_are_aligned():
 def test_gaussian_scores_are_scipys(seed, size):
     rng = RNG(seed)
     mean, scale = rng.normal(size=size), rng.uniform(0.2, 3, size=size)
-    root = rng.normal(size=(size, size)) + 2 * np.eye(size)
     points = rng.normal(size=(6, size))
     expected = stats.norm(mean, scale).logpdf(points).sum(axis=1)
     assert np.allclose(tether.Gaussian(mean, scale).log_prob(6, points), expected)
-    covariance = root @ root.T
-    policy = tether.Gaussian(mean, covariance=covariance)
-    expected = stats.multivariate_normal(mean, covariance).logpdf(points)
-    assert np.allclose(policy.log_prob(6, points), expected)
     x = rng.normal(size=6)
     moving = tether.Gaussian(lambda x: 2 * x, lambda x: 1 + x**2)
     expected = stats.norm(2 * x, 1 + x**2).logpdf(points[:, 0])
@@ -143,9 +138,8 @@ def test_gaussian_scores_are_scipys(seed, size):
 
 
 def test_gaussian_draws():
-    covariance = np.array([[1.0, 0.5], [0.5, 2.0]])
-    drawn = tether.Gaussian([1.0, -1.0], covariance=covariance).sample(40_000, RNG(0))
-    assert np.allclose(np.cov(drawn.T), covariance, atol=0.05)
+    drawn = tether.Gaussian([1.0, -1.0], [1.0, 2.0]).sample(40_000, RNG(0))
+    assert np.allclose(np.cov(drawn.T), np.diag([1.0, 4.0]), atol=0.1)
     x = np.repeat([0.0, 3.0], 3000)
     drawn = tether.Gaussian(lambda x: x, lambda x: 1 + x).sample(x, RNG(1))
     fits([stats.kstest((drawn - x) / (1 + x), "norm").pvalue])
@@ -191,8 +185,6 @@ ERRORS = {
     "size": lambda: tether.Pool.uniform(0),
     "scale": lambda: tether.Gaussian(0.0, -1.0),
     "mean": lambda: tether.Gaussian(["a"]),
-    "covariance": lambda: tether.Gaussian([0.0, 0.0], covariance=[[1, 2], [2, 1]]),
-    "not both": lambda: tether.Gaussian(0.0, 1.0, covariance=[[1.0]]),
     "coordinates": lambda: tether.Gaussian([0.0, 0.0], [1.0, 1.0, 1.0]),
     "mean returned shape": lambda: tether.Gaussian(lambda x: 1.0).sample([1.0, 2.0], RNG(0)),
     "shape": lambda: G.log_prob(2, [[1.0, 2.0], [3.0, 4.0]]),

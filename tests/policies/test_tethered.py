@@ -144,13 +144,11 @@ def test_actions_outside_the_safe_policy():
     safe = tether.Categorical.from_probabilities([0.5, 0.5, 0.0])
     optimized = tether.Categorical.from_probabilities([0.1, 0.3, 0.6])
     with pytest.raises(ValueError, match="never takes"):
-        tether.Tethered(safe, optimized, 2.0).sample(3, RNG(0))
+        tether.Tethered(safe, optimized, 2.0, family="mix").sample(3, RNG(0))
     for beta in (1.0, np.inf):
-        policy = tether.Tethered(safe, optimized, beta, outside="never")
+        policy = tether.Tethered(safe, optimized, beta)
         expected = density("clip", *np.array([[0.5, 0.5], [0.1, 0.3]]), min(beta, 1e9))
         assert np.allclose(np.exp(policy.log_prob_all(1)[0]), [*expected, 0])
-    with pytest.raises(ValueError, match="outside"):
-        tether.Tethered(safe, optimized, 1.0, family="mix", outside="never")
 
 
 ERRORS = {
@@ -162,7 +160,6 @@ ERRORS = {
     "normalizer_draws": {"normalizer_draws": 1},
     "TokenTether": {"family": "token_clip"},
     "family": {"family": "clap"},
-    "outside": {"outside": "maybe"},
     "safe": {"safe": None},
 }
 

@@ -71,7 +71,7 @@ def calibrated(family="clip", **options):
 
 RATIO = tether.estimate_ratio(SAFE, NEW, 400, np.random.default_rng(1))
 POLICIES = {
-    "gaussian": (tether.Gaussian([0.1, -2.0], covariance=[[2.0, 0.3], [0.3, 0.7]]), 6),
+    "gaussian": (tether.Gaussian([0.1, -2.0], [2.0, 0.7]), 6),
     "gaussian of a function": (tether.Gaussian(parts.doubled), X[:, 0]),
     "table": (FIRST, np.array([0, 1, 1])),
     "function": (tether.Categorical.from_logits(parts.flat_logits, actions=["a", "b", "c"]), X),
@@ -82,7 +82,7 @@ POLICIES = {
     "functions": (tether.FunctionPolicy(parts.draw, parts.log_density), 6),
     "made": (tether.policies.policy_from(f"{HERE}:shifted", by=2.0), X[:, 0]),
     "own": (parts.Own(SAFE, np.arange(3.0), [1, "x", None]), 6),
-    "tethered": (tether.Tethered(SAFE, NEW, 0.5, sampler="overlap", seed=3), 6),
+    "tethered": (tether.Tethered(SAFE, NEW, 0.5, sampler="overlap"), 6),
     "mix": (tether.Tethered(FIRST, FIRST, 3.0, family="mix"), np.array([0, 1])),
     "budgeted": (tether.Tethered(SAFE, NEW, 2.0, family="budgeted_clip(3)"), 6),
     "infinite": (tether.Tethered(SAFE, NEW, np.inf), 6),

@@ -86,7 +86,6 @@ def test_several_losses_share_a_scale_and_no_reward_shows_what_changes():
     assert found.plot(axes) is axes.figure
     without = tether.calibrate(make_log(reward=False), alpha=0.15)
     require_clear(without.plot())
-    require_clear(tether.calibrate(make_log(), alpha=0.15).gain.plot())
 
 
 @pytest.mark.parametrize(
@@ -104,18 +103,6 @@ def test_a_selection_shows_its_threshold_at_its_risk_and_what_it_keeps(options):
     axes = Figure().add_subplot()
     assert found.plot(axes) is axes.figure
     assert tether.gcrc(np.zeros((50, 3)), alpha=0.2).plot().axes[0].get_ylabel() == "risk"
-
-
-def test_a_log_shows_the_mean_loss_of_rows_with_similar_ratios():
-    optimized = np.arange(100.0) - 50
-    log = tether.Log(np.arange(100) >= 90, np.zeros(100), optimized)
-    above, below = log.plot().axes
-    assert below.lines[0].get_xdata().tolist() == [10 * k - 45.5 for k in range(10)]
-    assert below.lines[0].get_ydata().tolist() == [0.0] * 9 + [1.0]
-    assert sum(bar.get_height() for bar in above.patches) == 100
-    require_clear(make_log(2).plot())
-    never = tether.Log([0, 1], [-1, -1], [-np.inf, -np.inf]).plot()
-    assert "of them it never takes" in never.axes[0].get_title(loc="left")
 
 
 def test_comparisons_of_calibrations_and_selections():

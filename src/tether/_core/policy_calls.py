@@ -131,7 +131,7 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
             f"policy's log_prob is -inf at {index if len(index) > 1 else index[0]} "
             f"({int(outside.sum())} of {outside.size}). A log of the safe policy does not show "
             f"what such actions cost; restrict the optimized policy to the safe one's actions, or "
-            f"use family 'clip' with outside='never'"
+            f"use family 'clip' with a finite beta"
         )
 
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tether._core.words import Columns, Described, Description
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from tether._core.words import Described, Description
 
 CONFIDENCE = 0.95  # the probability of the intervals
 POLICIES = ("safe", "tethered", "optimized")
@@ -91,7 +84,7 @@ class Gain(Described):
 
     Examples
     --------
-    >>> import tether
+    >>> import numpy as np, tether
     >>> rng = np.random.default_rng(0)
     >>> actions = rng.normal(size=500)
     >>> log = tether.Log(actions > 1.5, -actions**2 / 2, -(actions - 1)**2 / 2, reward=actions)
@@ -107,25 +100,6 @@ class Gain(Described):
     changed: float
     traffic: float | None
     notes: tuple[str, ...] = ()
-
-    def to_frame(self) -> Columns:
-        """Return all estimates as columns, NaN where the log does not tell."""
-        rows = list(self._estimates())
-        columns = Columns(quantity=np.array([q for q, _, _ in rows]))
-        columns["policy"] = np.array([policy for _, policy, _ in rows])
-        for name in ("mean", "lower", "upper", "effective_sample_size"):
-            values = [getattr(estimate, name) for _, _, estimate in rows]
-            columns[name] = np.array(values, dtype=np.float64)  # None becomes NaN
-        return columns
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the expected rewards of the three policies against their expected losses.
-
-        One panel for each loss; given `ax`, only the first is drawn there. Needs the extra `plot`.
-        """
-        from tether.view.figures import plot_gain
-
-        return plot_gain(self, ax)
 
     def facts(self) -> list[tuple[str, str]]:
         """What the summary of a calibration says of its gain."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,10 +28,6 @@ from tether.control.columns import (
     scan_log,
     used,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EXPORT = "export"
 """Under this name a log that a run has exported has its digest, in files and in fingerprints."""
@@ -351,15 +347,6 @@ class Log(Columned, Described):
             if (table := getattr(self, name)) is not None:
                 columns |= {f"{name}_{i}": table[:, i] for i in range(table.shape[1])}
         return columns
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw how the ratios of the two policies are distributed, and the mean loss along them.
-
-        Given `ax`, only the mean loss is drawn there. Needs the extra `plot`.
-        """
-        from tether.view.figures import plot_log
-
-        return plot_log(self, ax)
 
     def _describe(self) -> Description:
         by = "a mixture of policies" if self.has_mixture else "the safe policy"

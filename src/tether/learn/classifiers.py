@@ -128,8 +128,6 @@ class TetheredClassifier(_Calibrated):
         What an action costs: a table with one row per true class and one column per action, in the
         order of `classes_`; a frame whose index and columns are the classes, in any order; or a
         function of (labels, actions) that returns one loss per row. By default 1 for a wrong class.
-    outside : str, optional
-        What to do with classes that the safe classifier never takes, as in `tether.Tethered`.
     calibration_share : float, default 0.5
         The share of the rows of `fit` that is held out to calibrate on.
     random_state : int, RandomState or None, default None
@@ -160,11 +158,10 @@ class TetheredClassifier(_Calibrated):
         loss: Any = None,
         bound: float = 1.0,
         family: str = "clip",
-        outside: str | None = None,
         calibration_share: float = 0.5,
         random_state: Any = None,
     ) -> None:
-        self.safe, self.optimized, self.outside = safe, optimized, outside
+        self.safe, self.optimized = safe, optimized
         self.alpha, self.promise, self.confidence = alpha, promise, confidence
         self.loss, self.bound, self.family = loss, bound, family
         self.calibration_share, self.random_state = calibration_share, random_state
@@ -235,9 +232,9 @@ class TetheredClassifier(_Calibrated):
         names = ("alpha", "promise", "confidence", "bound", "family")
         self.calibration_ = found = find_beta(log, **{name: getattr(self, name) for name in names})
         if found.useful:
-            self.policy_ = Tethered(safe, optimized, found, outside=self.outside)
+            self.policy_ = Tethered(safe, optimized, found)
         else:
-            self.policy_ = Tethered(safe, optimized, 0.0, family=self.family, outside=self.outside)
+            self.policy_ = Tethered(safe, optimized, 0.0, family=self.family)
             why = f"no useful promise can be made from {len(log):,} rows"
             warn_user(f"the safe classifier serves: {why}, see calibration_", PromiseWarning)
 

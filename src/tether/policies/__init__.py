@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tether.policies.normalizer import Normalizer
     from tether.policies.picker import Picker, ShortlistRows
     from tether.policies.policy import FinitePolicy, Policy, as_policy
-    from tether.policies.ratio import DensityRatio, EstimatedPolicy, RatioError, estimate_ratio
+    from tether.policies.ratio import DensityRatio, EstimatedPolicy, estimate_ratio
     from tether.policies.served import Served, serve
     from tether.policies.shortlist import Shortlist, TetheredShortlist
     from tether.policies.tables import Pool
@@ -34,7 +34,6 @@ __all__ = [
     "Picker",
     "Policy",
     "Pool",
-    "RatioError",
     "Served",
     "Shortlist",
     "ShortlistRows",
@@ -58,7 +57,7 @@ _MODULE_BY_NAME = {
     "Normalizer": "normalizer",
     **dict.fromkeys(("Picker", "ShortlistRows"), "picker"),
     **dict.fromkeys(("FinitePolicy", "Policy", "as_policy"), "policy"),
-    **dict.fromkeys(("DensityRatio", "EstimatedPolicy", "RatioError", "estimate_ratio"), "ratio"),
+    **dict.fromkeys(("DensityRatio", "EstimatedPolicy", "estimate_ratio"), "ratio"),
     **dict.fromkeys(("Served", "serve"), "served"),
     **dict.fromkeys(("Shortlist", "TetheredShortlist"), "shortlist"),
     "Pool": "tables",

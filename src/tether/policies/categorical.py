@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_array, plain_column
 from tether._core.contexts import ONE_ROW, as_contexts, by_action, labels_of, length
-from tether.policies.policy import Policy, is_finite
-from tether.policies.tables import TablePolicy, outcome_hint, positions
+from tether.policies.policy import OUTCOMES, TO_PREDICT_PROBABILITIES, Policy, is_finite
+from tether.policies.tables import TablePolicy, positions
 from tether.sampling.samplers import log_softmax
 
 PROBABILITY_SUM_TOLERANCE = 1e-6
@@ -110,8 +110,8 @@ class Categorical(TablePolicy):
         """
         if not hasattr(classifier, "predict_proba") or not hasattr(classifier, "classes_"):
             raise TypeError(
-                f"classifier must be fitted and have predict_proba, got {classifier!r}"
-                f"{no_probabilities_hint(classifier)}"
+                f"classifier must be fitted and have predict_proba, got {classifier!r}; "
+                f"{TO_PREDICT_PROBABILITIES}"
             )
         classes = _check_distinct(classifier.classes_)
         listed = classes if actions is None else _check_distinct(actions)
@@ -119,7 +119,7 @@ class Categorical(TablePolicy):
         if unknown:
             raise ValueError(
                 f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
-                f"{len(classes)}, such as {min(unknown)!r}{outcome_hint(classes, listed)}"
+                f"{len(classes)}, such as {min(unknown)!r}. {OUTCOMES}"
             )
         logits = ClassifierLogits(classifier, listed)
         return cls.from_logits(logits, listed, temperature=temperature)
@@ -216,20 +216,6 @@ def in_order_of(first: Policy, second: Policy) -> Policy:
     if second._function is None:
         return Categorical(second._table[..., order], wanted)
     return Categorical(ReorderedColumns(second, tuple(order.tolist())), wanted)
-
-
-def no_probabilities_hint(model: Any) -> str:
-    """What gives probabilities to a classifier without them; empty for anything else."""
-    if hasattr(model, "predict_proba") or not hasattr(model, "predict"):
-        return ""
-    tags = getattr(model, "__sklearn_tags__", None)
-    kind = getattr(tags(), "estimator_type", None) if tags is not None else None
-    if kind != "classifier" and not hasattr(model, "classes_"):
-        return ""
-    return (
-        ": it predicts a class, and has no predict_proba. Wrap it in "
-        "sklearn.calibration.CalibratedClassifierCV, which gives it one"
-    )
 
 
 def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> Floats:

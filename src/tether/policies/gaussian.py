@@ -1,4 +1,4 @@
-"""Gaussian policies: a mean, with a scale per coordinate or a covariance matrix."""
+"""Gaussian policies: a mean, with a scale per coordinate."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ class Gaussian:
     ----------
     mean : float, array-like or callable
         A number, a vector, or a function of the contexts that returns one row per context.
-    scale : float, array-like or callable, optional
-        Standard deviations, in any of the same forms; 1 if neither `scale` nor `covariance` is
-        given.
-    covariance : array-like, optional
-        A covariance matrix instead of `scale`, for correlated coordinates.
+    scale : float, array-like or callable, default 1.0
+        Standard deviations, in any of the same forms; correlated coordinates are a torch
+        MultivariateNormal, or a `FunctionPolicy`.
 
     Examples
     --------
@@ -38,21 +36,10 @@ class Gaussian:
     def __init__(
         self,
         mean: ArrayLike | Callable[[Any], ArrayLike],
-        scale: ArrayLike | Callable[[Any], ArrayLike] | None = None,
-        *,
-        covariance: ArrayLike | None = None,
+        scale: ArrayLike | Callable[[Any], ArrayLike] = 1.0,
     ) -> None:
-        if scale is not None and covariance is not None:
-            raise ValueError("give scale or covariance, not both")
         self._mean = mean if callable(mean) else _check("mean", mean)
-        self._scale: Callable[[Any], ArrayLike] | Floats | None = None
-        self._cholesky: Floats | None = None
-        if covariance is not None:
-            self._use_cholesky(_cholesky_factor(covariance))
-        elif callable(scale):
-            self._scale = scale
-        else:
-            self._scale = _check("scale", 1.0 if scale is None else scale)
+        self._scale = scale if callable(scale) else _check("scale", scale)
         if not callable(mean) and not callable(scale):
             self._parameters(1)  # raises now if the shapes do not match
 
@@ -65,10 +52,7 @@ class Gaussian:
         contexts = as_contexts(contexts)
         mean, scale, action_shape = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *action_shape))
-        if self._cholesky is not None:
-            noise = noise @ self._cholesky.T
-        else:
-            noise *= scale
+        noise *= scale
         noise += mean
         return noise
 
@@ -82,31 +66,15 @@ class Gaussian:
                 f"actions has shape {actions.shape}, expected {(length(contexts), *action_shape)}"
             )
         off = actions - mean
-        if self._cholesky is not None:
-            off = off @ self._whiten.T
-            constant = self._log_volume + HALF_LOG_TWO_PI * off.shape[1]
-            return np.asarray(-0.5 * np.einsum("ij,ij->i", off, off) - constant)
         off /= scale
         np.square(off, out=off)
         off *= -0.5
         off -= np.log(scale) + HALF_LOG_TWO_PI
         return off if off.ndim == 1 else np.asarray(off.sum(axis=1))
 
-    def _use_cholesky(self, factor: Floats) -> None:
-        """Use a lower triangular factor of the covariance as it is."""
-        self._cholesky, self._whiten = factor, np.linalg.inv(factor)
-        self._log_volume = float(np.log(np.diag(factor)).sum())
-
     def _parameters(self, contexts: Any) -> tuple[Floats, Floats, tuple[int, ...]]:
         """Mean and scale, one row per context or one for all, and the shape of one action."""
         mean = self._evaluate("mean", self._mean, contexts)
-        if self._cholesky is not None:
-            if mean.shape[1:] != (len(self._cholesky),):
-                raise ValueError(
-                    f"mean has shape {mean.shape[1:]} but covariance is of {len(self._cholesky)} "
-                    f"coordinates"
-                )
-            return mean, np.ones(1), mean.shape[1:]
         scale = self._evaluate("scale", self._scale, contexts)
         if mean.ndim < scale.ndim:
             mean = mean[:, None]
@@ -149,13 +117,3 @@ def _check(name: str, values: ArrayLike, dimensions: int = 1) -> Floats:
         accepted = "a finite number" + (" above 0" if positive else "")
         validate.reject(name, np.atleast_1d(array), np.atleast_1d(bad), accepted)
     return array
-
-
-def _cholesky_factor(covariance: ArrayLike) -> Floats:
-    array = _check("covariance", covariance, 2)
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
-        raise ValueError(f"covariance must be a symmetric matrix, got shape {array.shape}")
-    try:
-        return np.asarray(np.linalg.cholesky(array))
-    except np.linalg.LinAlgError as error:
-        raise ValueError("covariance must be positive definite") from error

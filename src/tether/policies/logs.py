@@ -7,8 +7,7 @@ whose weights need no normalizing constant. Clip needs the safe policy itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,9 +37,6 @@ from tether.policies.probes import take_probes
 from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
 
-if TYPE_CHECKING:
-    from tether.policies.shortlist import Shortlist
-
 PROPENSITY_TOLERANCE = 0.01
 """How far, relatively, a logged propensity may be from the probability that it states."""
 MAX_PROPENSITY = 1 + 1e-6
@@ -48,8 +44,8 @@ MAX_PROPENSITY = 1 + 1e-6
 
 
 def make_log(
-    safe: PolicyLike | Shortlist | None,
-    optimized: PolicyLike | Callable[..., Any],
+    safe: PolicyLike | None,
+    optimized: PolicyLike,
     contexts: Contexts | None,
     actions: Actions,
     losses: Losses,
@@ -59,15 +55,13 @@ def make_log(
     min_propensity: float | None = None,
     logged_by: PolicyLike | None = None,
     safe_share: float | None = None,
-    rng: np.random.Generator | None = None,
 ) -> Log:
     """Score logged actions under both policies and build a `Log` to calibrate on.
 
     With contexts the log is contextual, and each row is labelled by the content of its context.
     Over finitely many actions it lists the scores of all of them, which makes every normalizing
-    constant exact. With a `Shortlist` as the safe policy, fresh candidates are drawn beside each
-    action. The log keeps probes, a few contexts and actions with both scores: a calibration saves
-    them, and they are scored again wherever it is served.
+    constant exact. The log keeps probes, a few contexts and actions with both scores: a calibration
+    saves them, and they are scored again wherever it is served. A `Shortlist` makes its own log.
 
     A bandit log does not need the safe policy: pass None and the propensities. Without contexts and
     with two actions everything can be calibrated from it; with more actions mix, given
@@ -75,10 +69,10 @@ def make_log(
 
     Parameters
     ----------
-    safe : Policy, Shortlist or None
+    safe : Policy or None
         The safe policy; None if only `propensities` are known of it.
     optimized : Policy
-        The optimized policy; beside a shortlist, it may be a score of candidates.
+        The optimized policy.
     contexts : array-like, int or None
         One row per action; None or the number of actions where there are no contexts.
     actions : array-like
@@ -98,8 +92,6 @@ def make_log(
         months, a `Mixture` of the policies that acted, weighted by their numbers of rows.
     safe_share : float, optional
         The share of the safe policy in `logged_by`.
-    rng : numpy.random.Generator, optional
-        The source of randomness for the candidates of a shortlist; only for a shortlist.
 
     Returns
     -------
@@ -119,12 +111,6 @@ def make_log(
     """
     given = {"contexts": contexts, "actions": actions, "losses": losses}
     check_row_indexes({**given, "rewards": rewards, "propensities": propensities})
-    if safe is not None and hasattr(safe, "picker_of"):  # a shortlist
-        for_policies = (logged_by, safe_share, propensities, min_propensity)
-        if any(each is not None for each in for_policies):
-            raise ValueError("logged_by, safe_share and propensities are not for shortlists")
-        picked_by, rng = safe.with_optimized(optimized), validate.generator("rng", rng)
-        return picked_by.make_log(contexts, actions, losses, rng, rewards=rewards)
     optimized = as_policy("optimized", optimized)
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
@@ -297,8 +283,8 @@ def approximation_of(*policies: Policy) -> tuple[str | None, float]:
 
 
 def make_proposals(
-    safe: PolicyLike | Shortlist,
-    optimized: PolicyLike | Callable[..., Any],
+    safe: PolicyLike,
+    optimized: PolicyLike,
     contexts: Contexts | None,
     draws: int,
     rng: np.random.Generator,
@@ -329,11 +315,9 @@ def make_proposals(
     Returns
     -------
     Proposals or None
-        The draws; None if the log has contexts and lists the scores of all actions already, as it
-        does for a shortlist, so that no draws are needed.
+        The draws; None if the log has contexts and lists the scores of all actions already, so
+        that no draws are needed.
     """
-    if hasattr(safe, "picker_of"):  # a shortlist
-        return None
     both = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
     policies = dict(zip(("safe", "optimized"), both, strict=True))
     if logged_by is not None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,14 +134,13 @@ class Picker(TablePolicy):
 
     def scores(self, rows: ShortlistRows) -> Floats:
         """Score every candidate of each row, before scores are divided by the temperature."""
-        remembered = _remembered.get()
-        if remembered is None or remembered.picker is not self or remembered.rows is not rows:
-            return self._compute(self._checked(rows))
-        if remembered.scores is None:
-            remembered.scores = self._compute(self._checked(rows))
-        return remembered.scores
-
-    def _compute(self, rows: ShortlistRows) -> Floats:
+        if not isinstance(rows, ShortlistRows):
+            raise TypeError(
+                f"a picker needs candidates: pass ShortlistRows, which Shortlist.draw makes, got "
+                f"{type(rows).__name__}"
+            )
+        if rows.size != self.size:
+            raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
         shape = (len(rows), self.size)
         if self._is_policy:
             return self._log_ratio(*rows.pairs()).reshape(shape)
@@ -202,39 +198,6 @@ class Picker(TablePolicy):
             self._reference, self.optimized, contexts, actions, drew_safe=True
         )
         return np.asarray(log_optimized - log_safe)
-
-    def _checked(self, rows: Any) -> ShortlistRows:
-        if not isinstance(rows, ShortlistRows):
-            raise TypeError(
-                f"a picker needs candidates: pass ShortlistRows, which Shortlist.draw makes, got "
-                f"{type(rows).__name__}"
-            )
-        if rows.size != self.size:
-            raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
-        return rows
-
-
-@contextmanager
-def scoring_once(policy: Any, rows: Any) -> Iterator[None]:
-    """Within this block a picker scores these rows only once: a score may be a large model."""
-    if not isinstance(policy, Picker):
-        yield
-        return
-    before = _remembered.set(_Remembered(policy, rows))
-    try:
-        yield
-    finally:
-        _remembered.reset(before)
-
-
-@dataclass
-class _Remembered:
-    picker: Picker
-    rows: Any
-    scores: Floats | None = None
-
-
-_remembered: ContextVar[_Remembered | None] = ContextVar("remembered scores", default=None)
 
 
 def checked_temperature(temperature: float) -> float:

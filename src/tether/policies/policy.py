@@ -16,6 +16,15 @@ TO_KNOW_MORE_ACTIONS = (
     "probability 0: pass tether.Categorical.from_classifier(model, actions=all_actions)"
 )
 """What to do about a model that knows too few actions."""
+OUTCOMES = (
+    "A model that predicts an outcome is not a policy: predict it for each action, and pass "
+    "tether.Categorical.from_probabilities a function that returns 1 for the best and 0 for others"
+)
+TO_PREDICT_PROBABILITIES = (
+    "pass the model itself, not its predict_proba; wrap a classifier without one in sklearn's "
+    "CalibratedClassifierCV; where a number is predicted for each action, pass "
+    "tether.Categorical.from_logits(function, actions=..., temperature=...)"
+)
 
 
 class Sampler(Protocol):
@@ -136,26 +145,18 @@ def as_policy(name: str, policy: Any) -> Policy:
         return TorchPolicy(policy)
     if isinstance(policy, Policy):
         return policy
-    from tether.policies.categorical import Categorical, no_probabilities_hint
-
     if hasattr(policy, "predict_proba"):
+        from tether.policies.categorical import Categorical
+
         return Categorical.from_classifier(policy)
     if hasattr(policy, "picker_of"):
         raise TypeError(
             f"{name} is a shortlist, which has no log-probabilities of actions: use its own methods"
             f" make_log and tethered, or pass it to tether.Controller"
         )
-    method = getattr(policy, "__name__", "")
-    hint = f"; pass the model itself, not its {method}" if method.startswith("predict") else ""
-    if hasattr(policy, "predict"):
-        hint = no_probabilities_hint(policy) or (
-            ": it predicts a number, not probabilities of actions. A function that predicts it "
-            "for each action makes a policy: tether.Categorical.from_logits(function, actions=..., "
-            "temperature=...)"
-        )
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
-        f"or a torch distribution, got {shown(policy)}{hint}"
+        f"or a torch distribution, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"
     )
 
 

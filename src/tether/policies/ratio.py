@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import policy_calls, records, validate
+from tether._core import policy_calls, validate
 from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers, plain_column, shown
 from tether._core.contexts import as_contexts, length, take
 from tether._core.extras import require
@@ -53,46 +52,24 @@ class EstimatedPolicy(FunctionPolicy):
 
 
 @dataclass(frozen=True)
-class RatioError(records.Saved):
-    """By which factor an estimated density ratio may be off, as held-out draws show it.
+class DensityRatio:
+    """An estimated density ratio of two policies, and the two as policies to calibrate.
 
-    In cells of draws, with similar ratios or in a region where the estimate looks off, the number
-    of draws of the optimized policy is compared with the number that the ratios imply. This
+    In cells of held-out draws, with similar ratios or in a region where the estimate looks off, the
+    number of draws of the optimized policy is compared with the number that the ratios imply. This
     measures the *average* error over a cell: where the ratio is off in both directions within a
     cell, it is not seen. A promise that rests on it is therefore approximate.
     """
 
-    factor: float
-    """The largest factor over all cells, and not below that of the mean ratio."""
-    cells: int
+    safe: EstimatedPolicy
+    optimized: EstimatedPolicy
+    error: float
+    """The factor by which ratios may be off, the largest over all cells: for `ratio_error`."""
     mean_ratio: float
     """The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio."""
     mean_ratio_error: float
-    confidence: float
-    """The probability that the intervals of all cells hold at once."""
-
-    def __str__(self) -> str:
-        return (
-            f"off by a factor of up to {self.factor:.3g} "
-            f"({100 * self.confidence:.0f} % confidence, {self.cells} cells), "
-            f"mean ratio {self.mean_ratio:.3g} ± {self.mean_ratio_error:.2g}"
-        )
-
-
-@dataclass(frozen=True)
-class DensityRatio:
-    """An estimated density ratio of two policies, and the two as policies to calibrate."""
-
-    safe: EstimatedPolicy
-    optimized: EstimatedPolicy
-    measured: RatioError
     draws: int
     """How many draws of each policy it rests on."""
-
-    @property
-    def error(self) -> float:
-        """The factor by which ratios may be off: what to pass as `ratio_error`."""
-        return self.measured.factor
 
     def log_ratio(self, contexts: Contexts | None, actions: Actions) -> Floats:
         """Log of the optimized policy's density over that of the safe one, at each action."""
@@ -101,7 +78,9 @@ class DensityRatio:
 
     def __str__(self) -> str:
         return (
-            f"approximate density ratio from {self.draws:,} draws of each policy\n{self.measured}"
+            f"approximate density ratio from {self.draws:,} draws of each policy, off by a factor "
+            f"of up to {self.error:.3g} ({RATIO_CONFIDENCE:.0%} confidence), mean ratio "
+            f"{self.mean_ratio:.3g} ± {self.mean_ratio_error:.2g}"
         )
 
 
@@ -175,36 +154,20 @@ def estimate_ratio(
     fitted_on = np.bincount(is_optimized[fitting].astype(np.int64))
     log_ratio = EstimatedLogRatio(model, features, int(fitted_on[0]), int(fitted_on[1]))
     found = log_ratio(drawn_in, actions)
-    visible = matrix
-    if features is not None and not is_sparse(matrix):
-        with suppress(TypeError, ValueError):  # a tree also sees what features were made of
-            visible = np.hstack([matrix, feature_matrix(None, drawn_in, actions)])
-    tree = _fit_regions(visible[fitting], found[fitting], is_optimized[fitting], rng)
+    tree = _fit_regions(matrix[fitting], found[fitting], is_optimized[fitting], rng)
     held_out = ~fitting
-    measured = measure(found[held_out], is_optimized[held_out], tree.apply(visible[held_out]))
+    regions = tree.apply(matrix[held_out])
+    error, mean, mean_error = measure(found[held_out], is_optimized[held_out], regions)
     approximate = (
         f"approximate: the policies report no probabilities, and their density ratio was estimated "
         f"by a classifier from {count:,} draws of either policy. On held-out draws it is off by a "
-        f"factor of up to {measured.factor:.3g} on average over cells of draws; the promise holds "
+        f"factor of up to {error:.3g} on average over cells of draws; the promise holds "
         f"only if no ratio is off by more than the ratio_error stated"
     )
-    return DensityRatio(
-        EstimatedPolicy("safe", samplers["safe"].sample, ZeroLogRatio()),
-        EstimatedPolicy(
-            "optimized", samplers["optimized"].sample, log_ratio, approximate, measured.factor
-        ),
-        measured,
-        draws=count,
-    )
-
-
-@dataclass(frozen=True)
-class ZeroLogRatio:
-    """The log ratio of the safe policy to itself."""
-
-    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
-        """One log ratio per action."""
-        return np.zeros(len(actions))
+    safe = EstimatedPolicy("safe", samplers["safe"].sample, EstimatedLogRatio())
+    sample = samplers["optimized"].sample
+    optimized = EstimatedPolicy("optimized", sample, log_ratio, approximate, error)
+    return DensityRatio(safe, optimized, error, mean, mean_error, count)
 
 
 @dataclass(frozen=True)
@@ -212,15 +175,18 @@ class EstimatedLogRatio:
     """The log odds of a classifier that tells draws of the two policies apart, as a log ratio.
 
     Clipped at the numbers of draws it was fitted on: a larger ratio rests on no draw of the other.
+    Without a model it is that of the safe policy to itself, 0.
     """
 
-    model: Any
-    features: Features | None
-    safe_draws: int
-    optimized_draws: int
+    model: Any = None
+    features: Features | None = None
+    safe_draws: int = 1
+    optimized_draws: int = 1
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """One log ratio per action."""
+        if self.model is None:
+            return np.zeros(len(actions))
         matrix = feature_matrix(self.features, contexts, actions)
         column = int(np.flatnonzero(np.asarray(self.model.classes_) == 1)[0])
         probability = np.asarray(self.model.predict_proba(matrix), dtype=np.float64)[:, column]
@@ -300,8 +266,13 @@ def _fit_regions(
     return tree.fit(matrix, (is_optimized - expected) / variance, sample_weight=variance)
 
 
-def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> RatioError:
-    """Compare estimated ratios with held-out draws, in cells of similar ratio and in regions."""
+def measure(
+    log_ratio: Floats, is_optimized: Booleans, regions: Integers
+) -> tuple[float, float, float]:
+    """The factor that ratios are off by, and their mean and its standard error, by held-out draws.
+
+    Cells are draws of similar ratio, and regions.
+    """
     optimized = int(is_optimized.sum())
     log_prior = float(np.log(optimized) - np.log(len(is_optimized) - optimized))
     count = int(np.clip(len(log_ratio) // MIN_DRAWS_PER_CELL, 1, MAX_SCORE_CELLS))
@@ -315,8 +286,7 @@ def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> Rat
         low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
         factors += [high, 1 / low if low > 0 else np.inf]
     error = float(ratio.std(ddof=1) / np.sqrt(len(ratio)))
-    largest, mean = float(max(factors)), float(ratio.mean())
-    return RatioError(largest, len(cells), mean, error, RATIO_CONFIDENCE)
+    return float(max(factors)), float(ratio.mean()), error
 
 
 def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_column
 from tether._core.contexts import as_contexts, length
-from tether.policies.policy import TO_KNOW_MORE_ACTIONS
+from tether.policies.policy import OUTCOMES, TO_KNOW_MORE_ACTIONS
 from tether.sampling.samplers import log_softmax, sample_categorical
 
 
@@ -92,7 +92,7 @@ def positions(known: NDArray[Any], actions: Actions, name: str | None = None) ->
         unknown = known[found] != actions
     except TypeError as error:
         raise TypeError(
-            f"actions must be among {few(known)}, got {few(actions)}{outcome_hint(known, actions)}"
+            f"actions must be among {few(known)}, got {few(actions)}. {OUTCOMES}"
         ) from error
     if unknown.any():
         lacking = np.unique(actions[unknown])
@@ -100,20 +100,9 @@ def positions(known: NDArray[Any], actions: Actions, name: str | None = None) ->
         raise ValueError(
             f"actions has {few(lacking)} in {int(unknown.sum()):,} of {len(actions):,} rows, first "
             f"in row {int(np.argmax(unknown))}: expected one of {few(known)}, the {len(known)} "
-            f"actions{outcome_hint(known, actions)}{whose}"
+            f"actions{whose}. {OUTCOMES}"
         )
     return np.asarray(found, dtype=np.int64)
-
-
-def outcome_hint(known: NDArray[Any], actions: NDArray[Any]) -> str:
-    """What to do where a model of an outcome, yes or no, was taken for a policy."""
-    if known.dtype.kind not in "iubf" or known.tolist() != [0, 1] or actions.dtype.kind not in "US":
-        return ""
-    return (
-        ". A model that predicts an outcome is not a policy: predict it for each action, and pass "
-        "tether.Categorical.from_probabilities with a function that returns 1 for the best action "
-        "and 0 for the others"
-    )
 
 
 def picked(table: Floats, columns: Integers) -> Floats:

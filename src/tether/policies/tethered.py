@@ -13,7 +13,7 @@ from tether._core.arrays import Actions, Contexts, Floats, Integers, plain_colum
 from tether._core.contexts import as_contexts, length, parts, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.families import Family, PathFamily
+from tether.control.families import Family, PathFamily, blend_scores
 from tether.policies.normalizer import (
     SCORES_PER_PART,
     Normalizer,
@@ -57,6 +57,9 @@ class Tethered:
     `normalizer` states. A calibration with `spread=True` is served as it says: each action at a
     beta drawn for it, and `log_prob` is that of the mixture.
 
+    Clip never takes an action that the safe policy never takes. Other families refuse an optimized
+    policy that does, and so does an infinite beta beyond finitely many actions.
+
     Parameters
     ----------
     safe, optimized : Policy
@@ -75,13 +78,6 @@ class Tethered:
     normalizer_draws : int, optional
         Draws of each policy per context for an estimate of ψ; by default 256 in each context, and
         65,536 without contexts.
-    seed : int, default 0
-        The seed of these draws.
-    outside : str, optional
-        What to do with actions that only the optimized policy takes: refuse them ("error"), or,
-        for clip, never take them ("never"). An infinite beta is then the optimized policy
-        restricted to the safe one's actions. By default "never" for a calibration of clip, and
-        "error" for a number, and for an infinite beta beyond finitely many actions.
 
     Examples
     --------
@@ -104,8 +100,6 @@ class Tethered:
         sampler: str = "auto",
         max_draws: int = MAX_DRAWS,
         normalizer_draws: int | None = None,
-        seed: int = 0,
-        outside: str | None = None,
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
@@ -128,19 +122,11 @@ class Tethered:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         self.max_draws = validate.integer("max_draws", max_draws, 1)
-        self.seed = validate.integer("seed", seed, 0)
         self._check_family()
         self.normalizer_draws = normalizer_draws
         if normalizer_draws is not None:
             validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
-        if outside is None:
-            bounded = self.actions is not None or np.inf not in log_betas
-            outside = "never" if found is not None and self.family.clips and bounded else "error"
-        strict = validate.choice("outside", outside, ("error", "never")) == "error"
-        if not strict and not self.family.clips:
-            raise ValueError(f"outside='never' is for clip, not {self.family.name!r}")
-        self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
         self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self._remembered: Normalizer | None = None
         self.serve_at(log_betas, log_shares)
@@ -148,6 +134,9 @@ class Tethered:
     def serve_at(self, log_betas: Floats, log_shares: Floats) -> None:
         """Serve each action at one of these log betas, with these log-probabilities."""
         self.log_betas, self.log_shares = log_betas, log_shares
+        bounded = self.actions is not None or np.inf not in log_betas
+        strict = not (self.family.clips and bounded)
+        self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
         last = np.inf if self._pair.strict else INFINITE_LOG_BETA
         self._betas = np.where(log_betas == np.inf, last, log_betas).tolist()
         if np.isinf(self._betas).all():
@@ -304,6 +293,15 @@ class Tethered:
             scores.append(picked(density, chosen[-1]))
         return np.concatenate(chosen), np.concatenate(scores), len(chosen)
 
+    def choose_by(
+        self, log_optimized: Floats, contexts: Any, rng: np.random.Generator
+    ) -> tuple[Integers, Floats]:
+        """Positions of actions, and their log-probabilities, by a table that is known already."""
+        safe = np.broadcast_to(policy_calls.table("safe", self.safe, contexts), log_optimized.shape)
+        density = self._log_density(safe, blend_scores(log_optimized, safe, self.blend))
+        chosen = sample_categorical(density, len(density), rng)
+        return chosen, picked(density, chosen)
+
     def _draw_at(
         self, log_beta: float, contexts: Any, rng: np.random.Generator
     ) -> tuple[NDArray[Any], SamplingInfo]:
@@ -359,7 +357,7 @@ class Tethered:
             return remembered
         default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
         draws = more * (self.normalizer_draws or default)
-        rng = np.random.default_rng([self.seed, NORMALIZER_STREAM])
+        rng = np.random.default_rng([0, NORMALIZER_STREAM])
         estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
         self._remembered = estimate if single else None
         return estimate

@@ -14,8 +14,9 @@ from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import as_contexts, length, take
 from tether.control.calibration import Calibration
 from tether.control.families import blend_scores
-from tether.policies.picker import scoring_once
+from tether.policies.picker import Picker
 from tether.policies.served import call_with_fallback, draw_asking_every_policy
+from tether.policies.tables import picked
 from tether.policies.tethered import Tethered
 from tether.runs.actions import Actions
 from tether.runs.decide_beta import SAFE
@@ -228,26 +229,24 @@ class Round:
             actions, is_new = self._coin(unit).draw(contexts, rng)
             return Drawn(contexts, actions, np.where(is_new, 1, -unit.reference), {})
         optimized = deployed.optimized
-        with scoring_once(optimized, contexts):
+        if deployed.probe is not None and deployed.probe.is_due(optimized):
+            deployed.probe.check(f"policy of round {self.number}", optimized)
+        if isinstance(optimized, Picker):  # its score, which may be a large model, is asked once
+            table = policy_calls.table("optimized", optimized, contexts)
+            actions, log_prob = deployed.policy.choose_by(table, contexts, rng)
+            log_safe = policy_calls.score("safe", self._run.safe, contexts, actions)
+            both = log_safe, picked(table, actions)
+        else:
             actions = draw_asking_every_policy(deployed.policy, contexts, rng)
-            if deployed.probe is not None and deployed.probe.is_due(optimized):
-                deployed.probe.check(f"policy of round {self.number}", optimized)
             if isinstance(optimized, PathOptimized):
                 optimized = optimized.pair.optimized
-            log_safe, log_optimized = policy_calls.score_both(
-                self._run.safe, optimized, contexts, actions
-            )
-            log_prob = self._log_prob(deployed, contexts, actions, log_safe, log_optimized)
-        scores = {"log_safe": log_safe, "log_optimized": log_optimized, "log_prob": log_prob}
+            both = policy_calls.score_both(self._run.safe, optimized, contexts, actions)
+            log_prob = self._log_prob(deployed, contexts, actions, *both)
+        scores = {"log_safe": both[0], "log_optimized": both[1], "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 
     def _log_prob(
-        self,
-        deployed: Deployed,
-        contexts: Any,
-        actions: NDArray[Any],
-        log_safe: Floats,
-        log_optimized: Floats,
+        self, deployed: Deployed, contexts: Any, actions: Any, log_safe: Floats, log_optimized: Any
     ) -> Floats:
         """The density of the policy that acted; NaN where its normalizer is only estimated."""
         policy = deployed.policy

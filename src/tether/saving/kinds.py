@@ -51,18 +51,6 @@ MAX_SAVED_SHORTLIST = 1_000_000
 _FUNCTIONS = ("_sample", "_log_prob", "name")
 
 
-def _gaussian(mean: Any, scale: Any, cholesky: Any) -> Gaussian:
-    if cholesky is None:
-        return Gaussian(mean, scale)
-    factor = validate.floats("cholesky", cholesky, ndim=2)
-    lower = np.isfinite(factor).all() and not np.triu(factor, 1).any()
-    if not lower or not (np.diag(factor) > 0).all():
-        raise ValueError("cholesky must be a finite lower triangle with a positive diagonal")
-    policy = Gaussian(mean, covariance=np.eye(len(factor)))
-    policy._use_cholesky(factor)  # a factorization of its square could round differently
-    return policy
-
-
 def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
     return categorical.Categorical(function if table is None else table, actions)
 
@@ -93,10 +81,9 @@ def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
     names = ("safe", "optimized", "family", "log_beta", "log_betas", "log_shares", "blend")
-    options = ("sampler", "max_draws", "normalizer_draws", "seed", "calibration")
+    options = ("sampler", "max_draws", "normalizer_draws", "calibration")
     return {
         **{name: getattr(policy, name) for name in (*names, *options)},
-        "outside": "error" if policy._pair.strict else "never",
         "marginal": policy._marginal,
         "normalizer": policy._remembered,
     }
@@ -160,7 +147,7 @@ def _record(cls: type) -> tuple[type, Kind]:
 
 BY_CLASS: dict[type, Kind] = dict(
     (
-        _of(Gaussian, "_mean", "_scale", "_cholesky", build=_gaussian),
+        _of(Gaussian, "_mean", "_scale"),
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
@@ -176,10 +163,8 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(FunctionSampler),
         _of(TorchPolicy, "_distribution"),
         _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error"),
-        _of(ratio.ZeroLogRatio),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
-        _record(ratio.RatioError),
         _record(Calibration),
         (Tethered, Kind("Tethered", _tethered_state, _tethered)),
         _of(Normalizer),

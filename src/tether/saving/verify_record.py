@@ -15,7 +15,6 @@ from tether.control.log import Log
 from tether.control.plan import Plan
 from tether.control.proposals import Proposals
 from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
-from tether.policies import RatioError
 from tether.thresholds.selection import Selection
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _record_classes() -> tuple[type[records.Saved], ...]:
     from tether.llm.run_preflight import Preflight
 
     monitors = (RiskMonitor, ShiftMonitor, KeyMonitor)
-    return (Calibration, Plan, Selection, RatioError, Preflight, *monitors)
+    return (Calibration, Plan, Selection, Preflight, *monitors)
 
 
 def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool) -> Finding:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from tether.control.calibration import Calibration
     from tether.control.gains import Gain
-    from tether.control.log import Log
     from tether.thresholds.selection import Selection
 
 GREEN, RED, BLUE = "#0b8a76", "#c8372d", "#3f6fb5"
@@ -138,67 +137,6 @@ def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
     left.set_yticks(places.tolist(), [_one_line(name) for name in found])
     left.set_ylim(len(found) - 0.4, -0.6)  # the first at the top
     return _figure_of(left)
-
-
-def plot_gain(gain: Gain, axes: Axes | None = None) -> Figure:
-    """Plot rewards against each loss, one panel per loss; in `axes` of the user the first alone."""
-    count = len(gain.losses)
-    drawn = np.atleast_1d(axes or _new_figure(5.2 * count, 4.4).subplots(1, count))  # type: ignore[arg-type]
-    for panel, name in zip(drawn, gain.losses, strict=False):
-        _draw_tradeoff(gain, name, panel)
-    return _figure_of(drawn[0])
-
-
-# ---- logs ---------------------------------------------------------------------------------------
-
-
-def plot_log(log: Log, axes: Axes | None = None) -> Figure:
-    """Plot how the ratios are distributed, and below it the mean loss of rows with similar ones.
-
-    Rows that the optimized policy never takes have no ratio; the title counts them.
-    """
-    ratio = log.log_ratio
-    never = int(np.isneginf(ratio).sum())
-    title = f"{len(ratio):,} rows, worth {log.overlap:,.0f} for the optimized policy"
-    title += f"\n{format_share(never / len(ratio))} of them it never takes" if never else ""
-    if axes is not None:
-        _draw_losses(log, axes)
-        axes.set_title(title, loc="left")
-        return _figure_of(axes)
-    figure = _new_figure(6.4, 5.4)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
-    _draw_losses(log, below)
-    if never < len(ratio):
-        above.hist(ratio[np.isfinite(ratio)], bins=RATIO_BARS, color=GREEN, alpha=0.6)
-    _finish(above, "", "rows")
-    above.set_title(title, loc="left")
-    return figure
-
-
-def _draw_losses(log: Log, axes: Axes) -> None:
-    ratio, several = log.log_ratio, len(log.loss) > 1
-    rows = np.flatnonzero(ratio > -np.inf)
-    order = rows[np.argsort(ratio[rows], kind="stable")]
-    firsts = order[np.arange(1, RATIO_GROUPS) * len(order) // RATIO_GROUPS] if len(order) else order
-    cuts = np.unique(np.searchsorted(ratio[order], ratio[firsts]))  # equal ratios together
-    groups = [part for part in np.split(order, cuts) if len(part)]
-    low, high = (np.array([ratio[part[end]] for part in groups]) for end in (0, -1))
-    for (name, losses), color in zip(log.loss.items(), COLORS * 9, strict=False):
-        unit = (float(losses.mean()) or 1.0) if several else 1.0
-        means = np.array([losses[part].mean() for part in groups]) / unit
-        errors = np.array([losses[part].std() / max(len(part) - 1, 1) ** 0.5 for part in groups])
-        middle, errors = (low + high) / 2, 2 * errors / unit
-        axes.hlines(means, low, high, color=color, linewidth=1.6)
-        axes.vlines(middle, np.maximum(means - errors, 0), means + errors, color=color)
-        axes.plot(middle, means, "o", color=color, label=_one_line(name))
-    _start_at_zero(axes)
-    if len(rows):
-        space = 0.04 * float(high[-1] - low[0]) or 0.5
-        _set_ratio_axis(axes, float(low[0]) - space, float(high[-1]) + space)
-    label = "mean loss / overall mean" if several else "mean loss ± 2 standard errors"
-    _finish(axes, "optimized over safe probability of the logged action", label)
-    if several:
-        _legend_above(axes)
 
 
 # ---- thresholds ---------------------------------------------------------------------------------
