@@ -18,6 +18,7 @@ import numpy as np
 import tether
 from benchmarks.cases import Case
 from tether.runs import Controller
+from tether.runs.decide_share import scaled
 
 Array = np.ndarray
 ROUNDS, ROWS = 6, 150
@@ -183,10 +184,10 @@ def _made(kind: str, harm: Array, pay: Array, rows: Any) -> TablePolicy:
 def unreported(late: Callable[..., Array], rng: np.random.Generator) -> Array:
     """Wrong: losses that are not known count as 0."""
 
-    def scaled(state: Any, name: str, rows: Array, settings: Any) -> Array:
-        return np.nan_to_num(state.loss(name)[rows]) / settings.limits[name].bound
+    def none(*given: Any, unknown: float) -> Array:
+        return scaled(*given, unknown=0.0)
 
-    with patch("tether.runs.decide_ramp._scaled", scaled):
+    with patch("tether.runs.decide_ramp.scaled", none):
         return late(rng)
 
 

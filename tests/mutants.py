@@ -213,7 +213,7 @@ training rows calibrate
   - np.flatnonzero(self.calibration)
   + np.arange(len(self.calibration))
 looks are not counted
-  - 1 + len(same - {subject})
+  - 1 + len(same - {(subject, rows)})
   + 1
 runs/keys.py | src/tether/runs/keys.py tests/runs/test_release.py
 a position that ignores the salt
