@@ -184,6 +184,17 @@ def test_a_no_says_what_would_help():
     assert np.allclose(lacking.policy.log_prob_all(SEGMENTS), np.log(TODAY))  # not the new policy
 
 
+@pytest.mark.parametrize(("counts", "promise"), [((36, 18, 6), 0.12), ((40, 20, 0), 0.02)])
+def test_a_no_where_only_propensities_are_known(counts, promise):
+    rows = {"x": np.arange(60.0), "a": np.repeat([0, 1, 2], counts)}
+    rows |= {"p": np.array([0.6, 0.3, 0.1])[rows["a"]], "bad": rows["a"] == 2}
+    asked = {"action": "a", "loss": "bad", "propensity": "p", "context": "x", "actions": [0, 1, 2]}
+    asked |= {"promise": promise, "confidence": 0.9, "min_propensity": 0.1}
+    found = tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
+    assert (found.calibration.family, found.calibration.useful) == ("mix", False)
+    assert "rows" in found.advice
+
+
 WRONG = [
     ({"loss": "gone"}, ValueError, "loss"),
     ({"action": "gone"}, ValueError, "action"),

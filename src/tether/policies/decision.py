@@ -342,7 +342,7 @@ def _made(
     made = Decision(found, old, new, question, months)
     if found.useful or is_refuted(found.warnings):
         return made
-    return replace(made, advice=_advice(found, log, question))
+    return replace(made, advice=_advice(found, log, proposals, question))
 
 
 @contextmanager
@@ -355,7 +355,7 @@ def _naming_what_is_wrong(question: Question) -> Iterator[None]:
         raise ValueError(f"{_in_users_words(str(error))}{looks}") from error
 
 
-def _advice(found: Calibration, log: Log, question: Question) -> str:
+def _advice(found: Calibration, log: Log, proposals: Any, question: Question) -> str:
     """What would help where nothing is served: rows, another promise, or another way."""
     for each in found.losses.values():
         if each.safe_mean - each.safe_error <= each.alpha:
@@ -371,14 +371,14 @@ def _advice(found: Calibration, log: Log, question: Question) -> str:
             f"release it with a relative guardrail, tether.Release(store, {{{each.name!r}: "
             f"tether.relative(0.01)}})"
         )
-    if len(found.losses) > 1 or len(question.losses) > 1 or log.acting is not None:
+    if len(question.losses) > 1 or log.acting is not None or log.overlap == 0:
         return "more rows (tether.plan says how many), or a larger promise"
     (each,) = found.losses.values()
     asked = "promise" if question.promise is not None else "alpha"
 
     def rows_for(level: float) -> float:
         options: dict[str, Any] = {asked: level, "confidence": question.confidence}
-        return plan(log, bound=each.bound, **options).rows_likely
+        return plan(log, proposals, family=found.family, bound=each.bound, **options).rows_likely
 
     needed, passing = rows_for(each.alpha), _smallest_promise(rows_for, each, found.rows)
     parts = []
