@@ -165,20 +165,6 @@ def test_families_by_name():
             BudgetedClip(bad)
 
 
-@pytest.mark.parametrize("family", [Clip(), Mix(), BudgetedClip(3)])
-def test_densities_sum_to_one_and_end_at_the_two_policies(family):
-    rng = np.random.default_rng(0)
-    safe, optimized = np.log(rng.dirichlet(np.ones(5), 2))
-    for log_beta in (-np.inf, -3.0, -0.5, 0.0, 0.7, 4.0, np.inf):
-        psi = 0.0
-        if family.clips and np.isfinite(log_beta):
-            psi = np.logaddexp.reduce(family.log_kernel(safe, optimized, log_beta))
-        density = family.log_density(safe, optimized, log_beta, psi)
-        assert np.exp(density).sum() == pytest.approx(1.0)
-    for log_beta, policy in ((-np.inf, safe), (np.inf, optimized)):
-        np.testing.assert_allclose(family.log_density(safe, optimized, log_beta, 0.0), policy)
-
-
 class Own(Family):
     """A family with settings that cannot be."""
 
