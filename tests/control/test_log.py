@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.control.worlds import Geometric
 from tether.control.columns import Acting, PolicyPath
-from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
+from tether.control.families import BudgetedClip, Clip, Mix, find_family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -165,19 +166,10 @@ def test_families_by_name():
             BudgetedClip(bad)
 
 
-class Own(Family):
-    """A family with settings that cannot be."""
-
-    name = "own"
-
-    def log_kernel(self, log_safe, log_optimized, log_beta):
-        return log_safe
-
-
 @pytest.mark.parametrize(
     "changed",
     [{"name": "clip"}, {"name": ""}, {"smoothness": -1.0}, {"clips": True}, {"max_draws": 3}],
 )
 def test_a_family_that_cannot_be_is_refused(changed):
     with pytest.raises((TypeError, ValueError), match="family"):
-        find_family(type("Bad", (Own,), changed)())
+        find_family(type("Bad", (Geometric,), changed)())
