@@ -61,24 +61,20 @@ def test_bets_are_those_of_the_definition_in_any_blocks(logs, size):
     assert found == (capital > 1e6)
 
 
-def test_a_refuted_log_promises_nothing_useful():
-    columns = MISTAKES["swapped"](None, gaussian(np.random.default_rng(0), 500))
+def calibrated(columns, alpha):
     log = tether.Log(columns["loss/loss"], columns["log_safe"], columns["log_optimized"])
+    return tether.calibrate(log, alpha=alpha)
+
+
+def test_a_refuted_log_promises_nothing_useful_and_a_right_one_has_no_doubts():
+    rng = np.random.default_rng(0)
     with pytest.warns(tether.AssumptionWarning, match="does not hold"):
-        found = tether.calibrate(log, alpha=0.3)
-    assert not found.useful
-    assert is_refuted(found.warnings)
-    assert "does not hold" in str(found)
-
-
-def test_a_right_log_has_no_doubts():
-    columns = gaussian(np.random.default_rng(0), 2000)
-    log = tether.Log(columns["loss/loss"], columns["log_safe"], columns["log_optimized"])
+        found = calibrated(MISTAKES["swapped"](None, gaussian(rng, 500)), 0.3)
+    assert (is_refuted(found.warnings), found.useful) == (True, False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = tether.calibrate(log, alpha=0.12)
-    assert not is_refuted(found.warnings)
-    assert found.useful
+        found = calibrated(gaussian(rng, 2000), 0.12)
+    assert (is_refuted(found.warnings), found.useful) == (False, True)
 
 
 def test_proposals_that_are_the_rows_are_noticed():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks.gains import QUANTITIES, misses
+from benchmarks.worlds import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -101,21 +102,14 @@ def test_the_safe_policy_changes_nothing():
 
 def test_a_chain_that_is_spread_serves_the_mixture_of_its_betas():
     rng = np.random.default_rng(0)
-    known = rng.dirichlet(np.ones(4), (2, 6))
-    context = rng.integers(0, 6, 2000)
-    safe, optimized = np.log(known[:, context])
-    action = (np.exp(safe).cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
-    rows = np.arange(2000)
+    rows, known = np.arange(2000), rng.dirichlet(np.ones(4), (2, 6))
+    safe, optimized = np.log(known[:, rng.integers(0, 6, 2000)])
+    action = draw(np.exp(safe), rng)
     loss = (action == 0) * (rng.random(2000) < 0.3)
     log = table_log(loss, action, safe, optimized, reward=action * 1.0)
     found = tether.calibrate(log, promise=0.12, spread=True)
-    w = np.zeros(2000)
-    for log_beta, share in zip(
-        [-np.inf, *found.chain.log_betas], found.chain.probabilities, strict=True
-    ):
-        if log_beta == -np.inf:
-            w += share
-            continue
+    w = np.full(2000, found.chain.probabilities[0])
+    for log_beta, share in zip(found.chain.log_betas, found.chain.probabilities[1:], strict=True):
         table = np.minimum(optimized, safe + np.clip(log_beta, -60, 60))
         density = table - np.logaddexp.reduce(table, axis=1, keepdims=True)
         w += share * np.exp(density[rows, action] - safe[rows, action])

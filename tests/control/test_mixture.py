@@ -32,15 +32,6 @@ def test_bad_mixtures(columns, counts, named):
         tether.control.mixture_log_density(columns, counts)
 
 
-def test_one_past_policy_is_exact():
-    """When one policy produced the log, the mixture weights are the exact ones."""
-    rng = np.random.default_rng(2)
-    past, last = rng.normal(size=(2, 6))
-    exact = tether.control.permutation_weights(np.vstack((np.tile(past, (5, 1)), last)))
-    plain = np.exp(last - past)
-    assert exact == pytest.approx(plain / plain.sum())
-
-
 def test_mixture_is_close_for_several_rounds():
     """Two past policies that drift apart: the mixture's weights stay near the exact ones."""
     rng = np.random.default_rng(3)

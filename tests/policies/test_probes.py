@@ -36,6 +36,13 @@ def gaussian(shift, scale=1.0):
     return tether.Gaussian(lambda x: np.asarray(x)[:, 0] + shift, scale)
 
 
+def again(found, tmp_path, loaded):
+    if not loaded:
+        return found
+    found.save(tmp_path / "found.json")
+    return tether.Calibration.load(tmp_path / "found.json")
+
+
 def calibrated(safe, optimized, contexts, tmp_path, loaded):
     """A calibration of two policies, as it was made or as it was saved and loaded."""
     rng = np.random.default_rng(0)
@@ -45,11 +52,7 @@ def calibrated(safe, optimized, contexts, tmp_path, loaded):
     log = tether.make_log(safe, optimized, contexts, actions, losses)
     assert log.probes is not None
     proposals = tether.make_proposals(safe, optimized, contexts, 8, rng)
-    found = tether.calibrate(log, proposals, alpha=0.2)
-    if loaded:
-        found.save(tmp_path / "found.json")
-        found = tether.Calibration.load(tmp_path / "found.json")
-    return found
+    return again(tether.calibrate(log, proposals, alpha=0.2), tmp_path, loaded)
 
 
 def logits(seed, temperature=1.0, actions=ACTIONS):
@@ -70,12 +73,10 @@ def hidden(policy):
 MISTAKES = {
     # right safe and optimized policy, contexts, and what is served instead
     "swapped": (logits(1), logits(2), "array", (logits(2), logits(1)), "exchanged"),
-    "swapped densities": (gaussian(0), gaussian(1), "array", (gaussian(1), gaussian(0)), "exch"),
     "swapped, no contexts": (table(1), table(2), 400, (table(2), table(1)), "exchanged"),
     "other weights": (logits(1), logits(2), "array", (logits(1), logits(3)), "optimized"),
     "other safe": (logits(1), logits(2), "array", (logits(4), logits(2)), "safe"),
     "temperature": (logits(1), logits(2), "array", (logits(1), logits(2, 0.8)), "optimized"),
-    "order": (logits(1), logits(2), "array", (logits(1), logits(2, actions=ACTIONS[::-1])), "acti"),
     "other order": (
         logits(1), logits(2), "array",
         (logits(1, actions=ACTIONS[::-1]), logits(2, actions=ACTIONS[::-1])), "action",
@@ -84,18 +85,15 @@ MISTAKES = {
         logits(1), logits(2), "array",
         (logits(1, actions=[0, 1, 2]), logits(2, actions=[0, 1, 2])), "action",
     ),
-    "retrained": (classifier(1), classifier(2), "array", (classifier(1), classifier(3)), "optim"),
-    "retrained forest": (
+    "retrained": (
         classifier(1), classifier(2, RandomForestClassifier), "array",
         (classifier(1), classifier(3, RandomForestClassifier)), "optimized",
     ),
     "behind a function": (
         hidden(logits(1)), hidden(logits(2)), "array", (hidden(logits(1)), hidden(logits(3))), "op",
     ),
-    "shift": (gaussian(0), gaussian(1), "frame", (gaussian(0), gaussian(1.2)), "optimized"),
+    "shift": (gaussian(0), gaussian(1), "array", (gaussian(0), gaussian(1.2)), "optimized"),
     "scale": (gaussian(0), gaussian(1), "frame", (gaussian(0, 1.1), gaussian(1)), "safe"),
-    "pool": (tether.Pool.uniform(50), tether.Pool(np.arange(50) / 20), 400,
-             (tether.Pool.uniform(50), tether.Pool(np.arange(50)[::-1] / 20)), "optimized"),
     "other features": (classifier(1), classifier(2), "array",
                        (classifier(1), tether.Categorical.from_logits(lambda x: x["a"], ACTIONS)),
                        "optimized"),
@@ -156,10 +154,7 @@ def test_shortlists(change, named, loaded, tmp_path):
     contexts = rng.normal(size=300)
     actions = tether.Gaussian(0.0).sample(contexts, rng)
     log = shortlist().make_log(contexts, actions, actions > 1.5, rng)
-    found = tether.calibrate(log, alpha=0.15)
-    if loaded:
-        found.save(tmp_path / "found.json")
-        found = tether.Calibration.load(tmp_path / "found.json")
+    found = again(tether.calibrate(log, alpha=0.15), tmp_path, loaded)
     if named is None:
         assert shortlist(**change).tethered(found).sample(contexts, rng).shape == (300,)
         return
@@ -241,8 +236,8 @@ nested = st.lists(st.dictionaries(st.text(max_size=3), values, max_size=2), min_
 def test_contexts_of_plain_values_are_kept_exactly(listed):
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
-    again = decode_contexts(json.loads(json.dumps(encode(encode_contexts(array)))))
-    assert repr(again.tolist()) == repr(array.tolist())
+    found = decode_contexts(json.loads(json.dumps(encode(encode_contexts(array)))))
+    assert repr(found.tolist()) == repr(array.tolist())
 
 
 @pytest.mark.parametrize(
@@ -261,14 +256,14 @@ def test_contexts_of_plain_values_are_kept_exactly(listed):
     ],
 )  # fmt: skip
 def test_contexts_of_every_kind_are_kept_exactly(contexts):
-    again = decode_contexts(json.loads(json.dumps(encode(encode_contexts(contexts)))))
+    found = decode_contexts(json.loads(json.dumps(encode(encode_contexts(contexts)))))
     if isinstance(contexts, pd.DataFrame):
-        pd.testing.assert_frame_equal(again, contexts)
+        pd.testing.assert_frame_equal(found, contexts)
     elif isinstance(contexts, pd.Series):
-        pd.testing.assert_series_equal(again, contexts)
+        pd.testing.assert_series_equal(found, contexts)
     elif sparse.issparse(contexts):
-        assert type(again) is type(contexts)
-        assert (again != contexts).nnz == 0
+        assert type(found) is type(contexts)
+        assert (found != contexts).nnz == 0
     else:
-        assert again.dtype == contexts.dtype
-        np.testing.assert_array_equal(again, contexts)
+        assert found.dtype == contexts.dtype
+        np.testing.assert_array_equal(found, contexts)

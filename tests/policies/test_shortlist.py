@@ -13,7 +13,7 @@ from tests.fit import chi_square, fits
 from tests.scale import scaled
 from tether.policies import Picker, ShortlistRows
 
-RNG = np.random.default_rng
+RNG, AssumptionWarning = np.random.default_rng, tether.AssumptionWarning
 
 
 def draw(contexts, rng):
@@ -118,17 +118,20 @@ def test_the_risk_that_is_served_holds_and_wrong_weights_break_it():
         assert risk > 0.16 + 3 * error
 
 
-def log_of(draws, score=lambda x, c: c, actions=None, losses=None, repeat=1, size=4):
+def log_of(draws, score=lambda x, c: c, actions=None, repeat=1):
     rng = RNG(4)
     contexts = np.repeat(rng.normal(size=200), repeat)
     actions = rng.normal(size=len(contexts)) if actions is None else actions(contexts)
     actions = np.repeat(actions[::repeat], repeat)
-    losses = np.zeros(len(contexts)) if losses is None else losses
-    return tether.Shortlist(draws, score, size=size).make_log(contexts, actions, losses, rng)
+    return tether.Shortlist(draws, score, size=4).make_log(contexts, actions, 0 * actions, rng)
 
 
 def copies(contexts, rng):
     return np.repeat(rng.normal(size=200), 3)
+
+
+def high(contexts):
+    return RNG(0).normal(1.5, size=200)
 
 
 MISTAKES = {
@@ -145,20 +148,14 @@ MISTAKES = {
     "safe": (TypeError, lambda: tether.Shortlist(3)),
     "candidates": (ValueError, lambda: ShortlistRows(3, np.zeros((2, 4)))),
     "picks from 3": (ValueError, lambda: tether.Shortlist(draw, Picker(draw, 3), size=4)),
-    "score higher": (
-        tether.AssumptionWarning,
-        lambda: log_of(draw, actions=lambda x: RNG(0).normal(1.5, size=200)),
-    ),
-    "more than once": (tether.AssumptionWarning, lambda: log_of(draw, repeat=2)),
-}  # fmt: skip
+    "score higher": (AssumptionWarning, lambda: log_of(draw, actions=high)),
+    "more than once": (AssumptionWarning, lambda: log_of(draw, repeat=2)),
+}
 
 
 @pytest.mark.parametrize("named", MISTAKES)
 def test_mistakes_are_named(named):
     kind, mistake = MISTAKES[named]
-    with (
-        pytest.warns(kind, match=named)
-        if issubclass(kind, Warning)
-        else pytest.raises(kind, match=named)
-    ):
+    expected = pytest.warns if issubclass(kind, Warning) else pytest.raises
+    with expected(kind, match=named):
         mistake()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import threading
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, Queue
 
 RCLONE = Path(sys.executable).parent / "rclone"
 KEY, SECRET = "reader", "a/secret+of/the=tests"
@@ -25,26 +25,13 @@ def s3_server(root: Path) -> Iterator[str]:
     """
     command = [RCLONE, "serve", "s3", root, "--addr", "127.0.0.1:0", "--config", ""]
     command += ["--auth-key", f"{KEY},{SECRET}", "--dir-cache-time", "0s", "--poll-interval", "0s"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    lines: Queue[str] = Queue()
-    assert process.stderr is not None
-    reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stderr or ()])
-    reader.start()
-    try:
-        port = _port(lines)
-        yield f"?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
-    finally:
-        process.kill()
-        process.wait(STARTS_WITHIN)
-        reader.join(STARTS_WITHIN)
-        process.stderr.close()
-
-
-def _port(lines: Queue[str]) -> str:
-    said = ""
-    while (found := re.search(r"http://127\.0\.0\.1:(\d+)", said)) is None:
+    with tempfile.NamedTemporaryFile() as said:
+        process, begun = subprocess.Popen(command, stderr=said), time.monotonic()
         try:
-            said += lines.get(timeout=STARTS_WITHIN)
-        except Empty:
-            raise RuntimeError(f"rclone names no port: {said}") from None
-    return found[1]
+            while not (found := re.search(r"127\.0\.0\.1:\d+", Path(said.name).read_text())):
+                assert time.monotonic() < begun + STARTS_WITHIN, "rclone names no port"
+                time.sleep(0.05)
+            yield f"?endpoint_override={found[0]}&scheme=http&region=us-east-1"
+        finally:
+            process.kill()
+            process.wait(STARTS_WITHIN)
