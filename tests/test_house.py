@@ -39,7 +39,7 @@ BUDGETS = {
     "src/tether/service": 4_404,
     "src/tether/cli": 1_797,
     "src/tether": 38_867,
-    "tests": 19_108,
+    "tests": 19_085,
     "benchmarks": 3_012,
     "experiments": 4_130,
     "examples": 1_499,
