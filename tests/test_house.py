@@ -39,7 +39,7 @@ BUDGETS = {
     "src/tether/service": 4_367,
     "src/tether/cli": 1_734,
     "src/tether": 38_309,
-    "tests": 18_633,
+    "tests": 18_507,
     "benchmarks": 3_000,
     "experiments": 4_130,
     "examples": 1_499,

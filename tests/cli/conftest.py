@@ -42,11 +42,8 @@ def finite(rows, seed):
     tables |= {f"log_optimized_all_{k}": optimized[:, k] for k in range(3)}
     loss = 1.0 * (rng.random(rows) < np.array([0.02, 0.1, 0.3])[action])
     columns = {"place": where, "loss": loss, "sold": action * 1.0, "p": np.exp(safe[at])}
-    return (
-        {**columns, "q": np.exp(optimized[at]), "log_safe": safe[at]}
-        | tables
-        | {"log_optimized": optimized[at]}
-    )
+    columns |= {"q": np.exp(optimized[at]), "log_safe": safe[at]}
+    return {**columns, **tables, "log_optimized": optimized[at]}
 
 
 def claims(items, seed):
@@ -75,6 +72,8 @@ def folder(tmp_path, monkeypatch):
         parquet.write_table(table.slice(200 * k, 200), f"parts/{k}.parquet")
     csv.write_csv(pa.table(gaussian(400, 1)), "gauss.csv")
     csv.write_csv(pa.table(gaussian(25, 2)), "few.csv")
+    cost = {"cost": np.random.default_rng(0).random(400) * 2}
+    csv.write_csv(pa.table(gaussian(400, 1) | cost), "two.csv")
     csv.write_csv(pa.table(claims(300, 3)), "claims.csv")
     csv.write_csv(pa.table(claims(200, 4)), "new.csv")
     losses = 1.0 * (np.random.default_rng(5).random(2000) < 0.02)

@@ -58,18 +58,6 @@ def test_missing_losses_are_an_error_or_count_as_the_worst_case(tether):
     assert json.loads(counted.stdout)["log_beta"] == pytest.approx(beta, abs=1e-9)
 
 
-def test_several_losses_are_named(tether):
-    table = {**gaussian(400, 1), "cost": np.random.default_rng(0).random(400) * 2}
-    csv.write_csv(pa.table(table), "two.csv")
-    result = tether(
-        "calibrate two.csv --loss harm --loss cost --no-context --alpha harm=0.2 --alpha cost=1.2 "
-        "--bound harm=1 --bound cost=2"
-    )
-    assert result.exit_code == 0, result.output
-    assert "risk of harm" in result.output
-    assert "risk of cost" in result.output
-
-
 def test_what_is_saved_loads_and_what_is_drawn_is_a_picture(tether):
     pytest.importorskip("matplotlib", reason="needs tether[plot]")
     pytest.importorskip("cryptography", reason="needs tether[signing]")

@@ -11,6 +11,8 @@ TRANSCRIPTS = {
         "calibrate log.csv --promise 0.2 --context place --details",
         "calibrate log.csv --alpha 0.2 --confidence 0.9",
         "calibrate gauss.csv --loss harm --no-context --alpha 0.2",
+        "calibrate two.csv --loss harm --loss cost --no-context --alpha harm=0.2 --alpha cost=1.2 "
+        "--bound harm=1 --bound cost=2",
         "calibrate few.csv --loss harm --no-context --alpha 0.1",
         "calibrate few.csv --loss harm --no-context --alpha 0.02",
         "verify found.json --log log.csv --reward sold",
