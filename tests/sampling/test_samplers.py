@@ -152,8 +152,7 @@ def test_chains_of_policies_far_apart_take_longer_and_still_fit(mean, contexts):
     below, _ = cumulative(lambda x: -np.maximum(x**2, (x - mean) ** 2) / 2)
     actions, info = policy.sample_with_info(contexts, np.random.default_rng([7, int(mean)]))
     fits([stats.kstest(actions, below).pvalue])
-    assert (info.chain.unsettled > 0.7) == (mean == 6)
-    assert "chains moved" in str(info)
+    assert (info.draws > 100 * info.actions) == (mean == 6)  # the burn-in has 64 steps
 
 
 def test_draws_from_tables():

@@ -159,12 +159,3 @@ def within_limit(sums: Any, limit: Any) -> Any:
     (False, True)
     """
     return sums <= limit * (1 + TIE_TOLERANCE)
-
-
-def limit_if_tied(value: float, limit: float, tolerance: float) -> float:
-    """The value, or the limit where only rounding has carried the value past it.
-
-    >>> limit_if_tied(0.30000000000000004, 0.3, 1e-6), limit_if_tied(0.31, 0.3, 1e-6)
-    (0.3, 0.31)
-    """
-    return limit if limit < value <= limit * (1 + tolerance) else value

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tether._core import validate
-from tether._core.arrays import Floats, limit_if_tied
+from tether._core.arrays import Floats
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
@@ -207,7 +207,8 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     result = _result("alpha", problem, log, measured, log_beta, log_betas, curves)
     for constraint in problem.constraints:
         each = result.losses[constraint.name]
-        risk = limit_if_tied(each.risk, each.alpha, RISK_TOLERANCE)
+        tied = each.alpha < each.risk <= each.alpha * (1 + RISK_TOLERANCE)  # only rounding
+        risk = each.alpha if tied else each.risk
         if exists and not risk <= each.alpha:
             raise RuntimeError(
                 f"beta = exp({log_beta}) was found for {each.name!r} but its calibrated risk is "

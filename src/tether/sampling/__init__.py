@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     )
     from tether.sampling.metropolis_hastings import metropolis
     from tether.sampling.policy_pair import (
-        ChainDiagnostics,
         DrawLimitError,
         PolicyPair,
         SamplingInfo,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from tether.sampling.rejection_sampling import accept_reject
     from tether.sampling.samplers import sample_categorical
 
-__all__ = ["ChainDiagnostics", "DrawLimitError", "Envelope", "PolicyPair", "SamplingInfo"]
+__all__ = ["DrawLimitError", "Envelope", "PolicyPair", "SamplingInfo"]
 __all__ += ["ScoredDraws", "accept_reject", "adaptive_envelope", "grid_envelope", "metropolis"]
 __all__ += ["overlap_envelope", "sample_categorical"]
 

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.arrays import Booleans, Contexts, Floats, Integers
+from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import Envelope
 from tether.sampling.policy_pair import (
-    ChainDiagnostics,
     DrawLimitError,
     PolicyPair,
     SamplingInfo,
@@ -32,12 +31,10 @@ from tether.sampling.rejection_sampling import MAX_DRAWS, PROPOSALS_PER_CALL
 
 BURN_IN_STEPS = 64
 """Steps before the state is taken, or more until the chain has settled."""
-AUTOCORRELATION_LAGS = 32
-"""Lags at which the diagnostics state the autocorrelation."""
 
 
 class Chains:
-    """Chains, one per context: their states, and at which steps they moved."""
+    """Chains, one per context, and their states."""
 
     def __init__(
         self, pair: PolicyPair, contexts: Any, rng: np.random.Generator, envelope: Envelope
@@ -48,8 +45,7 @@ class Chains:
         self.actions, self.from_safe = start.actions, start.from_safe
         self.log_weight = envelope.log_importance_weight(start.log_ratio)
         self.settled = np.zeros(self.count, dtype=np.bool_)
-        self.moves: list[Booleans] = []
-        self.scored, self.calls = self.count, 1
+        self.steps, self.scored, self.calls = 0, self.count, 1
         self.proposed_safe = int(np.count_nonzero(start.from_safe))
 
     def advance(self, steps: int, batch_size: int = PROPOSALS_PER_CALL) -> None:
@@ -57,6 +53,7 @@ class Chains:
         at_once = max(1, batch_size // self.count)
         for done in range(0, steps, at_once):
             taken = min(at_once, steps - done)
+            self.steps += taken
             draws, log_weight, exponential = self._propose(np.arange(self.count), taken)
             self.settled |= (exponential + log_weight >= self.envelope.log_constant).any(axis=0)
             last_move = np.full(self.count, -1)
@@ -65,7 +62,6 @@ class Chains:
                     move = exponential[step] >= self.log_weight - log_weight[step]
                 self.log_weight = np.where(move, log_weight[step], self.log_weight)
                 last_move[move] = step
-                self.moves.append(move)
             chains = np.flatnonzero(last_move >= 0)
             self._replace_states(chains, draws, last_move[chains] * self.count + chains)
 
@@ -75,7 +71,7 @@ class Chains:
         Raises once a chain has taken `max_draws` steps, or all chains together `max_draws` times
         one more than the number of settled chains.
         """
-        taken, missing = len(self.moves), np.flatnonzero(~self.settled)
+        taken, missing = self.steps, np.flatnonzero(~self.settled)
         while len(missing):
             settled = self.count - len(missing)
             if taken >= max_draws or self.scored > max_draws * (settled + 1):
@@ -131,17 +127,15 @@ def metropolis(
     Each chain runs for `burn_in` steps and until it has settled, and gives its last state.
 
     The other arguments are those of `accept_reject`; the constant of the envelope decides when a
-    chain has settled, and `max_draws` limits its steps. `info.chain` has the diagnostics.
+    chain has settled, and `max_draws` limits its steps.
     """
-    groups, unsettled = [], 0
+    groups = []
     for piece in parts(contexts, batch_size):
         chains = Chains(pair, piece, rng, envelope)
         chains.advance(min(burn_in, max_draws), batch_size)
-        unsettled += int(np.count_nonzero(~chains.settled))
         chains.settle(max_draws, batch_size)
         groups.append(chains)
     actions = policy_calls.concatenate_actions([group.actions for group in groups])
-    moved = np.concatenate([np.array(group.moves) for group in groups], axis=1)
     scored = sum(group.scored for group in groups)
     from_safe = sum(int(np.count_nonzero(group.from_safe)) for group in groups)
     return actions, SamplingInfo(
@@ -154,23 +148,4 @@ def metropolis(
         taken_safe=from_safe,
         taken_optimized=len(actions) - from_safe,
         safe_weight=envelope.safe_weight if 0 < envelope.safe_weight < 1 else None,
-        chain=diagnose(moved, unsettled / len(actions)),
-    )
-
-
-def diagnose(moved: Booleans, unsettled: float) -> ChainDiagnostics:
-    """Diagnostics from the moves of chains: one row per step, one column per chain."""
-    steps, chains = moved.shape
-    begins = moved.copy()
-    begins[0] = True
-    runs = np.diff(np.flatnonzero(begins.T.ravel()), append=begins.size)
-    counts = np.bincount(runs, minlength=steps + 1).astype(np.float64)
-    lengths, lags = np.arange(len(counts)), np.arange(min(AUTOCORRELATION_LAGS, steps - 1) + 1)
-    same = np.array([(counts[lag:] * (lengths[lag:] - lag)).sum() for lag in lags])
-    return ChainDiagnostics(
-        acceptance=float(moved.mean()),
-        autocorrelation=tuple((same / (chains * (steps - lags))).tolist()),
-        effective_draws=float(runs.sum() ** 2 / (runs.astype(np.float64) ** 2).sum()),
-        steps=moved.size,
-        unsettled=unsettled,
     )

@@ -82,28 +82,6 @@ class DrawLimitError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class ChainDiagnostics:
-    """How well Metropolis–Hastings chains mixed.
-
-    A chain that rejects a proposal repeats its state: `autocorrelation[k]` is the share of steps
-    after which it stays for k more, and runs of lengths L give `effective_draws` = (ΣL)²/ΣL². A
-    chain settles at its first proposal that accept-reject would have accepted, where it forgets its
-    initial state. No state of an unsettled chain is returned.
-    """
-
-    acceptance: float
-    """The share of steps at which a chain moved."""
-    autocorrelation: tuple[float, ...]
-    """At lags 0, 1, 2, …."""
-    effective_draws: float
-    """Effective sample size of all steps together."""
-    steps: int
-    """Steps of all chains together."""
-    unsettled: float
-    """The share of chains that had not settled after the burn-in and were continued."""
-
-
-@dataclass(frozen=True)
 class SamplingInfo:
     """Which policy the actions came from, and how many draws they took.
 
@@ -136,20 +114,16 @@ class SamplingInfo:
     """Actions of the safe policy taken because the draw budget was exhausted."""
     safe_weight: float | None = None
     """The (last) weight w of the safe policy in a mixture proposal."""
-    chain: ChainDiagnostics | None = None
 
     @property
     def acceptance(self) -> float:
-        """The share of draws that became actions; `chain.acceptance` is how often a chain moved."""
+        """The share of draws that became actions."""
         return (self.actions - self.fallbacks) / self.draws
 
     def __str__(self) -> str:
-        rate = f"acceptance {self.acceptance:.3g}"
-        if self.chain is not None:
-            rate = f"chains moved at a share of {self.chain.acceptance:.3g} of their steps"
         return (
             f"{self.actions:,} actions by {self.method}: {self.draws:,} draws in {self.calls:,} "
-            f"call(s), {rate}"
+            f"call(s), acceptance {self.acceptance:.3g}"
             + (f", {self.fallbacks:,} fell back to safe" if self.fallbacks else "")
         )
 

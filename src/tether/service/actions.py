@@ -33,7 +33,6 @@ from tether.runs.errors import (
     RoundTakenError,
     StoreError,
 )
-from tether.runs.round import MAX_KEY_LENGTH
 from tether.runs.run import act_header
 from tether.service.api import ApiError, endpoint, json_response
 from tether.service.batcher import calls_in_threads
@@ -50,7 +49,6 @@ BEGIN_TEXT = (
 )
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
-Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH - 6)]
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
@@ -61,7 +59,6 @@ class ActionRequest(Struct, forbid_unknown_fields=True):
 
     context: Any = UNSET
     contexts: list[Any] | UnsetType = UNSET
-    idempotency_key: Key | None = None
 
 
 class Action(Struct):
@@ -275,7 +272,7 @@ class RunApi:
         contexts = one_or_many(body.context, body.contexts, "contexts", self._most)
         if not contexts:
             raise ApiError(400, f"contexts must have 1 to {self._most:,} items, got none")
-        served, key = self._served, body.idempotency_key or request.headers.get("idempotency-key")
+        served, key = self._served, request.headers.get("idempotency-key")
         taken = await served.soon(
             lambda: served.act(served.convert(contexts), key), served.deadline
         )

@@ -34,7 +34,6 @@ COLORS = (GREEN, "#b7791f", BLUE, "#9254a8", "#6b7280", "#a8553a")
 """The colors of several results in one plot; each is readable on white and on black."""
 POLICIES = {"safe": (BLUE, "s", 10), "tethered": (GREEN, "o", 7), "optimized": (RED, "^", 8)}
 """The color, the marker and its size of each policy; one that equals another stays visible."""
-RATIO_BARS, RATIO_GROUPS = 40, 10
 SMALL_CHANGE = 1e-3
 """Where a risk changes by less than this share of its range, its curve is not shown."""
 
