@@ -132,7 +132,7 @@ def test_a_plan_is_saved_and_loaded(tmp_path):
 def test_errors_name_the_argument():
     with pytest.raises(TypeError, match="safe_risk"):
         plan(promise=0.1)
-    with pytest.raises(ValueError, match="alpha"):
+    with pytest.raises(TypeError, match="alpha"):
         plan(safe_risk=0.1)
     with pytest.raises(ValueError, match="promise"):
         plan(promise=2.0, safe_risk=0.1)
