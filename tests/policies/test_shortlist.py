@@ -138,7 +138,6 @@ MISTAKES = {
     "scored alone": (ValueError, lambda: log_of(draw, lambda x, c: c - c.mean())),
     "independent draws": (ValueError, lambda: log_of(copies)),
     "one score per candidate": (ValueError, lambda: log_of(draw, lambda x, c: c[:, 0])),
-    r"\(contexts, candidates\)": (ValueError, lambda: log_of(draw, lambda x, c: c["a"])),
     "safe policy draws": (ValueError, lambda: log_of(lambda x, rng: np.full(len(x), "a"))),
     "score": (ValueError, lambda: log_of(draw, lambda x, c: c * np.nan)),
     "size": (ValueError, lambda: tether.Shortlist(draw, size=1)),

@@ -140,13 +140,14 @@ def number(
     return checked
 
 
-def one_target(alpha: Any, promise: Any) -> None:
-    """Refuse a call that names both what is tolerated and what may be promised, or neither."""
+def one_target(alpha: Any, promise: Any) -> tuple[str, Any]:
+    """Which of the two a call names, what is tolerated or what may be promised, and its value."""
     if (alpha is None) == (promise is None):
-        raise ValueError(
+        raise TypeError(
             "pass exactly one of alpha, the tolerated expected loss, and promise, the whole bound "
             f"to be stated; got alpha = {alpha!r} and promise = {promise!r}"
         )
+    return ("alpha", alpha) if promise is None else ("promise", promise)
 
 
 def integer(name: str, value: Any, minimum: int = 1) -> int:

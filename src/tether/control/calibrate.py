@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from tether.control.measure import Measured, measure
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, unbiased_weights
-
-Target = TypeVar("Target")
 
 logger = logging.getLogger("tether.control")
 
@@ -140,8 +138,7 @@ def calibrate(
     chosen = find_family(family)
     blend = validate.number("blend", blend, above=0, below=1, including=(0,))
     looks = validate.integer("looks", looks)
-    targets: float | Mapping[str, float]
-    asked, targets = find_target(alpha, promise)
+    asked, targets = validate.one_target(alpha, promise)
     rule = asked if confidence is None else "confidence"
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
@@ -169,18 +166,6 @@ def calibrate(
         "" if found.exists else "; no beta passes, the safe policy serves",
     )
     return found
-
-
-def find_target(alpha: Target | None, promise: Target | None) -> tuple[str, Target]:
-    """Which of alpha and promise was given, and its value."""
-    if alpha is not None and promise is None:
-        return "alpha", alpha
-    if promise is not None and alpha is None:
-        return "promise", promise
-    raise TypeError(
-        f"give exactly one of alpha (the tolerated loss of the paper's rule) and promise (the "
-        f"expected loss to promise), got {'neither' if alpha is None else 'both'}"
-    )
 
 
 def _by_alpha(problem: Problem, log: Log) -> Calibration:

@@ -189,8 +189,7 @@ def plan(
     >>> made.rows_needed, made.rows_likely
     (240, 471)
     """
-    validate.one_target(alpha, promise)
-    asked, given = ("alpha", alpha) if promise is None else ("promise", promise)
+    asked, given = validate.one_target(alpha, promise)
     bound = validate.number("bound", bound, above=0, below=np.inf)
     level = validate.number(asked, given, above=0, below=bound)
     rule = asked if confidence is None else "confidence"

@@ -146,15 +146,7 @@ class Picker(TablePolicy):
             return self._log_ratio(*rows.pairs()).reshape(shape)
         # Copies: a function that sorts in place would move candidates away from their positions.
         contexts = rows.contexts.copy() if isinstance(rows.contexts, np.ndarray) else rows.contexts
-        try:
-            answer = self.optimized(contexts, rows.candidates.copy())
-        except (TypeError, IndexError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"optimized failed on {len(rows)} contexts and candidates of shape "
-                f"{rows.candidates.shape}: {error!r}. A score is called with (contexts, "
-                f"candidates), and returns one number per candidate, of shape {shape}; of chat "
-                f"answers, wrap it in tether.llm.ChatScorer"
-            ) from error
+        answer = self.optimized(contexts, rows.candidates.copy())
         if hasattr(answer, "detach"):  # a torch tensor
             answer = answer.detach().cpu().numpy()
         array = np.asarray(answer)

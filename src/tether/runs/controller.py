@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.arrays import Contexts
 from tether._core.contexts import as_contexts
-from tether.control.calibrate import find_target
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, find_family
 from tether.policies.policy import PolicyLike
@@ -164,7 +163,7 @@ class Controller(StoredRounds):
         chosen, step = _find_family(family)
         self._policies = Policies(safe, chosen, policies)
         self._context_score = context_score
-        rule, tolerated = find_target(alpha, promise)
+        rule, tolerated = validate.one_target(alpha, promise)
         if chosen is None and confidence is not None:
             raise ValueError(f"confidence is not available for a ramp, got {confidence!r}")
         if isinstance(chosen, PathFamily) and against != "safe":
