@@ -119,15 +119,6 @@ def test_propensities_alone_are_planned_for_the_rules_that_need_no_test_weight()
 
 
 def test_errors_name_the_argument():
-<<<<<<< HEAD
-=======
-    with pytest.raises(TypeError, match="safe_risk"):
-        plan(promise=0.1)
-    with pytest.raises(TypeError, match="alpha"):
-        plan(safe_risk=0.1)
-    with pytest.raises(ValueError, match="promise"):
-        plan(promise=2.0, safe_risk=0.1)
->>>>>>> deleter2
     two = Log({"a": [0.0], "b": [0.0]}, [-1.0], [-1.0])
     for name, wrong in (
         *(("safe_risk", {"promise": 0.1}), ("alpha", {"safe_risk": 0.1})),
