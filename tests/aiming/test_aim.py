@@ -51,7 +51,7 @@ def test_one_multiplier_is_the_minimum_of_the_dual(losses, chances, alpha):
     value = solve_multipliers(table, losses[None], np.array([alpha]))[0]
 
     def dual(each):
-        return np.log(np.exp(table - each * losses).sum(axis=1)).mean() + each * alpha
+        return np.logaddexp.reduce(table - each * losses, axis=1).mean() + each * alpha
 
     widest = np.ptp(losses, axis=1).max()
     if widest < 1e-3:  # nothing to tilt by
@@ -80,9 +80,8 @@ def test_several_multipliers_leave_no_predicted_loss_above_its_alpha(first, one,
 def test_a_policy_that_loses_less_anyway_is_left_alone_and_one_that_cannot_is_told():
     left = tether.aim(OPTIMIZED, by_hand, CONTEXTS, alpha=0.5)
     assert left.multipliers[""] == 0
-    np.testing.assert_array_equal(
-        left.policy.log_prob_all(CONTEXTS), OPTIMIZED.log_prob_all(CONTEXTS)
-    )
+    same = left.policy.log_prob_all(CONTEXTS), OPTIMIZED.log_prob_all(CONTEXTS)
+    np.testing.assert_array_equal(*same)
     hopeless = tether.aim(OPTIMIZED, lambda x, a: np.full(len(a), 0.9), CONTEXTS, alpha=0.1)
     assert not hopeless.reached
 

@@ -36,16 +36,13 @@ def test_everything_is_saved_and_loaded(kind, tmp_path):
 
 
 def test_the_statement_always_has_its_condition():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(-2, 0.2, (2, 600))
+    scores = np.random.default_rng(0).normal(-2, 0.2, (2, 600))
     log = Log(np.zeros(600), *scores)
     assert "on average over logs like this one" in calibrate(log, alpha=0.1).statement
     assert "0.95" in calibrate(log, alpha=0.1, confidence=0.95).statement
     nothing = calibrate(Log(np.ones(60), *scores[:, :60]), alpha=0.1)
     assert nothing.statement.startswith("none")
-    assert nothing.promise == 1.0
-    assert nothing.beta == 0
-    assert not nothing.useful
+    assert (nothing.promise, nothing.beta, nothing.useful) == (1.0, 0.0, False)
 
 
 @pytest.mark.parametrize("names", [("harm", "delay"), ("delay", "harm")])
