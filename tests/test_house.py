@@ -39,7 +39,7 @@ BUDGETS = {
     "src/tether/service": 4_364,
     "src/tether/cli": 1_734,
     "src/tether": 38_212,
-    "tests": 18_485,
+    "tests": 18_380,
     "benchmarks": 3_000,
     "experiments": 4_130,
     "examples": 1_499,

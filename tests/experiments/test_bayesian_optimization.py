@@ -38,16 +38,6 @@ def test_past_rounds_enter_through_their_mixture():
     assert 0.39 < risk <= 0.4 * (1 + 1e-6) or found.beta == np.inf
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-def test_it_looks_where_it_has_not_been(hidden):
-    settings = {"half_width": 3.0, "fit_iterations": 5, "acquisition_samples": 16}
-    points = np.array([[0.0, -1.0], [0.5, 0.0], [-0.5, -0.5], [0.0, 0.5], [2.9, 2.9]])
-    rng = np.random.default_rng(0)
-    policy = runs.learn(settings, points, np.arange(4), 1.0, rng, hidden=hidden)
-    assert np.isclose(np.exp(policy.log_prob_all(1)).sum(), 1)
-    assert policy.log_prob_all(1)[0].argmax() == 4  # the one that it has not seen
-
-
 def test_the_published_optimum():
     at = np.array([townsend.OPTIMUM])
     assert townsend.objective(at)[0] == pytest.approx(2.0239884, abs=1e-6)

@@ -19,7 +19,7 @@ class Server:
 
     def __init__(self, key=None):
         self.key, self.lock = key, threading.Lock()
-        self.faults, self.requests, self.paths, self.busy = [], [], [], 0
+        self.faults, self.requests, self.received, self.paths, self.busy = [], [], [], [], 0
         self.is_down = False  # then connections are closed, also those that are kept
         handler = type("Handler", (_Handler,), {"owner": self})
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -76,11 +76,12 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        owner = self.owner
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        owner, body = self.owner, json.loads(content)
         with owner.lock:
             fault = owner.faults.pop(0) if owner.faults else None
             owner.requests.append(body)
+            owner.received.append((dict(self.headers), content))
             owner.paths.append(self.path)
             owner.busy += 1
         try:

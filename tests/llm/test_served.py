@@ -64,25 +64,23 @@ def test_scores_and_tables_are_those_of_the_model(server, models):
     assert sum(best) >= exact.sum() - 1e-5
 
 
+DEFAULTS = {"top_k": 2, "temperature": 0.2, "watermarking": True}
+"""Of a server: a request overrules them."""
+
+
 @pytest.mark.parametrize("options", [{}, {"max_n": 7}, {"ignores_n": True}])
 def test_every_request_has_a_seed_of_its_own_and_no_draw_is_another_one(models, options):
-    with Loopback(models, ignores_n="ignores_n" in options) as server:
+    with Loopback(models, defaults=DEFAULTS, ignores_n="ignores_n" in options) as server:
         policy = remote_policy(server, max_n=options.get("max_n", 64))
         prompts, rng = np.tile([4, 5], (40, 1)), RNG(0)
         first, second = policy.sample(prompts, rng), policy.sample(prompts, rng)
         seeds = [body["seed"] for body in server.requests]
         assert len(set(seeds)) == len(seeds)
         assert len(np.unique(first, axis=0)) > 20
+        assert len(np.unique(first[:, 0])) > 10
         assert not np.array_equal(first, second)
         again = remote_policy(server, max_n=options.get("max_n", 64)).sample(prompts, RNG(0))
         assert np.array_equal(first, again)
-
-
-def test_defaults_of_the_server_are_overruled(models):
-    defaults = {"top_k": 2, "temperature": 0.2, "watermarking": True}
-    with Loopback(models, defaults=defaults) as running:
-        actions = remote_policy(running).sample(np.tile([4, 5], (60, 1)), RNG(0))
-    assert len(np.unique(actions[:, 0])) > 10
 
 
 @pytest.mark.parametrize("fault", ["drop", "half", 503, 429, "zipped"])

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tether.runs import Release, databases
+import tether
+from tether.runs import Controller, Release, databases
 
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["tests.runs.jobs"])
@@ -70,6 +71,34 @@ def use(store: str, journal: str, name: str, calls: int) -> None:
             losses = (rng.random(len(keys)) < 0.05).astype(float).tolist()
             release.observe(keys, {"error": losses}, system=systems)
             note(journal, ["observed", keys, losses])
+
+
+def act(store: str, journal: str, name: str, calls: int) -> None:
+    """Rounds of a run: act, observe and begin the next, and note what was confirmed."""
+    rng = np.random.default_rng(abs(hash(name)) % 2**32)
+    databases.SYNCHRONOUS = "OFF"
+    with Controller(tether.Gaussian(0.0), store, alpha=0.12, missing="worst_case") as run:
+        if run.round is None:
+            run.begin()
+        for call in range(calls):
+            taken = run.round.act(30, rng, keys=[f"{name}-{call}-{k}" for k in range(30)])
+            note(journal, ["acted", taken.ids.tolist()])
+            run.observe(taken, taken.actions > 1.5)
+            note(journal, ["observed", taken.ids.tolist()])
+            begun = run.begin(tether.Gaussian(round(rng.uniform(0.1, 0.5), 3)))
+            note(journal, ["begun", [begun.number, begun._unit.level]])
+
+
+def kill(
+    rng: np.random.Generator, job: Any, store: str, journal: Path, name: str, lines: int = 12
+) -> None:
+    """Start a child, and kill it after it has noted something."""
+    before = count_lines(journal)
+    child = start(job, store, str(journal), name, 1000)
+    wait_for(journal, before + 1 + int(rng.integers(0, lines)))
+    time.sleep(float(rng.uniform(0, 0.01)))
+    child.kill()
+    child.join(PATIENCE)
 
 
 def count_lines(journal: Path) -> int:

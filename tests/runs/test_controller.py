@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tether
-from tests.runs.worlds import WORLDS, Line, play
+from tests.runs.worlds import WORLDS, Line, play, started
 from tether.runs import Controller, Run
 from tether.runs.errors import (
     ChangedPolicyError,
@@ -157,12 +157,9 @@ def test_a_policy_that_cannot_be_stored_is_passed_again(tmp_path):
 
 
 def test_a_policy_that_is_trained_further_is_refused():
-    world = WORLDS["lines"]
-    rng = np.random.default_rng(7)
-    model = Line(0.5)
-    with make(world) as run:
-        taken = run.begin().act(world.contexts(rng, 300), rng)
-        run.observe(taken, world.loss(taken.actions, rng))
+    world, model = WORLDS["lines"], Line(0.5)
+    run, _, rng = started(name="lines")
+    with run:
         round_ = run.begin(model)
         round_.act(world.contexts(rng, 5), rng)
         model.slope = 1.5
@@ -188,10 +185,8 @@ def test_a_policy_that_is_unavailable_leaves_the_call_to_the_safe_one():
             return super().sample(contexts, rng)
 
     world, model = WORLDS["lines"], Flaky(0.5)
-    rng = np.random.default_rng(8)
-    with make(world, family="mix") as run:
-        taken = run.begin().act(world.contexts(rng, 300), rng)
-        run.observe(taken, world.loss(taken.actions, rng))
+    run, _, rng = started(name="lines", family="mix")
+    with run:
         round_ = run.begin(model)
         assert round_.act(world.contexts(rng, 4), rng).failure == ""
         model.broken = True

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tether
-from tests.runs.jobs import in_threads
+from tests.runs import jobs
 from tests.runs.test_forged_stores import RESUME, add, rewrite
-from tests.runs.worlds import WORLDS, play
+from tests.runs.worlds import WORLDS, play, started
 from tests.scale import scaled
 from tether.runs import Controller, Run, import_run, open_log
 from tether.runs.body import pack, unpack
@@ -28,13 +22,6 @@ WORLD = WORLDS["nothing"]
 
 def make(store, **settings):
     return Controller(WORLD.safe, store, alpha=WORLD.alpha, **settings)
-
-
-def started(store, rows=400, **settings):
-    run, rng = make(store, **settings), np.random.default_rng(1)
-    taken = run.begin().act(rows, rng)
-    run.observe(taken, WORLD.loss(taken.actions, rng))
-    return run, run.begin(WORLD.news[0]), rng
 
 
 # ---- outage -------------------------------------------------------------------------------------
@@ -85,63 +72,22 @@ def test_without_a_fallback_it_is_an_error_and_leaves_no_row(tmp_path):
 
 # ---- kills --------------------------------------------------------------------------------------
 
-CHILD = textwrap.dedent("""
-    import sys
-    import numpy as np, tether
-    from tether.runs import Controller
-    store, seed = sys.argv[1], int(sys.argv[2])
-    rng = np.random.default_rng(seed)
-    run = Controller(tether.Gaussian(0.0), store, alpha=0.12, missing="worst_case")
-    if run.round is None:
-        run.begin()
-    print("ready", flush=True)
-    while True:
-        taken = run.round.act(30, rng, keys=[f"{seed} {rng.integers(1 << 60)}" for _ in range(30)])
-        print("acted", taken.ids[0], taken.ids[-1], flush=True)
-        run.observe(taken, taken.actions > 1.5)
-        print("observed", taken.ids[0], taken.ids[-1], flush=True)
-        begun = run.begin(tether.Gaussian(round(rng.uniform(0.1, 0.5), 3)))
-        print("begun", begun.number, begun._unit.level, flush=True)
-""")
-
 
 @pytest.mark.slow
-def test_nothing_that_was_confirmed_is_lost_in_kills(store_url):
-    kills = scaled(6, 30)
-    confirmed: dict[str, list[list[str]]] = {"acted": [], "observed": [], "begun": []}
-    rng = np.random.default_rng(2)
-    environment = dict(os.environ, PYTHONPATH=str(Path(tether.__file__).parents[1]))
-    for seed in range(kills):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, store_url, str(seed)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        assert child.stdout is not None
-        for count, line in enumerate(child.stdout):
-            kind, *rest = line.split()
-            if kind != "ready":
-                confirmed[kind].append(rest)
-            if count >= rng.integers(1, 12):
-                break
-        os.kill(child.pid, signal.SIGKILL)
-        for line in child.communicate()[0].splitlines():
-            kind, *rest = line.split()
-            if kind in confirmed and (kind == "begun") <= (len(rest) == 2):
-                confirmed[kind].append(rest)
-    with Controller(WORLD.safe, store_url, alpha=0.12, missing="worst_case") as run:
+def test_nothing_that_was_confirmed_is_lost_in_kills(store_url, tmp_path):
+    kills, journal, rng = scaled(6, 30), tmp_path / "journal", np.random.default_rng(2)
+    for life in range(kills):
+        jobs.kill(rng, jobs.act, store_url, journal, f"life{life}", 6)
+    with make(store_url, missing="worst_case") as run:
         assert run.verify() == []
-        units = run.history().units
-        for number, level in confirmed["begun"]:
-            assert units[int(number) - 1].level == float(level)
-        known, _ = run._refresh()
-        for first, last in confirmed["acted"]:
-            assert int(last) < len(known.unit)
-            assert int(first) <= int(last)
-        for first, last in confirmed["observed"]:
-            assert known.observed[int(first) : int(last) + 1].all()
-        assert len(confirmed["acted"]) >= kills // 2
+        units, (known, _) = run.history().units, run._refresh()
+        for kind, what in (noted := jobs.noted(journal)):
+            if kind == "begun":
+                assert units[what[0] - 1].level == what[1]
+            else:
+                assert max(what) < len(known.unit)
+                assert kind == "acted" or known.observed[what].all()
+        assert len(noted) >= kills
         run.begin(tether.Gaussian(0.2))
 
 
@@ -155,7 +101,7 @@ def test_threads_and_processes_share_a_store(store_url):
             taken = runs[place % 2].round.act(5, rng)
             runs[(place + 1) % 2].observe(taken, WORLD.loss(taken.actions, rng))
 
-    in_threads(work, 4)
+    jobs.in_threads(work, 4)
     assert runs[1].history().units[0].rows["old"] == 160
     assert len(runs[0].pending()) == 0
     assert runs[0].verify() == []
@@ -265,7 +211,7 @@ def test_an_exported_run_goes_on_elsewhere(tmp_path):
     with make(tmp_path / "copy.db") as copy:
         assert copy.verify() == []
         assert copy.round.beta == round_.beta
-        assert copy.round.act(3, rng, keys=["a", "b", "c"]).ids.tolist() == [400, 401, 402]
+        assert copy.round.act(3, rng, keys=["a", "b", "c"]).ids.tolist() == [600, 601, 602]
 
 
 # ---- calibrated elsewhere -----------------------------------------------------------------------

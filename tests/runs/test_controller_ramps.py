@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tether
-from tests.runs.worlds import WORLDS, Line
+from tests.runs.worlds import WORLDS, Line, started
 from tether.runs import Controller, Run
 from tether.runs.errors import RoundOverError
 from tether.runs.shares import fresh_share
@@ -143,14 +143,6 @@ def test_against_the_last_policy_that_reached_everybody():
 # ---- monitors -----------------------------------------------------------------------------------
 
 
-def started(world=WORLDS["nothing"], rows=600, **settings):
-    rng = np.random.default_rng(4)
-    run = Controller(world.safe, "sqlite://", alpha=world.alpha, **settings)
-    taken = run.begin().act(world.contexts(rng, rows), rng)
-    run.observe(taken, world.loss(taken.actions, rng))
-    return run, run.begin(world.news[0]), rng
-
-
 def test_the_transaction_that_sees_the_loss_stops_the_policy():
     run, round_, rng = started()
     assert round_.beta > 0
@@ -215,17 +207,13 @@ def test_silence_raises_an_alarm(limit):
 
 
 def test_a_halt_holds_in_every_process_until_resume(store_url):
-    rng = np.random.default_rng(6)
-    world = WORLDS["nothing"]
-    with Controller(world.safe, store_url, alpha=world.alpha) as run:
-        taken = run.begin().act(600, rng)
-        run.observe(taken, world.loss(taken.actions, rng))
-        round_ = run.begin(world.news[0])
+    run, round_, rng = started(store_url)
+    with run:
         assert set(round_.act(5, rng).served) == {2}
         with Run.open(store_url) as operator:
             operator.halt("a complaint", actor="eve")
         assert set(round_.act(5, rng).served) == {0}
-        assert "alarm 1" in run.begin(world.news[1]).note
+        assert "alarm 1" in run.begin(WORLDS["nothing"].news[1]).note
         run.resume("settled", actor="eve")
         assert [act.act for act in run.history().acts] == ["halt", "resume"]
         assert run.verify() == []

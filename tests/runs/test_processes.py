@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -35,12 +33,7 @@ def test_nothing_confirmed_is_lost_when_processes_are_killed(database, kills, re
     store, journal = request.getfixturevalue(f"{database}_url"), tmp_path / "journal"
     rng = np.random.default_rng(7)
     for life in range(kills):
-        before = jobs.count_lines(journal)
-        child = jobs.start(jobs.use, store, str(journal), f"life{life}", 1000)
-        jobs.wait_for(journal, before + 1 + int(rng.integers(0, 12)))
-        time.sleep(float(rng.uniform(0, 0.01)))
-        child.kill()
-        child.join(jobs.PATIENCE)
+        jobs.kill(rng, jobs.use, store, journal, f"life{life}")
         if life % max(kills // 4, 5) == 4:
             check_journal(store, journal, tmp_path, f"export{life}")
     jobs.finish(jobs.start(jobs.use, store, str(journal), "last", 3))

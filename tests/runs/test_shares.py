@@ -50,12 +50,13 @@ def test_the_integral_is_the_product_form_for_losses_of_0_and_1(losses, old, mor
     assert found == pytest.approx(exact, rel=1e-8)
 
 
-def test_an_old_system_above_what_is_tolerated_leaves_nothing():
+def test_an_old_system_above_what_is_tolerated_leaves_nothing_and_growth_is_limited():
     none = np.zeros(0)
     for old in (0.1, 0.15, 0.5):
         assert shares.fresh_share(none, old, 0.1) == 0
         assert shares.sticky_share(none, none, 0.3, old, 0.1) == 0
         assert shares.confident_share(none, none, 0.3, old, 0.1, 0.01) == 0
+    assert shares.grown(1.0, 0.2, 3.0, 0.02) == pytest.approx(0.62)
 
 
 @given(

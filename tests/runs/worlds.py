@@ -145,3 +145,14 @@ def play(run: Any, world: World, rng: np.random.Generator, *, rows: int = 400) -
         taken = rounds[-1].act(world.contexts(rng, rows), rng)
         run.observe(taken, world.loss(taken.actions, rng), rewards=np.arange(len(taken)) % 3)
     return rounds
+
+
+def started(
+    store: Any = "sqlite://", name: str = "nothing", rows: int = 600, **settings: Any
+) -> tuple[Any, Any, np.random.Generator]:
+    """A run with a round of the safe policy, the round that is calibrated on it, and a stream."""
+    rng, world = np.random.default_rng(4), WORLDS[name]
+    run = tether.Controller(world.safe, store, **({"alpha": world.alpha} | settings))
+    taken = run.begin().act(world.contexts(rng, rows), rng)
+    run.observe(taken, world.loss(taken.actions, rng))
+    return run, run.begin(world.news[0]), rng

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
 
@@ -19,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests.llm.chat_server import Server
 from tether.service.application import make_application
 from tether.service.server import ServiceServer, make_config
 from tether.service.settings import ServiceSettings
@@ -216,50 +216,12 @@ def upstream(name: str) -> Iterator[FakeUpstream]:
                 gate.set()
 
 
-# ---- receivers of webhooks --------------------------------------------------------------------
+class Receiver(Server):
+    """Takes webhooks; each of its faults is a status, or an event that it waits for."""
 
+    def __init__(self, *faults: Any) -> None:
+        super().__init__()
+        self.faults = list(faults)
 
-class Receiver:
-    """Answers with the statuses of a list, then 200; "slow" is no answer before the end."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers, self.got, self.ended = list(answers), [], Event()
-
-    def take(self, handler: Any) -> None:
-        body = handler.rfile.read(int(handler.headers["Content-Length"]))
-        self.got.append((dict(handler.headers), body))
-        answer = self.answers.pop(0) if self.answers else 200
-        if answer == "slow":
-            self.ended.wait(LONG)
-            return
-        handler.send_response(answer)
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, body in self.got]
-
-
-@contextmanager
-def receiving(receiver: Receiver) -> Iterator[str]:
-    """The URL of a receiver that runs."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            receiver.take(self)
-
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/hook/secret-part?a=b"
-    finally:
-        receiver.ended.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    def answer(self, path: str, body: dict) -> tuple[int, dict]:
+        return 200, {}

@@ -1,10 +1,10 @@
 """Operating releases: the gate and the status follow the release's own verdict; webhooks tell."""
 
 import hmac
-import json
 import re
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 
 import pytest
 import yaml
@@ -14,7 +14,6 @@ from tests.service.running import (
     bearer,
     keys_of,
     outcome,
-    receiving,
     running,
     settings,
     until,
@@ -42,10 +41,9 @@ def told(client, path, accept):
 def test_a_bad_version_is_stopped_and_everything_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", "s3cret")
     monkeypatch.setattr(webhooks, "FIRST_WAIT", 0.01)
-    receiver = Receiver(500, 429)
-    with receiving(receiver) as url:
+    with Receiver(500, 429) as receiver:
         hooks = [
-            {"url": url, "secret_variable": "HOOK_SECRET"},
+            {"url": receiver.url, "secret_variable": "HOOK_SECRET"},
             {"url": "http://127.0.0.1:9/lost", "events": ["store"]},
         ]
         with running(settings(tmp_path, STRICT, webhooks=hooks)) as client:
@@ -71,14 +69,13 @@ def test_a_bad_version_is_stopped_and_everything_says_so(tmp_path, monkeypatch):
             assert done.json() == {"halted": False}
             again = client.post("/v1/resume", json={"reason": "mended"})
             assert again.status_code == 409
-            until(
-                lambda: {each["event"] for each in receiver.events} == {"alarm", "resume", "step"}
-            )
-    first = receiver.events[0]
+            kinds = {"alarm", "resume", "step"}
+            until(lambda: {each["event"] for each in receiver.requests} == kinds)
+    first = receiver.requests[0]
     assert first["id"] == "release/alarm/1"
-    assert [each["id"] for each in receiver.events[:3]] == [first["id"]] * 3  # 500, 429, 200
+    assert [each["id"] for each in receiver.requests[:3]] == [first["id"]] * 3  # 500, 429, 200
     assert "shown to lose more than 0.05" in first["text"]
-    headers, body = receiver.got[2]
+    headers, body = receiver.received[2]
     signed = f"{headers['Tether-Timestamp']}.".encode() + body
     expected = hmac.new(b"s3cret", signed, sha256).hexdigest()
     assert headers["Tether-Signature"] == f"v1={expected}"
@@ -132,18 +129,18 @@ def test_steps_by_hand_and_the_weight_of_the_gate(tmp_path):
 
 
 def test_a_halt_is_an_event_with_a_name(tmp_path):
-    file, receiver = tmp_path / "keys.json", Receiver()
+    file = tmp_path / "keys.json"
     operate, read = (add_key(file, name, [name]) for name in ("operate", "read"))
-    with receiving(receiver) as url:
-        hooks = [{"url": url, "format": "text", "events": ["halt"]}]
+    with Receiver() as receiver:
+        hooks = [{"url": receiver.url, "format": "text", "events": ["halt"]}]
         given = settings(tmp_path, webhooks=hooks, access={"keys": "keys.json"})
         with running(given) as client:
             found = client.post("/v1/halt", json={"reason": "a rumour"}, headers=bearer(operate))
             assert found.json() == {"halted": True}
             status = client.get("/v1/status", headers=bearer(read)).json()
             assert status["alarm"]["monitor"] == "halt"
-            until(lambda: receiver.got)
-    assert receiver.events == [{"text": "release: halt 1: a rumour"}]
+            until(lambda: receiver.requests)
+    assert receiver.requests == [{"text": "release: halt 1: a rumour"}]
     with Run.open(tmp_path / "release.db") as run:
         (act,) = run.history().acts
         assert (act.act, act.reason, act.actor) == ("halt", "a rumour", "operate")
@@ -241,13 +238,15 @@ def test_the_examples_for_argo_rollouts_and_flagger(tmp_path):
 
 
 def test_a_receiver_that_refuses_is_given_up_and_one_that_hangs_holds_nothing_up(tmp_path):
-    refusing, slow = Receiver(400), Receiver("slow", "slow", "slow")
-    with receiving(refusing) as url, receiving(slow) as other:
-        hooks = [{"url": each, "deadline": 0.2, "events": ["halt"]} for each in (url, other)]
+    held = Event()
+    with Receiver(400) as refusing, Receiver(held, held, held) as slow:
+        usual = {"deadline": 0.2, "events": ["halt"]}
+        hooks = [usual | {"url": each.url} for each in (refusing, slow)]
         with running(settings(tmp_path, webhooks=hooks)) as client:
             client.post("/v1/halt", json={"reason": "x"})
             for result, place in (("given_up", 1), ("failed", 2)):
                 line = f'attempts_total{{result="{result}",webhook="{place}"}}'
                 until(lambda line=line: line in client.get("/metrics").text)
-    assert len(refusing.got) == 1
-    assert json.loads(slow.got[0][1])["event"] == "halt"
+        held.set()
+    assert len(refusing.requests) == 1
+    assert slow.requests[0]["event"] == "halt"

@@ -13,7 +13,7 @@ from benchmarks import soak
 
 from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
-from tests.service.running import LONG, Receiver, receiving, tries, until
+from tests.service.running import LONG, Receiver, tries, until
 from tether.runs import Release, Run
 
 SETTINGS = """
@@ -57,9 +57,8 @@ def decide(address, key):
 
 def test_a_worker_that_is_killed_is_started_again_and_one_sends_webhooks(tmp_path):
     create(tmp_path / "release.db")
-    receiver = Receiver()
-    with receiving(receiver) as url:
-        hooks = f'[[webhooks]]\nurl = "{url}"\nevents = ["halt"]\n'
+    with Receiver() as receiver:
+        hooks = f'[[webhooks]]\nurl = "{receiver.url}"\nevents = ["halt"]\n'
         with served(tmp_path, "release.db", workers=2, more=hooks) as (process, address):
             answers = [decide(address, f"user {number}") for number in range(20)]
             before = soak.worker_pids(process.pid)
@@ -76,9 +75,9 @@ def test_a_worker_that_is_killed_is_started_again_and_one_sends_webhooks(tmp_pat
             httpx2.post(f"{address}/v1/halt", json={"reason": "x"}, timeout=LONG)
             line = 'tether_alarm_standing{release="release"} 1.0'
             until(lambda: line in httpx2.get(f"{address}/metrics", timeout=LONG).text)
-            until(lambda: receiver.got)
+            until(lambda: receiver.requests)
     assert process.returncode in (0, -signal.SIGTERM)
-    assert {each["id"] for each in receiver.events} == {"release/halt/1"}
+    assert {each["id"] for each in receiver.requests} == {"release/halt/1"}
     with Run.open(tmp_path / "release.db") as run:
         assert run.verify() == []
 

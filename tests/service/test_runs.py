@@ -23,14 +23,11 @@ def collect(client, rng, count=400):
     """Actions in many contexts, and their outcomes: who is treated may be harmed, or helped."""
     contexts = rng.normal(size=(count, 2)).tolist()
     taken = client.post("/v1/actions", json={"contexts": contexts}).json()["actions"]
-    outcomes = [
-        {
-            "id": each["id"],
-            "loss": float(each["action"] == "treat" and context[0] > 0.5),
-            "reward": float(each["action"] == "treat" and context[1] > 0),
-        }
-        for context, each in zip(contexts, taken, strict=True)
-    ]
+    outcomes = []
+    for context, each in zip(contexts, taken, strict=True):
+        treated = each["action"] == "treat"
+        loss, reward = float(treated and context[0] > 0.5), float(treated and context[1] > 0)
+        outcomes.append({"id": each["id"], "loss": loss, "reward": reward})
     answer = client.post("/v1/outcomes", json={"outcomes": outcomes})
     assert answer.json() == {"new": count}, answer.text
     return taken, outcomes
@@ -80,9 +77,9 @@ def test_the_example_runs_end_to_end(tmp_path):
         client.post("/v1/outcomes", json={"outcomes": bad})  # everyone is harmed
         after = client.post("/v1/actions", json={"context": [0.0, 1.0]}).json()
         assert after["served"] == "safe"
-        for _ in tries():
-            if (status := client.get("/v1/status").json())["verdict"] == "fail":
-                break
+        status = until(
+            lambda: client.get("/v1/status").json(), lambda status: status["verdict"] == "fail"
+        )
         assert status["alarm"]["monitor"] == "stop"
         assert client.post("/v1/resume", json={"reason": "checked"}).json() == {"halted": False}
         client.post("/v1/halt", json={"reason": "complaints"})

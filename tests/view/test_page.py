@@ -117,13 +117,11 @@ def test_text_has_enough_contrast(visit, name, scheme):
 
 def test_it_follows_the_theme_and_prints_on_white(visit):
     background = "return getComputedStyle(document.body).backgroundColor"
-    light = visit("release").execute_script(background)
-    dark = visit("release", scheme="dark").execute_script(background)
+    light, dark = (visit("release", scheme=s).execute_script(background) for s in ("light", "dark"))
     assert light != dark
     driver = visit("release", scheme="dark", media="print")
     assert driver.execute_script(background) == "rgb(255, 255, 255)"
     assert not driver.find_element("id", "earlier").is_displayed()
-    visit("release")
 
 
 def test_every_control_can_be_reached_with_tab_and_the_focus_is_visible(visit):
