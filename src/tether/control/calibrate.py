@@ -192,8 +192,7 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     result = _result("alpha", problem, log, measured, log_beta, log_betas, curves)
     for constraint in problem.constraints:
         each = result.losses[constraint.name]
-        tied = each.alpha < each.risk <= each.alpha * (1 + RISK_TOLERANCE)  # only rounding
-        risk = each.alpha if tied else each.risk
+        risk = each.alpha if 1 < each.risk / each.alpha <= 1 + RISK_TOLERANCE else each.risk
         if exists and not risk <= each.alpha:
             raise RuntimeError(
                 f"beta = exp({log_beta}) was found for {each.name!r} but its calibrated risk is "

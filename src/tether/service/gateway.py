@@ -134,10 +134,6 @@ class Relay:
             unit.failed = refusal is None or not is_clients_error
         return answer
 
-    def broke(self, served: str) -> None:
-        """Note that a stream has broken after it began, which nothing can replace."""
-        self._failed(served, "broken_stream")
-
     async def close(self) -> None:
         """Close all connections."""
         await self.old.close()
@@ -329,7 +325,7 @@ class UnitResponse(Response):
             nonlocal is_broken
             if has_error(events) and not is_broken:
                 is_broken = self._unit.failed = True
-                self._gateway._relay.broke(self._unit.served)
+                self._gateway._note_failure(self._unit.served, "broken_stream")
             await self._give(send, events, more=True)
 
         self._is_streaming = True

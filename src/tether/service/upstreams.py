@@ -36,12 +36,8 @@ NOT_SENT_ON = frozenset(
     b"x-api-key api-key x-goog-api-key cookie origin referer forwarded via user-agent".split()
 )
 """Headers of a request that an upstream does not see: above all the API key of this service."""
-NOT_SENT_BACK = (
-    *(b"x-content-type-options", b"x-frame-options", b"x-xss-protection", b"x-powered-by"),
-    *(b"x-robots-tag", b"x-permitted", b"x-dns", b"x-download", b"x-accel", b"x-sendfile"),
-    *(b"x-ua-compatible", b"x-tether-"),
-)
-"""How headers of an answer begin that speak for the upstream's own web site."""
+SENT_BACK = (b"content-type", b"openai-", b"retry-after", b"x-ratelimit-", b"x-request-id")
+"""How headers of an answer begin that a client sees."""
 _END_OF_EVENT = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _DATA = re.compile(rb"(?:^|(?<=[\r\n]))data: ?([^\r\n]*)")
 _LAST = re.compile(rb'(?:^|(?<=[\r\n]))data: ?\[DONE\]|"finish_reason"\s*:\s*"')
@@ -282,10 +278,5 @@ def request_headers(given: RawHeaders) -> list[tuple[bytes, bytes]]:
 
 def answer_headers(given: RawHeaders) -> tuple[tuple[bytes, bytes], ...]:
     """The headers of an upstream's answer that a client may see: what OpenAI's clients read."""
-    read = (b"content-type", b"x-", b"openai-", b"retry-after")
-    headers = [(name.lower(), value) for name, value in given]
-    return tuple(
-        each
-        for each in headers
-        if each[0].startswith(read) and not each[0].startswith(NOT_SENT_BACK)
-    )
+    headers = ((name.lower(), value) for name, value in given)
+    return tuple(each for each in headers if each[0].startswith(SENT_BACK))
