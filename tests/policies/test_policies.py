@@ -106,8 +106,6 @@ def test_classifiers_are_policies():
             made()
     with pytest.raises(ValueError, match="lacks 1 of 2, such as 'visit'"):
         tether.Categorical.from_classifier(model, actions=["call", "wait"])
-    with pytest.raises(ValueError, match=r"df\.iloc\[\[0\]\]"):
-        policy.log_prob_all(frame.iloc[0])
 
 
 def test_policies_with_the_same_actions_in_another_order_are_aligned():

@@ -143,10 +143,7 @@ def number(
 def one_target(alpha: Any, promise: Any) -> tuple[str, Any]:
     """Which of the two a call names, what is tolerated or what may be promised, and its value."""
     if (alpha is None) == (promise is None):
-        raise TypeError(
-            "pass exactly one of alpha, the tolerated expected loss, and promise, the whole bound "
-            f"to be stated; got alpha = {alpha!r} and promise = {promise!r}"
-        )
+        raise TypeError(f"pass exactly one of alpha and promise, got {alpha!r} and {promise!r}")
     return ("alpha", alpha) if promise is None else ("promise", promise)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_array, plain_column
-from tether._core.contexts import ONE_ROW, as_contexts, by_action, labels_of, length
+from tether._core.contexts import as_contexts, by_action, labels_of, length
 from tether.policies.policy import OUTCOMES, TO_PREDICT_PROBABILITIES, Policy, is_finite
 from tether.policies.tables import TablePolicy, positions
 from tether.sampling.samplers import log_softmax
@@ -179,11 +179,6 @@ class ClassifierLogits:
             columns = list(contexts.columns)
             if list(names) != columns and set(names) <= set(columns):
                 contexts = contexts[list(names)]  # a rule may need more columns than the model
-        elif names is not None and set(names) <= set(getattr(contexts, "index", ())):
-            raise ValueError(
-                f"contexts is one row of a frame, with the features {list(names)[:3]} as its index"
-                f"{ONE_ROW}"
-            )
         with np.errstate(divide="ignore"):
             logs = np.log(np.asarray(self.classifier.predict_proba(contexts), dtype=np.float64))
         table = np.full((len(logs), len(self.actions)), -np.inf)

@@ -146,41 +146,19 @@ def _check_mass(log_terms: Floats) -> None:
 
 
 def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Normalizer:
-    """The normalizer of clip, in two ways, of which each context takes the less uncertain one.
+    """The normalizer of clip, from draws of the safe policy and as many of the optimized one.
 
     Clip cuts a part off one policy: the optimized one for β ≥ 1, the safe one below. ψ / min(β, 1)
-    is the integral of what is kept of it, and one less that of what is cut off. Each of n draws of
-    either policy counts with its part over n·safe + n·optimized, so with at most 1/n.
+    is that policy's own mean of what is kept, min(1, β/ρ) or min(1, ρ/β). Of what none of n draws
+    shows there is at most 3/n, but with a chance of e^-3.
     """
     draws = safe.shape[1] // 2
-    log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     beyond = optimized - safe - log_beta
-    main, over = (optimized, -beyond) if log_beta >= 0 else (safe, beyond)
-    over = np.minimum(over, 0.0)
-    kept = main + over - log_mass
-    log_share, top = log_sum(kept), kept.max(axis=1)
-    with np.errstate(under="ignore"):
-        parts, cut = np.exp(kept - top[:, None]), np.exp(main - log_mass) * -np.expm1(over)
-    log_error, other = _log_error(parts, top, draws), _log_error(cut, np.zeros(1), draws)
-    # One less nearly one is no estimate. Where few draws were cut, what is kept hides them.
-    few = _counting(cut) < MIN_EFFECTIVE_DRAWS
-    use = (cut.sum(axis=1) < 0.5) & (few | (other < log_error))
-    log_share[use], log_error[use] = np.log1p(-cut.sum(axis=1)[use]), other[use]
-    log_share = np.minimum(log_share, 0.0)
-    error = np.exp(np.minimum(log_error - log_share, 1.0))
+    log_kept = np.minimum(-beyond[:, draws:] if log_beta >= 0 else beyond[:, :draws], 0.0)
+    log_share = log_sum(log_kept) - np.log(draws)
+    variance = np.exp(log_kept).var(axis=1, ddof=1) + 3.0 / draws
+    error = np.exp(np.minimum(np.log(variance / draws) / 2 - log_share, 1.0))
     return Normalizer(log_share + min(log_beta, 0.0), np.where(error < 1, error, np.inf))
-
-
-def _log_error(parts: Floats, log_scale: Floats, draws: int) -> Floats:
-    """Log standard error of the sums of parts times a scale, each of them at most 1/n.
-
-    Where few draws count, their spread says little: a sum S has a variance of at most S/n, and if
-    none was seen S is at most 3/n but with a chance of e^-3.
-    """
-    with np.errstate(divide="ignore", under="ignore"):
-        bound = np.log((parts.sum(axis=1) * np.exp(log_scale) + 3.0 / draws) / draws) / 2
-        seen = log_scale + np.log(_spread(parts, draws))
-    return np.where(_counting(parts) < MIN_EFFECTIVE_DRAWS, bound, seen)
 
 
 def _spread(parts: Floats, draws: int) -> Floats:
