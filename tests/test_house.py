@@ -32,7 +32,7 @@ BUDGETS = {
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 2_066,
     "src/tether/runs": 7_398,
-    "src/tether/control": 6_405,
+    "src/tether/control": 6_402,
     "src/tether/policies": 4_297,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_996,

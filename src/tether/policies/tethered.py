@@ -110,7 +110,8 @@ class Tethered:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
         if safe is None:
-            raise TypeError(f"safe must be a policy, got None{self._without_safe(found)}")
+            told = "with mix, send a share of beta/(1 + beta) of the requests to optimized"
+            raise TypeError(f"safe must be a policy, got None; {told}")
         self.safe, self.optimized = align_actions(
             as_policy("safe", safe), as_policy("optimized", optimized)
         )
@@ -270,13 +271,6 @@ class Tethered:
                 f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
                 f"max_draws = {self.max_draws:,}"
             )
-
-    def _without_safe(self, found: Calibration | None) -> str:
-        """How a calibration of mix is served without a safe policy."""
-        if found is None or not self.family.single_draw:
-            return ""
-        share = f"{self.family.optimized_share(self.log_beta):.4g} of the requests"
-        return f". To serve this calibration, send a share of {share}, at random, to the new policy"
 
     def _as_contexts(self, contexts: Any, actions: Any = None) -> Any:
         contexts = as_contexts(contexts, actions)
