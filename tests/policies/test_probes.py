@@ -164,7 +164,9 @@ def test_shortlists(change, named, loaded, tmp_path):
 
 def test_contexts_that_cannot_be_kept_leave_fingerprints(tmp_path):
     """Complex numbers, and pictures of a million pixels, are not kept: digests decide."""
-    for contexts in (np.arange(400) + 1j, np.zeros((400, 20, 1000))):
+    pictures = np.zeros((400, 20, 1000))
+    pictures[:, 0, 0] = np.arange(400)
+    for contexts in (np.arange(400) + 1j, pictures):
         safe, optimized = table(1), table(2)
         found = calibrated(safe, optimized, contexts, tmp_path, loaded=False)
         assert found.probes.missing is not None
@@ -267,3 +269,23 @@ def test_contexts_of_every_kind_are_kept_exactly(contexts):
     else:
         assert found.dtype == contexts.dtype
         np.testing.assert_array_equal(found, contexts)
+
+
+def test_every_context_is_probed_where_they_are_few():
+    """A model that differs in one context in five is another model."""
+    rng, table = np.random.default_rng(0), np.full((5, 3), 1 / 3)
+    other = table.copy()
+    other[3] = [0.8, 0.1, 0.1]
+    policies = [
+        tether.Categorical.from_probabilities(lambda c, t=t: t[c], range(3))
+        for t in (table, table[:, ::-1] * [1.5, 1.0, 0.5], other)
+    ]
+    contexts = np.repeat(np.arange(5), [400, 2, 400, 2, 196])
+    safe, optimized, retrained = policies
+    log = tether.make_log(
+        safe, optimized, contexts, safe.sample(contexts, rng), rng.random(1000) < 0.05
+    )
+    found = tether.calibrate(log, promise=0.2)
+    tether.Tethered(safe, optimized, found)
+    with pytest.raises(ValueError, match="safe"):
+        tether.Tethered(retrained, optimized, found)

@@ -161,12 +161,12 @@ class Decision(Described):
                 facts.append(("what would help", self.advice))
             warned = tuple(_in_users_words(each) for each in found.warnings if each != reason)
             return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
-        headline = "Follow the new policy part of the way"
-        if found.log_beta == np.inf and (found.chain is None or found.chain.shares[-1] == 1):
-            headline = "Follow the new policy"
-        elif self.share is not None:
+        changed = f"{100 * words.share_changed(found):.3g} % of the decisions"
+        headline, parts = "Follow the new policy", [f"{changed} change"]
+        if self.share is not None and self.share < 1:
             headline = f"Let the new policy choose in {100 * self.share:.3g} % of the cases"
-        parts = [f"{100 * words.share_changed(found):.3g} % of the decisions change"]
+        elif found.log_beta < np.inf or (found.chain is not None and found.chain.shares[-1] < 1):
+            headline, parts = f"{headline} in {changed}", []
         gain = None if found.gain is None else found.gain.reward
         if gain is not None and gain.difference.mean is not None:
             mean, word = gain.difference.mean, "gain"
@@ -283,8 +283,8 @@ def decide(
     >>> act = rng.random(4000) < 0.5
     >>> table = {"act": act, "bad": rng.random(4000) < np.where(act, 0.16, 0.04)}
     >>> asked = {"action": "act", "loss": "bad", "propensity": 0.5, "promise": 0.12}
-    >>> print(decide(table, new=lambda rows: rows >= 0, **asked).summary()[:42])
-    Follow the new policy part of the way: ...
+    >>> print(decide(table, new=lambda rows: rows >= 0, **asked).summary()[:45])
+    Follow the new policy in ...
     """
     if reward is not None and cost is not None:
         raise TypeError(f"give reward or cost, got both: {reward!r} and {cost!r}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.arrays import Booleans, Floats, Integers
-from tether._core.contexts import length, take
+from tether._core.contexts import labels, length, take
 from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.log import Probes
@@ -93,6 +93,8 @@ def take_probes(
     """
     digests = {name: fingerprint(policy) for name, policy in policies.items()}
     chosen = _evenly(1 if tables and isinstance(contexts, int) else length(contexts), rows)
+    if not isinstance(contexts, int):
+        chosen = np.union1d(_different(contexts, rows), chosen[:0] if tables else chosen)
     place, listed = np.arange(len(chosen)), None
     if tables:
         listed, columns = encode_actions(actions), _evenly(len(actions), PROBED_ACTIONS)
@@ -111,6 +113,13 @@ def take_probes(
     except TypeError as error:
         return Probes(digests, listed, missing=str(error))
     return Probes(digests, listed, held, kept, place, at.get("safe"), at.get("optimized"))
+
+
+def _different(contexts: Any, most: int) -> Integers:
+    """Positions of at most so many different contexts, among rows that are evenly spread."""
+    near = _evenly(length(contexts), 64 * most)
+    first = near[np.unique(labels(take(contexts, near)), return_index=True)[1]]
+    return np.sort(first)[_evenly(len(first), most)]
 
 
 def _evenly(count: int, most: int) -> Integers:
