@@ -32,7 +32,7 @@ BUDGETS = {
     # Rebuilt, and still above what they should have (decision record 0016): only less from here.
     "src/tether/_core": 1_998,
     "src/tether/runs": 7_367,
-    "src/tether/control": 6_351,
+    "src/tether/control": 6_348,
     "src/tether/policies": 4_128,
     "src/tether/thresholds": 2_688,
     "src/tether/llm": 2_975,

@@ -56,7 +56,7 @@ def test_a_decision_is_the_calibration_of_the_same_rows():
     assert np.array_equal(found.calibration.chain.shares, chain.shares)
     assert found.calibration.chain.spread
     first = " ".join(str(found).split())
-    assert first.startswith("Follow the new policy in ")
+    assert first.startswith("Follow the new policy part of the way: ")
     assert "left at most 22 % on average over logs like this one" in first
     assert "expected gain" in first
 
@@ -71,8 +71,30 @@ def test_the_old_policy_is_read_from_propensities_where_contexts_repeat():
     assert np.allclose(np.exp(constant.old.log_prob_all(SEGMENTS)), 1 / 3)
     assert "-" not in str(constant).partition("cost, estimated")[2].split("]")[0]
     assert constant.next(month(200, np.random.default_rng(2), constant)).calibration.rows == 2200
+    named = lambda segments: np.where(np.asarray(segments) == "new", "plain", "upgrade")  # noqa: E731
+    found = tether.decide(table, new=named, promise=0.22, **ASKED)
+    assert np.exp(found.new.log_prob_all(SEGMENTS)).tolist() == [[0, 1, 0], [0, 0, 1]]
     with pytest.raises(ValueError, match="contexts"):
         found.decide(pd.DataFrame({"segment": ["visitor"]}), np.random.default_rng(0))
+
+
+def test_without_the_old_policy_the_decision_is_a_share_of_the_cases():
+    """What all betas of mix serve together is mix again, at the mean of their shares."""
+    table = month(3000, np.random.default_rng(9)).assign(visit=np.arange(3000))  # none repeats
+    asked = {**ASKED, "context": ["segment", "visit"], "promise": 0.22, "cost": "revenue"}
+    asked["new"] = lambda rows: new_rule(rows.segment)
+    routed = tether.decide(table, **asked)
+    assert f"choose in {100 * routed.share:.3g} % of the cases" in " ".join(str(routed).split())
+    with pytest.raises(TypeError, match=f"old=.*{routed.share}"):
+        routed.decide(table, np.random.default_rng(0))
+    served = tether.decide(table, family="mix", old=lambda rows: old_rule(rows.segment), **asked)
+    mixed = (1 - served.share) * TODAY + served.share * NEW
+    assert np.allclose(
+        np.exp(served.policy.log_prob_all(table[:9])), mixed[_rows(table.segment[:9])]
+    )
+    assert 0.1 < routed.share <= served.share < 1
+    labels = [each.get_text() for each in served.plot().axes[0].get_legend().texts]
+    assert labels[1:] == ["old policy", "this decision", "new policy"]
 
 
 def test_month_two_pools_the_months_with_who_acted():
@@ -80,17 +102,10 @@ def test_month_two_pools_the_months_with_who_acted():
     first = tether.decide(month(3000, rng), new=new_rule, alpha=0.22, **ASKED)
     table = month(2000, rng, first)
     second = first.next(table)
-    served, safe = first.policy, first.old
-    both = tether.Mixture([safe, served], [0.6, 0.4])
-    months = second.months
-    log = tether.make_log(
-        *(safe, second.new),
-        np.concatenate([each.contexts for each in months]),
-        np.concatenate([each.actions for each in months]),
-        {"left": np.concatenate([each.losses["left"] for each in months])},
-        logged_by=both,
-        safe_share=0.6,
-    )
+    columns = zip(*((m.contexts, m.actions, m.losses["left"]) for m in second.months), strict=True)
+    contexts, actions, left = map(np.concatenate, columns)
+    who = {"logged_by": tether.Mixture([first.old, first.policy], [0.6, 0.4]), "safe_share": 0.6}
+    log = tether.make_log(first.old, second.new, contexts, actions, {"left": left}, **who)
     assert second.calibration.log_beta == tether.calibrate(log, alpha=0.22).log_beta
     assert second.calibration.rows == 5000
     with pytest.raises(ValueError, match="propensities disagree"):
@@ -152,10 +167,9 @@ def test_a_saved_decision_serves_goes_on_and_refuses_another_model(tmp_path):
     loaded = tether.load(tmp_path, allow_imports=[__name__])
     assert str(loaded) == str(found)
     third = typed_month(500, rng, loaded)
-    here, there = (each.decide(third, np.random.default_rng(0)) for each in (found, loaded))
-    assert np.array_equal(here.actions, there.actions)
+    here, there = (each.decide(third, np.random.default_rng(0)).actions for each in (found, loaded))
+    assert np.array_equal(here, there)
     here, there = (each.next(third).calibration for each in (found, loaded))
-    assert here.rows == 3500
     assert np.array_equal(here.chain.shares, there.chain.shares)
     with pytest.raises(ValueError, match="optimized"):
         tether.Tethered(loaded.old, loaded.old, loaded.calibration)
@@ -165,20 +179,12 @@ def test_a_saved_decision_serves_goes_on_and_refuses_another_model(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_rule_that_names_actions_is_a_policy():
-    table = month(2000, np.random.default_rng(5))
-    rule = lambda segments: np.where(np.asarray(segments) == "new", "plain", "upgrade")  # noqa: E731
-    found = tether.decide(table, new=rule, promise=0.22, **ASKED)
-    assert np.exp(found.new.log_prob_all(SEGMENTS)).tolist() == [[0, 1, 0], [0, 0, 1]]
-
-
 def test_a_no_says_what_would_help():
     table = month(2000, np.random.default_rng(6))
     below = tether.decide(table, new=new_rule, promise=0.15, **ASKED)
-    assert "Keep the old policy" in str(below)
-    assert "relative guardrail" in below.advice
+    assert ("Keep the old" in str(below), "relative guardrail" in below.advice) == (True, True)
     part = table[table.banner != "plain"]
-    with pytest.warns(tether.AssumptionWarning, match="does not hold"):
+    with pytest.warns(tether.AssumptionWarning, match="does not hold: the new policy"):
         lacking = tether.decide(part, new=new_rule, old=old_rule, promise=0.6, **ASKED)
     assert ("does not hold" in " ".join(str(lacking).split()), lacking.advice) == (True, "")
     assert np.allclose(lacking.policy.log_prob_all(SEGMENTS), np.log(TODAY))  # not the new policy

@@ -105,18 +105,14 @@ def test_every_row_has_draws_of_its_own():
 def test_a_bandit_log_needs_no_safe_policy():
     _safe, optimized, x, actions, losses, tables = world(n=2000)
     shown = tables[0, x, np.searchsorted(NAMES, actions)]
-    floor = float(tables[0].min())
-    log = tether.make_log(
-        None, optimized, x, actions, losses, propensities=shown, min_propensity=floor
-    )
+    floor, rows = float(tables[0].min()), (optimized, x, actions, losses)
+    log = tether.make_log(None, *rows, propensities=shown, min_propensity=floor)
     assert np.allclose(np.exp(log.log_safe), shown)
     assert log.max_ratio == pytest.approx(1 / floor)
     mix = tether.calibrate(log, alpha=0.22, family="mix")
-    assert mix.exists
-    assert not log.has_tables
+    assert (mix.exists, log.has_tables) == (True, False)
     two = tether.Categorical.from_probabilities([[0.3, 0.7], [0.6, 0.4]])
-    taken = RNG(1).integers(2, size=500)
-    contexts = RNG(2).integers(2, size=500)
+    taken, contexts = RNG(1).integers(2, size=500), RNG(2).integers(2, size=500)
     log = tether.make_log(None, two, contexts, taken, np.zeros(500), propensities=np.full(500, 0.5))
     assert np.allclose(np.exp(log.log_safe_all), 0.5)
     with pytest.raises(TypeError, match="safe must be a policy"):

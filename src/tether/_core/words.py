@@ -28,7 +28,7 @@ class PromiseWarning(TetherWarning):
     """No useful promise can be made, so the safe policy serves, or nothing is selected."""
 
 
-def warn_user(message: str, category: type[TetherWarning]) -> None:
+def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line outside the package that led here."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith("tether."):

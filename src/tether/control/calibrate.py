@@ -152,7 +152,7 @@ def calibrate(
         found = _by_promise(problem, log, known, spread=spread, seed=seed, looks=looks)
     else:
         found = _by_alpha(problem, log)
-    if "reward" in log.rows.names or log.has_tables:
+    if spread or "reward" in log.rows.names or log.has_tables:
         from tether.control.estimates import measure_gain
 
         found = replace(found, gain=measure_gain(problem, found))

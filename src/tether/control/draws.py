@@ -149,8 +149,8 @@ def with_draws(
     if proposals is None:
         raise ValueError(
             "the log has contexts, so proposals are needed: draws of both policies in each context "
-            "(or log_safe_all and log_optimized_all for a finite action set; family 'mix' needs "
-            "propensities only)"
+            "(or log_safe_all and log_optimized_all for a finite action set). Without them: family "
+            "'mix' (--family mix), or tether.decide (tether decide), with a table and a model"
         )
     matched = match(log, proposals)
     check_normalizer(proposals, matched)

@@ -83,6 +83,7 @@ def measure_gain(problem: Problem, found: Calibration) -> Gain:
     bounds = [None] * has_reward + [each.bound for each in problem.constraints]
     means = [_means(sums, k, bound, found) for k, bound in enumerate(bounds)]
     family, notes = problem.family, []
+    routed = [family.optimized_share(k) for k in t] if family.single_draw else None
     if isinstance(kernel, BudgetedKernel):
         notes = ["weights come from draws: the share of decisions that change is a bit too large"]
         if problem.shares_draws:
@@ -93,7 +94,7 @@ def measure_gain(problem: Problem, found: Calibration) -> Gain:
         reward=means[0] if has_reward else None,
         losses=dict(zip(names, means[has_reward:], strict=True)),
         changed=float(min(sums["changed"] / sums["rows"], 1.0)),
-        traffic=family.optimized_share(found.log_beta) if family.single_draw else None,
+        traffic=None if routed is None else float(shares[1:] @ routed),
         notes=tuple(notes),
     )
 
@@ -188,8 +189,8 @@ def _difference(
 ) -> WeightedMean:
     """How much larger the mean is under the tethered policy than under the safe one.
 
-    `both` has the sums of products of their weights. They share their rows, so the interval is
-    narrower than those of the two means suggest. The extreme row has a usual weight under safe.
+    `both` has the sums of products of their weights: they share their rows, so the interval is
+    narrower than those of the two means. The extreme row has a usual weight under safe.
     """
     effective = min(sums[0].effective, sums[1].effective)
     usual, found = sums[0].first[0] / rows, []

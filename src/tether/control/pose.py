@@ -196,11 +196,7 @@ def _keeps_zeros(family: Family) -> bool:
 
 
 def _look(rows: Rows) -> tuple[bool, bool, float, float]:
-    """What is known of the ratios of all rows.
-
-    Whether the policies share no action, in all rows or in one with tables; whether the optimized
-    policy has zeros; and the smallest and the largest finite log ratio.
-    """
+    """Whether no action is shared, the optimized policy has zeros, and the range of log ratios."""
 
     def kernel(block: Block) -> dict[str, Any]:
         zeros = apart = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import numpy as np
 
 from tether._core import frames
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
-from tether._core.words import Described, Description
+from tether._core.words import Described, Description, warn_user
 from tether.control import calibration as words
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult
@@ -33,6 +34,7 @@ DRAWS_PER_ROW = 16
 """Draws of each policy in each context, where actions cannot be listed."""
 ALREADY_SAID = ("decisions that change", "risk")
 """Facts of a calibration that the first sentence of a decision has."""
+IN_PICTURES = {"safe": "old policy", "tethered": "this decision", "optimized": "new policy"}
 STEPS_OF_PROMISE = 6
 """How often an interval is halved to find the smallest promise that a plan expects to pass."""
 
@@ -62,16 +64,19 @@ class Decision(Described):
 
     @property
     def policy(self) -> Tethered:
-        """The policy to serve: between the old one and the new one, as far as was calibrated.
-
-        The old one where the calibration is not useful.
-        """
+        """The policy to serve, as far as was calibrated; the old one where that is not useful."""
         if self.old is None:
             raise TypeError(
-                "old is not known: of the old policy the table has propensities in contexts that "
-                "do not repeat. Pass it as decide(…, old=…) to serve what was calibrated"
+                "old is not known: the table has its propensities, in contexts that do not repeat. "
+                f"Pass decide(…, old=…), or let new choose in a share of the cases: {self.share}"
             )
         return Tethered(self.old, self.new, self.calibration if self.calibration.useful else 0.0)
+
+    @property
+    def share(self) -> float | None:
+        """With mix: in which share of the cases, drawn at random, the new policy chooses."""
+        gain = self.calibration.gain
+        return gain.traffic if gain and self.calibration.useful else None
 
     def decide(self, contexts: Contexts | Frame, rng: np.random.Generator) -> Decided:
         """Take an action in each context, with its propensity, in one pass of either model.
@@ -98,15 +103,8 @@ class Decision(Described):
         frame : frame
             The next month, with the same columns; propensities, where it has them, are compared
             with those of the policy that was served.
-        new : classifier, function or Policy, optional
-            The next new policy, not trained on any of these rows; by default the same.
-        promise : float or mapping, optional
-            The next promise; by default the same.
-
-        Returns
-        -------
-        Decision
-            The next decision.
+        new, promise : optional
+            The next new policy, not trained on any of these rows, and promise; else the same.
         """
         if self.old is None or not is_finite(self.old):
             raise TypeError(
@@ -125,18 +123,23 @@ class Decision(Described):
 
     def plot(self) -> Figure:
         """Draw gain against expected loss for the old, the served and the new policy."""
-        return self.calibration.plot()
+        figure: Any = self.calibration.plot()
+        for each in figure.findobj(lambda part: hasattr(part, "set_text")):
+            policy, colon, rest = each.get_text().partition(":")
+            each.set_text(_in_users_words(IN_PICTURES.get(policy, policy) + colon + rest))
+        if (cost := self.question.cost) is not None:
+            figure.axes[0].set_ylabel(f"expected {cost}: less is higher")
+            figure.axes[0].yaxis.set_major_formatter(lambda height, _: f"{-height:.4g}")
+        return figure  # type: ignore[no-any-return]
 
     def details(self) -> str:
         """Describe everything that is known, in words."""
         return f"{self}\n\n{self.calibration.details()}"
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the calibration, both policies and the rows to a file that `tether.load` reads.
+        """Write calibration, policies and rows to a file that `tether.load` reads, or to a folder.
 
-        In a folder the file is `decision.tether`. It is written completely or not at all, and
-        replaces another one if `overwrite` is true. A `CannotSaveError` says which policy has no
-        form on disk, such as a function in a notebook.
+        A `CannotSaveError` says which policy has no form on disk, as a function in a notebook.
         """
         from tether.saving import save_policy
         from tether.saving.save_and_load import in_folder
@@ -154,10 +157,12 @@ class Decision(Described):
                 facts.append(("what would help", self.advice))
             warned = tuple(_in_users_words(each) for each in found.warnings if each != reason)
             return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
-        share = f"{100 * words.share_changed(found):.3g} %"
-        headline, parts = f"Follow the new policy in {share} of the decisions", []
+        headline = "Follow the new policy part of the way"
         if found.log_beta == np.inf and (found.chain is None or found.chain.shares[-1] == 1):
-            headline, parts = "Follow the new policy", [f"{share} of the decisions change"]
+            headline = "Follow the new policy"
+        elif self.share is not None:
+            headline = f"Let the new policy choose in {100 * self.share:.3g} % of the cases"
+        parts = [f"{100 * words.share_changed(found):.3g} % of the decisions change"]
         gain = None if found.gain is None else found.gain.reward
         if gain is not None and gain.difference.mean is not None:
             mean, word = gain.difference.mean, "gain"
@@ -177,9 +182,8 @@ class Decision(Described):
         facts = [
             (name.replace("reward", quantity), _in_users_words(text)) for name, text in more.items()
         ]
-        headline = f"{headline}: {'; '.join(parts)}."
-        warned = tuple(map(_in_users_words, body.warnings))
-        return Description(headline, body.tone, tuple(facts), warnings=warned)
+        headline, told = f"{headline}: {'; '.join(parts)}.", map(_in_users_words, body.warnings)
+        return Description(headline, body.tone, tuple(facts), warnings=tuple(told))
 
 
 def _in_users_words(text: str) -> str:
@@ -222,9 +226,7 @@ def decide(
     """Decide from a table how far a new policy may be followed.
 
     The table has one row per case: what the old policy saw, what it did, with which probability,
-    and what that cost. What is promised is what `calibrate` promises: with `promise`, the expected
-    loss of what is served is at most that on average over logs like this one; with `confidence` as
-    well, with this probability over logs.
+    and what that cost. What is promised is what `calibrate` promises.
 
     Assumed: the rows were not used to train the new policy, the old policy took all of the actions
     with the recorded probabilities, future cases are like those of the table.
@@ -273,14 +275,11 @@ def decide(
     --------
     >>> import numpy as np, tether
     >>> rng = np.random.default_rng(0)
-    >>> table = {"act": rng.random(4000) < 0.3, "p": np.empty(4000), "bad": np.empty(4000)}
-    >>> table["p"] = np.where(table["act"], 0.3, 0.7)
-    >>> table["bad"] = rng.random(4000) < np.where(table["act"], 0.12, 0.04)
-    >>> found = decide(
-    ...     table, action="act", loss="bad", propensity="p", new=lambda rows: rows >= 0, promise=0.1
-    ... )
-    >>> print(found.summary().splitlines()[0][:45])
-    Follow the new policy in ...
+    >>> act = rng.random(4000) < 0.5
+    >>> table = {"act": act, "bad": rng.random(4000) < np.where(act, 0.16, 0.04)}
+    >>> asked = {"action": "act", "loss": "bad", "propensity": 0.5, "promise": 0.12}
+    >>> print(decide(table, new=lambda rows: rows >= 0, **asked).summary()[:42])
+    Follow the new policy part of the way: ...
     """
     if reward is not None and cost is not None:
         raise TypeError(f"give reward or cost, got both: {reward!r} and {cost!r}")
@@ -316,11 +315,8 @@ def _made(
 ) -> Decision:
     """Calibrate on all months, and say what would help where nothing passes."""
     losses: Any = {n: np.concatenate([m.losses[n] for m in months]) for n in question.losses}
-    options: dict[str, Any] = {
-        name: getattr(question, name)
-        for name in ("promise", "alpha", "confidence", "bound", "seed")
-    }
-    options["spread"] = old is not None  # `policy` draws a beta for each action: less luck
+    names = ("promise", "alpha", "confidence", "bound", "seed")
+    options: dict[str, Any] = {name: getattr(question, name) for name in names}
     if len(months) > 1:
         assert old is not None
         log, proposals, family = pooled_log(old, new, months, losses), None, "clip"
@@ -338,7 +334,10 @@ def _made(
             rng = np.random.default_rng(question.seed)
             proposals = make_proposals(old, new, month.contexts, DRAWS_PER_ROW, rng)
         family = "clip" if old is not None or log.has_tables else "mix"
-    found = calibrate(log, proposals, family=question.family or family, **options)
+    family = question.family or family
+    options["spread"] = old is not None or family == "mix"  # less luck; mixes of mix are a mix
+    with _naming_what_is_wrong(question):
+        found = calibrate(log, proposals, family=family, **options)
     made = Decision(found, old, new, question, months)
     if found.useful or is_refuted(found.warnings):
         return made
@@ -347,9 +346,13 @@ def _made(
 
 @contextmanager
 def _naming_what_is_wrong(question: Question) -> Iterator[None]:
-    """Raise errors about the rows again, in the user's words."""
+    """Raise errors about the rows, and give warnings, in the user's words."""
     try:
-        yield
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            yield
+        for each in told:
+            warn_user(_in_users_words(str(each.message)), each.category)
     except ValueError as error:
         looks = "" if question.context else ". No context= names columns that a policy looks at"
         raise ValueError(f"{_in_users_words(str(error))}{looks}") from error

@@ -132,10 +132,7 @@ def estimated_normalizer(
 
 
 def _check_mass(log_terms: Floats) -> None:
-    """Refuse draws of other policies than those that score them.
-
-    Each row sums to an estimate of the optimized policy's mass, which is at most one.
-    """
+    """Refuse draws of other policies: each row sums to an estimate of a mass of at most one."""
     terms = np.exp(log_terms) * log_terms.shape[1]
     error = max(float(terms.std()), 1.0) / np.sqrt(terms.size)  # a few may agree by chance
     if not terms.mean() <= 1 + MAX_STANDARD_ERRORS * error:
