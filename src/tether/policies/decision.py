@@ -68,9 +68,8 @@ class Decision(Described):
         """The policy to serve, as far as was calibrated; the old one where that is not useful."""
         if self.old is None:
             raise TypeError(
-                "old is not known: of the old policy the table has propensities in contexts that "
-                "do not repeat. Pass it as decide(…, old=…) to serve what was calibrated; where "
-                f"share is a number ({self.share}), new may choose in that share of the cases"
+                "old is not known: the table has its propensities, in contexts that do not repeat. "
+                f"Pass decide(…, old=…), or let new choose in a share of the cases: {self.share}"
             )
         return Tethered(self.old, self.new, self.calibration if self.calibration.useful else 0.0)
 
@@ -105,10 +104,8 @@ class Decision(Described):
         frame : frame
             The next month, with the same columns; propensities, where it has them, are compared
             with those of the policy that was served.
-        new : classifier, function or Policy, optional
-            The next new policy, not trained on any of these rows; by default the same.
-        promise : float or mapping, optional
-            The next promise; by default the same.
+        new, promise : optional
+            The next new policy, not trained on any of these rows, and promise; else the same.
         """
         if self.old is None or not is_finite(self.old):
             raise TypeError(
@@ -186,9 +183,8 @@ class Decision(Described):
         facts = [
             (name.replace("reward", quantity), _in_users_words(text)) for name, text in more.items()
         ]
-        headline = f"{headline}: {'; '.join(parts)}."
-        warned = tuple(map(_in_users_words, body.warnings))
-        return Description(headline, body.tone, tuple(facts), warnings=warned)
+        headline, told = f"{headline}: {'; '.join(parts)}.", map(_in_users_words, body.warnings)
+        return Description(headline, body.tone, tuple(facts), warnings=tuple(told))
 
 
 def _in_users_words(text: str) -> str:
