@@ -56,7 +56,7 @@ def test_a_decision_is_the_calibration_of_the_same_rows():
     assert np.array_equal(found.calibration.chain.shares, chain.shares)
     assert found.calibration.chain.spread
     first = " ".join(str(found).split())
-    assert first.startswith("Follow the new policy part of the way: ")
+    assert first.startswith("Follow the new policy in ")
     assert "left at most 22 % on average over logs like this one" in first
     assert "expected gain" in first
 
