@@ -36,7 +36,7 @@ class Database:
         self.in_memory = self.is_sqlite and parsed.database in (None, "", ":memory:")
         self.deadline = deadline
         self._url = parsed.render_as_string(hide_password=False)
-        self.name = redact_url(self._url)
+        self.name = redact_url(str(url))
         self.file = Path(str(parsed.database)) if self.is_sqlite and not self.in_memory else None
         if self.is_sqlite:
             self.engine = self._sqlite(parsed, create)
