@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
@@ -68,8 +69,7 @@ def test_several_multipliers_leave_no_predicted_loss_above_its_alpha(first, one,
     predicted = np.array([first, np.random.default_rng(seed).random(first.shape)])
     table, alphas = np.log(np.full(first.shape, 1 / 3)), np.array([one, other])
     values = solve_multipliers(table, predicted, alphas)
-    chances = np.exp(table - np.tensordot(values, predicted, 1))
-    chances /= chances.sum(axis=1, keepdims=True)
+    chances = softmax(table - np.tensordot(values, predicted, 1), axis=1)
     after = (chances * predicted).sum(axis=2).mean(axis=1)
     possible = predicted.min(axis=2).mean(axis=1) <= alphas - 0.05
     if possible.all() and (np.sum(predicted, axis=0).min(axis=1).mean() < alphas.min() - 0.05):
