@@ -156,3 +156,11 @@ def test_every_kind_of_record_can_be_verified(tmp_path):
         assert known or not kind.__module__.startswith("tether."), kind
     tether.plan(safe_risk=0.05, alpha=0.1, rows=500).save(tmp_path / "plan.json")
     assert verify_record(tmp_path / "plan.json").ok
+
+
+def test_an_archive_of_policies_is_verified(tmp_path):
+    file = tmp_path / "policy.tether"
+    tether.save_policy(tether.Gaussian(0.0, 1.0), file)
+    assert verify_record(file).ok
+    file.write_bytes(file.read_bytes().replace(b"policy", b"police"))
+    assert not verify_record(file).ok

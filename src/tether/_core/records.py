@@ -316,5 +316,5 @@ class Verification:
         checked = sum(finding.ok is not None for finding in self.findings)
         outcome = f"{len(self.problems)} of {checked} checks failed"
         if self.ok:
-            outcome = f"all {checked} checks passed"
+            outcome = f"{checked} of {checked} checks passed"
         return "\n".join([f"{self.subject}: {outcome}", *(f"  {each}" for each in self.findings)])

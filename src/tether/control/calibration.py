@@ -273,8 +273,13 @@ def why_not_useful(found: Calibration) -> str:
             f"the actions were taken"
         )
     for each in found.losses.values():
+        of = f" of {each.name!r}" if len(found.losses) > 1 else ""
+        if found.chain is not None and min(each.safe_mean, each.promise) > each.alpha:
+            return (
+                f"the safe policy itself has a mean loss{of} of {each.safe_mean:.4g}, above the "
+                f"{each.alpha:.4g} asked for, which cannot be promised then"
+            )
         if not is_useful(each.promise, each.alpha, each.bound):
-            of = f" of {each.name!r}" if len(found.losses) > 1 else ""
             return (
                 f"no useful promise: the expected loss{of} is promised to be at most "
                 f"{each.promise:.4g}, where {each.alpha:.4g} was asked for and no loss exceeds "

@@ -363,7 +363,7 @@ def _naming_what_is_wrong(question: Question) -> Iterator[None]:
 def _advice(found: Calibration, log: Log, proposals: Any, question: Question) -> str:
     """What would help where nothing is served: rows, another promise, or another way."""
     for each in found.losses.values():
-        if each.safe_mean - each.safe_error <= each.alpha:
+        if each.safe_mean <= each.alpha:
             continue
         estimate = ""
         if found.gain is not None and (new := found.gain.losses[each.name].optimized).known:

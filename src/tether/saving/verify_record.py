@@ -15,6 +15,8 @@ from tether.control.log import Log
 from tether.control.plan import Plan
 from tether.control.proposals import Proposals
 from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
+from tether.saving.archive import unpack
+from tether.saving.save_and_load import MAX_POLICY_BYTES
 from tether.thresholds.selection import Selection
 
 if TYPE_CHECKING:
@@ -76,6 +78,15 @@ def verify_record(
 def _findings(
     path: Path, key: PublicKey | None, log: Log | None, proposals: Proposals | None
 ) -> Iterator[Finding]:
+    if path.read_bytes()[:2] == b"PK":
+        try:
+            unpack(path.read_bytes(), MAX_POLICY_BYTES)
+        except ValueError as error:
+            yield Finding("digest", False, str(error))
+        else:
+            yield Finding("digest", True, "the policies and rows have the digest in the archive")
+            yield Finding("signature", key is None and None, "archives are not signed")
+        return
     try:
         entries = records.parse(path)
     except ValueError as error:
