@@ -35,7 +35,6 @@ WRONG = [
     (lambda: validate.labels("c", [1.5], 1), "c must hold one integer"),
     (lambda: validate.labels("c", [1, 2], 3), "c has 2 rows but .* have 3"),
     (lambda: number(True), "share must be a number, got True"),
-    (lambda: number(None), "share must be a number, got None"),
     (lambda: number(1), "share must be above 0 and below 1, got 1"),
     (lambda: number(np.nan, including=(0,)), "share must be at least 0 and below 1, got nan"),
     (lambda: validate.choice("family", 3, ("clip", "mix")), "family must be one of 'clip', 'mix'"),

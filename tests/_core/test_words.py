@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether._core.words import MAX_PRINTED_ROWS, Columns, Description, visible, visible_lines
+from tether._core.words import MAX_PRINTED_ROWS, Columns, visible, visible_lines
 
 
 @pytest.mark.parametrize("count", [0, 1, MAX_PRINTED_ROWS, MAX_PRINTED_ROWS + 1, 1000])
@@ -15,20 +15,6 @@ def test_a_long_table_is_printed_without_its_middle(count):
     shown, left_out = str(Columns(row=np.arange(count))), count - MAX_PRINTED_ROWS
     assert len(shown.splitlines()) == 1 + min(count, MAX_PRINTED_ROWS) + (left_out > 0)
     assert (f"… {left_out:,} more rows …" in shown) == (left_out > 0)
-
-
-def test_text_has_every_part_in_order_and_no_control_character_acts():
-    said = Description(
-        "beta is \x1b[31m2",
-        facts=(("rows", "300"), ("alpha", "0.1")),
-        table=Columns(beta=np.array([1.5])),
-        warnings=("few rows",),
-        notes=("a note",),
-    )
-    assert said.text().splitlines() == [
-        *("beta is \\x1b[31m2", "  rows   300", "  alpha  0.1", "", "  beta", "   1.5"),
-        *("  ! few rows", "  a note"),
-    ]
 
 
 BIDIRECTIONAL = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}

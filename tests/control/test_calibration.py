@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import warnings
 
 import numpy as np
 import pytest
 
-from tests.control.worlds import KINDS, make_world, table_log
+from tests.control.worlds import KINDS, make_world
 from tether.control.calibrate import calibrate, family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.log import Log
@@ -35,27 +34,6 @@ def test_everything_is_saved_and_loaded(kind, tmp_path):
     assert loaded.details() == found.details()
 
 
-def test_the_statement_always_has_its_condition():
-    scores = np.random.default_rng(0).normal(-2, 0.2, (2, 600))
-    log = Log(np.zeros(600), *scores)
-    assert "on average over logs like this one" in calibrate(log, alpha=0.1).statement
-    assert "0.95" in calibrate(log, alpha=0.1, confidence=0.95).statement
-    nothing = calibrate(Log(np.ones(60), *scores[:, :60]), alpha=0.1)
-    assert nothing.statement.startswith("none")
-    assert (nothing.promise, nothing.beta, nothing.useful) == (1.0, 0.0, False)
-
-
-@pytest.mark.parametrize("names", [("harm", "delay"), ("delay", "harm")])
-def test_the_loss_that_limits_beta_is_named(names):
-    x = np.random.default_rng(0).normal(size=500)
-    losses = {name: x > (1.0 if name == "harm" else 2.5) for name in names}
-    log = Log(losses, -(x**2) / 2, -((x - 1) ** 2) / 2)
-    found = calibrate(log, alpha={"harm": 0.25, "delay": 0.25})
-    assert found.binding.name == "harm"
-    text = " ".join(str(found).split())
-    assert "limits beta" in text.split("risk of harm")[1].split("risk of delay")[0]
-
-
 def test_a_term_that_changes_no_decision_is_no_warning():
     found = gaussian(rows=3000, alpha=0.2)
     terms = found.losses["loss"].terms
@@ -72,28 +50,6 @@ def test_a_vanishing_share_of_traffic_is_not_useful():
     found = calibrate(log, Proposals(-(y**2) / 2, -((y - 3) ** 2) / 2), alpha=0.39, family="mix")
     assert (found.exists, found.useful) == (True, False)
     assert 0 < found.measured.changed < 1e-3
-
-
-def test_a_promise_near_the_bound_is_not_useful():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(-2, 0.3, (2, 8))
-    found = calibrate(Log(np.zeros(8), *scores), Proposals([-2.0], [-2.0]), alpha=0.3)
-    assert found.exists
-    assert found.promise > 0.6
-    assert not found.useful
-    assert "no useful promise" in found.statement
-
-
-def test_a_log_that_lacks_what_the_policy_does_is_not_useful():
-    rng = np.random.default_rng(0)
-    safe, optimized = np.log([0.5, 0.5]), np.log([0.1, 0.9])
-    actions = np.zeros(3000, dtype=int)  # the second action never occurs, as is claimed
-    log = table_log(rng.random(3000) < 0.01, actions, safe, optimized)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = calibrate(log, alpha=0.2)
-    assert found.exists
-    assert not found.useful
 
 
 def test_the_curve_has_the_risk_at_every_beta():

@@ -7,7 +7,7 @@ import pytest
 
 from tests.control.worlds import Geometric
 from tether.control.columns import Acting, PolicyPath
-from tether.control.families import BudgetedClip, Clip, Mix, find_family
+from tether.control.families import find_family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
@@ -15,15 +15,12 @@ N = 30
 LOSS, SAFE, OPTIMIZED = np.zeros(N), np.linspace(-3, -1, N), np.linspace(-1, -3, N)
 TABLE = np.log(np.tile([0.25, 0.75], (N, 1)))
 TAKEN = TABLE[:, 0]
+TABLES = {"log_safe": TAKEN, "log_optimized": TAKEN}
+TABLES |= {"log_safe_all": TABLE, "log_optimized_all": TABLE}
 
 
 def make(**changed):
     return Log(**{"loss": LOSS, "log_safe": SAFE, "log_optimized": OPTIMIZED, **changed})
-
-
-def listed(**changed):
-    tables = {"log_safe_all": TABLE, "log_optimized_all": TABLE}
-    return make(**{"log_safe": TAKEN, "log_optimized": TAKEN, **tables, **changed})
 
 
 NANS, POSITIVE = np.full(N, np.nan), np.linspace(0.1, 0.9, N)
@@ -39,6 +36,10 @@ REFUSED = {
     "acting": ("safe",),
     "log_mix_all": (TABLE,),
 }
+CONTRADICT = {  # each other, or the rows
+    "log_optimized_all": (TABLE[:, :1], TABLE - 1),
+    **{"log_mix_all": (TABLE,), "log_safe": (TAKEN + 0.01,)},
+}
 LIMITED = Acting(SAFE, log_base_limit=np.full(N, -1.0))
 
 
@@ -53,6 +54,9 @@ LIMITED = Acting(SAFE, log_base_limit=np.full(N, -1.0))
         ({"acting": LIMITED}, "log_base_limit"),
         ({"acting": Acting(SAFE, TABLE)}, "log_logged_all"),
         ({"log_safe_all": TABLE}, "log_optimized_all"),
+        *(({**TABLES, name: value}, name) for name in CONTRADICT for value in CONTRADICT[name]),
+        ({**TABLES, "log_optimized_all": np.exp(TABLE)}, "logarithm"),
+        ({**TABLES, "log_mix": TAKEN}, "log_mix_all"),
     ],
 )
 def test_a_log_refuses(changed, named):
@@ -60,32 +64,10 @@ def test_a_log_refuses(changed, named):
         make(**changed)
 
 
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        *(({"log_optimized_all": each}, "log_optimized_all") for each in (TABLE[:, :1], TABLE - 1)),
-        ({"log_optimized_all": np.exp(TABLE)}, "logarithm"),
-        *(({"log_mix": TAKEN}, "log_mix_all"), ({"log_mix_all": TABLE}, "log_mix")),
-        ({"log_safe": TAKEN + 0.01}, "log_safe"),
-    ],
-)
-def test_tables_that_contradict_each_other_or_the_rows_are_refused(changed, named):
-    with pytest.raises(ValueError, match=named):
-        listed(**changed)
-
-
-def test_what_a_log_says_of_itself():
-    log = make(context=range(N), approximate="by a factor of two")
-    assert (len(log), log.contextual, log.has_tables, log.has_mixture) == (N, True, False, False)
-    assert (make().contextual, listed().contextual) == (False, True)
-    assert (log.safe_share, make(log_mix=SAFE).safe_share) == (1.0, None)
-    assert "by a factor of two" in str(log)
-
-
 def test_a_frame_and_back():
     mixed = {"log_mix": TAKEN, "log_mix_all": TABLE, "max_ratio": 2.0}
     losses = {"harm": LOSS, "delay": LOSS + 1}
-    log = listed(loss=losses, context=np.arange(N), reward=SAFE, **mixed)
+    log = make(**TABLES, loss=losses, context=np.arange(N), reward=SAFE, **mixed)
     named = {"loss": ["harm", "delay"], "context": "context", "reward": "reward"}
     again = Log.from_frame(log.to_frame(), **named)
     for name, column in log.rows.columns.items():
@@ -154,16 +136,6 @@ def test_a_path_refuses(arguments, named):
 
 
 # ---- families ----------------------------------------------------------------------------------
-
-
-def test_families_by_name():
-    assert find_family("clip") == Clip()
-    assert find_family("budgeted_clip(4)") == BudgetedClip(4)
-    assert find_family(Mix()) == Mix()
-    assert find_family("token_clip(0.01)").name == "token_clip(0.01)"
-    for bad in (0, True, 1.5):
-        with pytest.raises((TypeError, ValueError), match="max_draws"):
-            BudgetedClip(bad)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import LAST
 from tether.control.families import BudgetedClip, blend_scores, find_family
-from tether.control.kernels import BudgetedKernel, ClipKernel
+from tether.control.kernels import ClipKernel
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
@@ -263,6 +263,8 @@ WRONG = {
         ((LOG, Proposals([-np.inf], [-1.0])), {"family": "mix"}, "log_safe"),
         ((LOG, Proposals([-np.inf], [-1.0])), {}, "both policies"),
         ((LOG,), {"family": "token_clip"}, "policy_path"),
+        ((LOG,), {"family": "budgeted_clip(0)"}, "max_draws"),
+        (contextual(draws=520), {"family": "budgeted_clip(513)"}, "family"),
         ((CONTEXTS,), {"family": Geometric(), "test_weight": 3.0}, "family"),
         *(((LOG,), {name: value}, name) for name, values in WRONG.items() for value in values),
         ((LOG,), {"promise": 0.1}, "alpha"),
@@ -274,17 +276,6 @@ WRONG = {
 def test_errors_name_the_argument(arguments, settings, named):
     with pytest.raises((TypeError, ValueError), match=named):
         calibrate(*arguments, **{"alpha": 0.2, **settings})
-
-
-def test_clip_with_draws_in_contexts_is_served_as_budgeted_clip_and_says_so():
-    log, proposals = contextual(draws=20)
-    found = calibrate(log, proposals, alpha=0.5)
-    assert found.family == "budgeted_clip(16)"
-    assert "after 16 tries" in " ".join(str(found).split())
-    kernel = posed(log, proposals).kernel
-    assert isinstance(kernel, BudgetedKernel)
-    with pytest.raises(ValueError, match="family"):
-        BudgetedKernel(513)
 
 
 def test_the_ends_of_the_grid_are_the_two_policies():

@@ -116,7 +116,6 @@ def test_a_saved_monitor_continues_exactly(tmp_path):
         again = type(monitor).load(path)
         assert (repr(again), again.status) == (repr(monitor), monitor.status)
         assert again.update(*keys, [40, 40, 0]) == monitor.update(*keys, [40, 40, 0])
-        assert {"alarm", "p_value", "mean"} < monitor.status.to_dict().keys()
         with pytest.raises(ValueError, match="shift monitor"):
             ShiftMonitor.load(path)
 

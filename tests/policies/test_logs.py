@@ -143,10 +143,6 @@ def errors():
         ),
         "took this action": lambda: make(never, optimized, *rest),
         "'CALL'": lambda: make(safe, optimized, x, np.char.upper(actions), losses),
-        "different row indexes": lambda: make(
-            safe, optimized, pd.Series(x), pd.Series(actions, index=RNG(0).permutation(2000)),
-            losses,
-        ),
         "draws": lambda: tether.make_proposals(safe, optimized, None, 0, RNG(0)),
     }  # fmt: skip
 

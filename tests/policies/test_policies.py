@@ -138,9 +138,6 @@ def test_gaussian_scores_are_scipys(seed, size):
 def test_gaussian_draws():
     drawn = tether.Gaussian([1.0, -1.0], [1.0, 2.0]).sample(40_000, RNG(0))
     assert np.allclose(np.cov(drawn.T), np.diag([1.0, 4.0]), atol=0.1)
-    x = np.repeat([0.0, 3.0], 3000)
-    drawn = tether.Gaussian(lambda x: x, lambda x: 1 + x).sample(x, RNG(1))
-    fits([stats.kstest((drawn - x) / (1 + x), "norm").pvalue])
 
 
 def test_torch_distributions():
@@ -192,7 +189,6 @@ ERRORS = {
     "safe_share": lambda: tether.Mixture.blend(G, G, 1.0),
     "finitely many": lambda: tether.Mixture([G], [1.0]).log_prob_all(1),
     "sample must be": lambda: tether.FunctionPolicy(1, G.log_prob),
-    "rng": lambda: G.sample(3, 0),
     "contexts": lambda: G.sample(0, RNG(0)),
 }
 

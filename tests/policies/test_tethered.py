@@ -153,7 +153,6 @@ def test_actions_outside_the_safe_policy():
 
 ERRORS = {
     "beta": {"beta": -1.0},
-    "beta must be a number": {"beta": "2"},
     "sampler": {"sampler": "magic"},
     "sampler 'grid' is for clip": {"sampler": "grid", "family": "mix"},
     "max_draws": {"family": "budgeted_clip(20)", "max_draws": 10},

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import tether
+from tests.control.worlds import Geometric
 from tests.fit import chi_square, cumulative, fits
 from tests.scale import scaled
 from tether.sampling.samplers import SAMPLERS
@@ -121,13 +122,7 @@ def test_mixture_proposals_learn_no_envelope_from_unlike_contexts(sampler):
 
 
 def test_a_family_of_the_users_own_by_its_acceptance():
-    class Geometric(tether.control.Family):
-        name = "geometric"
-
-        def log_kernel(self, log_safe, log_optimized, log_beta):
-            share = 1 / (1 + np.exp(-log_beta))
-            return (1 - share) * log_safe + share * log_optimized
-
+    class Accepting(Geometric):
         def optimized_share(self, log_beta):
             return 0.5
 
@@ -135,9 +130,9 @@ def test_a_family_of_the_users_own_by_its_acceptance():
             share = 1 / (1 + np.exp(-log_beta))  # kernel over (safe + optimized), at most 1
             return share * log_ratio - np.logaddexp(0.0, log_ratio)
 
-    fits(np.concatenate([line(beta, family=Geometric()) for beta in (0.2, 1.0, 4.0)]))
-    del Geometric.optimized_share
+    fits(np.concatenate([line(beta, family=Accepting()) for beta in (0.2, 1.0, 4.0)]))
+    del Accepting.optimized_share
     with pytest.raises(TypeError, match="optimized_share"):
-        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Geometric()).sample(
+        tether.Tethered(SAFE, OPTIMIZED, 1.0, family=Accepting()).sample(
             3, np.random.default_rng(0)
         )

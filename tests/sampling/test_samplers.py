@@ -110,11 +110,6 @@ def test_the_limit_of_draws():
         with pytest.raises(DrawLimitError, match="max_draws = 100,000"):
             tether.Tethered(SAFE, counting, 1.0).sample(contexts, np.random.default_rng(7))
     assert 0 < sum(drawn) <= 1_200_000
-    with pytest.raises(ValueError, match="budget"):
-        accept_reject(
-            PolicyPair(SAFE, OPTIMIZED), 3, np.random.default_rng(0), Envelope.auto(0.0),
-            budget=20, max_draws=10,
-        )  # fmt: skip
 
 
 def test_dropping_repeated_states_would_be_biased():

@@ -83,12 +83,6 @@ def test_a_known_lipschitz_constant_takes_the_moves_of_the_threshold():
     assert found.promise == pytest.approx(min(0.3 + 2 * found.stability.epsilon, 1), abs=1e-3)
 
 
-def test_ties_of_round_numbers_pass():
-    losses = np.full((10, 2), 0.23)  # (10 · 0.23 + 1) / 11 = 0.3
-    assert tether.gcrc(losses, alpha=0.3).exists
-    assert not tether.gcrc(losses, alpha=0.2999).exists
-
-
 @pytest.mark.parametrize(
     ("method", "figures"),
     [

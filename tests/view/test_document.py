@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.view.example_runs import EXAMPLES, HOSTILE, example
-from tether.view import document, page_html, write_report
+from tether.view import document, page_html
 from tether.view.text import describe, summary_card
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -125,13 +125,3 @@ def test_hostile_names_reach_neither_the_terminal_nor_the_markup():
         page = page_html(shown)
         assert page.count("</script>") == 2
         assert "<img" not in page
-
-
-def test_a_report_replaces_a_file_only_if_told_to(tmp_path):
-    path = tmp_path / "report.html"
-    write_report(example("release"), path, title="checkout")
-    with pytest.raises(FileExistsError):
-        write_report(example("release"), path)
-    assert "checkout" in path.read_text(encoding="utf-8")
-    write_report(example("stopped"), path, overwrite=True)
-    assert "checkout" not in path.read_text(encoding="utf-8")

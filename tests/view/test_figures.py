@@ -102,7 +102,6 @@ def test_a_selection_shows_its_threshold_at_its_risk_and_what_it_keeps(options):
         assert kept == pytest.approx([part.threshold, part.kept.share])
     axes = Figure().add_subplot()
     assert found.plot(axes) is axes.figure
-    assert tether.gcrc(np.zeros((50, 3)), alpha=0.2).plot().axes[0].get_ylabel() == "risk"
 
 
 def test_comparisons_of_calibrations_and_selections():
@@ -125,16 +124,13 @@ def test_comparisons_of_calibrations_and_selections():
             tether.compare(wrong)
 
 
-def test_figures_need_no_pyplot_no_runs_and_say_what_to_install():
+def test_figures_need_no_pyplot_and_no_runs():
     code = (
         "import sys, numpy as np, tether; found = tether.gcrc(np.zeros((50, 3)), alpha=0.2); "
         "found.plot(); names = ('matplotlib.pyplot', 'tether.runs', 'sqlalchemy'); "
-        "assert not any(name in sys.modules for name in names), names\n"
-        "del sys.modules['tether.view.figures']; sys.modules['matplotlib.figure'] = None\n"
-        "try: found.plot()\nexcept ImportError as error: print(error)"
+        "assert not any(name in sys.modules for name in names), names"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "plots need matplotlib: pip install 'tether[plot]'", done.stderr
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # ---- notebooks ----------------------------------------------------------------------------------
