@@ -26,7 +26,6 @@ GENERATED = {"experiments", "gallery", "reference"}
 """Folders whose pages are written when the site is built."""
 EXAMPLE = re.compile(r"```(?:python|\{code-cell\} python)\n(?::[^\n]*\n)*(.*?)```", re.S)
 """A block of Python that a page shows, or runs when the site is built, without its options."""
-TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.S)
 
 
 def read(page):
@@ -128,21 +127,6 @@ def sections(page):
     """The anchors of the headings of a page, as MyST and GitHub make them."""
     headings = re.findall(r"^#+ (.*)$", read(page), re.M)
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
-
-
-def test_every_page_is_in_a_table_of_contents():
-    listed = set()
-    for page in DOCS.glob("**/*.md"):
-        for entries in TOCTREE.findall(read(page)):
-            for entry in entries.split():
-                found = list(page.parent.glob(f"{entry}.*")) or [page.parent / entry]
-                listed |= {each.with_suffix("").resolve() for each in found}
-    written = {
-        page.with_suffix("").resolve()
-        for page in DOCS.glob("**/*.md")
-        if page.relative_to(DOCS).parts[0] not in {*GENERATED, "_build"}
-    }
-    assert written - listed - {DOCS / "index"} == set()
 
 
 def test_the_version_is_the_same_everywhere():

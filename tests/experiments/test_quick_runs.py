@@ -54,20 +54,12 @@ def test_a_quick_run_writes_its_tables_and_figures(name, tmp_path, capsys):
             assert len(list(csv.DictReader(file))) > 0
 
 
-def run(*options):
-    command = [sys.executable, "-W", "ignore", "-m", "experiments.active_learning", *options]
-    return subprocess.run([*command, "--set", "seeds=1"], cwd=ROOT, capture_output=True, text=True)
-
-
-def test_a_full_run_without_its_data_ends_with_one_sentence(tmp_path):
-    done = run("--out", str(tmp_path))
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "python -m experiments.data" in done.stderr
-
-
 def test_several_processes_give_the_tables_of_one(tmp_path):
     for count in "12":
-        done = run("--quick", "--out", str(tmp_path / count), "--set", f"processes={count}")
+        options = ["--quick", "--out", str(tmp_path / count), "--set", f"processes={count}"]
+        command = [sys.executable, "-W", "ignore", "-m", "experiments.active_learning", *options]
+        command += ["--set", "seeds=1"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     one, two = ((tmp_path / each / "summary.csv").read_text() for each in "12")
     assert one == two

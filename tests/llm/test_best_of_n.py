@@ -9,8 +9,6 @@ pytest.importorskip("openai", reason="needs openai")
 
 import tether
 from tests.llm.best_of_n_worlds import TEXTS, WORLDS
-from tether.llm import chat_rows
-from tether.llm.chat import read_object
 
 SIZE = 5
 
@@ -95,24 +93,3 @@ def test_two_rounds_of_a_controller(world, tmp_path):
     )
     with again:  # the run goes on
         assert len(again.round.act(world.contexts, rng).actions) == len(world.contexts)
-
-
-def test_a_labelled_table_becomes_the_first_round_of_a_store():
-    """As users of a closed API have it: prompts, answers and whether they did harm."""
-    with WORLDS["chat"]() as world:
-        prompts = [f"Where is parcel {k}?" for k in range(40)]
-        answers = [f"It is at {k % 7}." for k in range(40)]
-        contexts, actions = chat_rows(prompts, answers)
-        assert read_object("context", contexts[3])["messages"] == [
-            {"role": "user", "content": prompts[3]}
-        ]
-        shortlist, rng = tether.Shortlist(world.safe, size=SIZE), np.random.default_rng(0)
-        with tether.Controller(shortlist, store="sqlite://", alpha=0.6) as run:
-            run.begin()
-            logged = run.record(contexts, actions, rng)
-            assert run.observe(logged.ids, np.arange(40) % 4 == 0) == 40
-            begun = run.begin(world.scores["judge"], name="judge")
-            assert begun.calibration is not None
-        for wrong in ((prompts, answers[1:]), ([3], ["a"])):
-            with pytest.raises((TypeError, ValueError)):
-                chat_rows(*wrong)

@@ -8,7 +8,6 @@ pytest.importorskip("peft", reason="needs tether[llm]")
 import torch
 from transformers import MambaConfig, MambaForCausalLM
 
-import tether
 from tests.fit import chi_square
 from tests.llm import tiny_models
 from tether.llm import CausalPolicy, TokenTether
@@ -148,15 +147,3 @@ def test_texts_are_completions_if_the_tokenizer_preserves_them():
     for contexts in ([""], 3, [[1.5]]):
         with pytest.raises((TypeError, ValueError), match="contexts"):
             policy.sample(contexts, np.random.default_rng(0))
-
-
-def test_calibrated_with_prompts_and_served():
-    rng = np.random.default_rng(0)
-    model = tiny_models.with_adapters(tiny_models.llama(scale=0.3), "tuned")
-    both = safe, optimized = tiny_models.policy(model), tiny_models.policy(model, "tuned")
-    prompts = rng.choice(TEXTS, size=400)
-    actions = safe.sample(prompts, rng)
-    log = tether.make_log(*both, prompts, actions, actions[:, 0] % 10 == 3)
-    proposals = tether.make_proposals(*both, prompts, 4, rng)
-    found = tether.calibrate(log, proposals, alpha=0.3, family="budgeted_clip(4)")
-    assert tether.Tethered(safe, optimized, found).sample(prompts[:5], rng).shape == (5, 4)

@@ -133,11 +133,3 @@ def test_bets_win_rarely_where_draws_are_as_scored(power, fails):
         won += np.logaddexp.reduce(log_wealth) - np.log(len(log_wealth)) > np.log(100)
     assert (won > 20) if fails else (won <= 5)
     assert np.log(100) < LOG_WEALTH[1]
-
-
-def test_wrong_arguments():
-    safe, optimized = pair()
-    given = {"safe": safe, "optimized": optimized, "prompts": TEXTS, "draws": 4}
-    for argument, value in (("draws", 2), ("prompts", 3), ("safe", "model")):
-        with pytest.raises((TypeError, ValueError), match=argument):
-            preflight(rng=np.random.default_rng(0), **given | {argument: value})

@@ -12,18 +12,17 @@ import pytest
 pytest.importorskip("openai", reason="needs tether[api]")
 pytest.importorskip("transformers", reason="needs tether[llm]")
 
-import tether
 from tests.llm import tiny_models
 from tests.llm.chat_server import ChatServer, asked
 from tests.llm.loopback_server import Loopback, remote_policy
 from tether.llm import (
     CausalPolicy,
     ChatPolicy,
-    ChatScorer,
     OpenAIPolicy,
     ServerError,
     chat_action,
     chat_context,
+    chat_rows,
     read_answer,
 )
 from tether.llm.chat import UnreadableAnswerError
@@ -173,7 +172,6 @@ def test_a_wait_ends_with_the_program_and_a_policy_is_pickled_and_used_in_a_loop
         ("base_url", "http://localhost/v1?key=secret"),
         ("eos_token_id", None),
         ("max_new_tokens", 0),
-        ("concurrency", 0),
         ("timeout", 0),
         ("api_key", "secret ä"),
     ],
@@ -249,29 +247,9 @@ def test_what_tells_chat_policies_apart_and_what_is_an_action():
     for wrong in ({}, {"messages": []}, {"messages": ["a"], "n": 2}):
         with pytest.raises(ValueError, match="context"):
             chat_context(wrong)
-
-
-def test_best_of_n_is_calibrated_on_a_log_without_probabilities_and_refuses_another_model(tmp_path):
-    def score(messages, answers):
-        return ["abc".index(each["content"]) for each in answers]
-
-    def shortlist(server, **options):
-        policy = ChatPolicy(server.url, "small", **options)
-        return tether.Shortlist(policy, ChatScorer(score, name="letters-1"), size=4)
-
-    rng = RNG(1)
-    with ChatServer(letters) as server:
-        contexts = np.array([asked(f"x{k}") for k in range(400)])
-        made = shortlist(server)
-        actions = made.safe.sample(contexts, rng)
-        losses = np.array([each == "c" for each in contents(actions)], dtype=float)  # 0.2 of them
-        found = tether.calibrate(made.make_log(contexts, actions, losses, rng), alpha=0.4)
-        served = contents(made.tethered(found).sample(np.array([asked("x")] * 2000), rng))
-        assert 0.2 < served.count("c") / 2000 < 0.4 + 3 * 0.5 / np.sqrt(2000)
-        found.save(tmp_path / "found.json")
-        loaded = tether.Calibration.load(tmp_path / "found.json")
-        with pytest.raises(ValueError, match="temperature"):
-            shortlist(server, settings={"temperature": 1.5}).tethered(loaded)
+    for wrong in ((["a", "b"], ["c"]), ([3], ["a"])):
+        with pytest.raises((TypeError, ValueError)):
+            chat_rows(*wrong)
 
 
 def test_nothing_of_a_closed_api_needs_torch():

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,8 @@ def kill(
     """Start a child, and kill it after it has noted something."""
     before = count_lines(journal)
     child = start(job, store, str(journal), name, 1000)
-    wait_for(journal, before + 1 + int(rng.integers(0, lines)))
+    lines = before + 1 + int(rng.integers(0, lines))
+    wait_until(lambda: count_lines(journal) >= lines)
     time.sleep(float(rng.uniform(0, 0.01)))
     child.kill()
     child.join(PATIENCE)
@@ -106,9 +108,9 @@ def count_lines(journal: Path) -> int:
     return journal.read_bytes().count(b"]\n") if journal.exists() else 0
 
 
-def wait_for(journal: Path, lines: int) -> None:
-    """Wait until a journal has so many lines."""
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until something has happened, and not for ever."""
     until = time.monotonic() + PATIENCE
-    while count_lines(journal) < lines:
-        assert time.monotonic() < until, "the child does not get on"
+    while not condition():
+        assert time.monotonic() < until, "it does not get on"
         time.sleep(0.005)

@@ -11,8 +11,9 @@ import pytest
 
 from tests.runs.audit import audit
 from tests.runs.frozen_processes import answer, frozen
+from tests.runs.jobs import wait_until
 from tests.runs.postgres_server import name_of
-from tether.runs import Release, Run, event_log
+from tether.runs import Release, event_log
 from tether.runs.errors import StoreError
 
 GUARDRAILS = {"error": 0.1}
@@ -29,13 +30,6 @@ def backends(server, url):
 
 def rows_of(release):
     return sum(sum(unit.rows.values()) for unit in release.history().units)
-
-
-def wait_until(condition):
-    until = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_a_frozen_backend_is_an_error_after_the_deadline(server, postgres_url):
@@ -126,7 +120,7 @@ def test_a_store_that_is_down_answers_at_once_and_comes_back(server, postgres_ur
         assert release.verify() == []
 
 
-def test_a_full_disk_stores_nothing_and_says_so(sqlite_url, monkeypatch):
+def test_a_full_disk_stores_nothing_and_says_so_and_a_closed_release_refuses(sqlite_url):
     with open_release(sqlite_url) as release:
         release.assign("ann")
         release._log.submit(
@@ -137,14 +131,6 @@ def test_a_full_disk_stores_nothing_and_says_so(sqlite_url, monkeypatch):
     with open_release(sqlite_url) as release:
         release.assign("bob")
         assert release.verify() == []
-
-
-def test_a_refused_job_takes_nothing_else_with_it_and_a_closed_release_refuses(sqlite_url):
-    with open_release(sqlite_url) as release:
-        release.assign("ann")
-        with pytest.raises(ValueError, match="bob"):
-            release.observe("bob", {"error": 1.0})
-        assert release.observe("ann", {"error": 1.0}) == 1
     with pytest.raises(StoreError, match="closed"):
         release.assign("ann")
 
@@ -193,16 +179,3 @@ def test_clocks_that_differ_a_little_are_no_alarm(monkeypatch):
         assert release.history().alarm is None
         assert len(release.history().units) > 1
         assert release.verify() == []
-
-
-def test_a_release_is_opened_without_its_settings(store_url):
-    with open_release(store_url) as release:
-        serve(release, "a")
-        expected = release.history()
-    for opened in (Release(store_url), Run.open(store_url)):
-        with opened:
-            assert opened.history().units == expected.units
-    with pytest.raises(ValueError, match="growth"):
-        open_release(store_url, growth=2.0)
-    with pytest.raises(StoreError, match="no"):
-        Run.open("/nonexistent/run.db")

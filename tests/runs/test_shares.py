@@ -267,7 +267,6 @@ def test_a_confident_share_is_within_what_is_tolerated_if_its_bounds_hold(low, o
     ("wrong", "name"),
     [
         ({"tolerated": 0.0}, "tolerated"),
-        ({"tolerated": 2.0}, "tolerated"),
         ({"tolerated": 0.1, "delta": 0.1}, "tolerated"),
         ({"delta": -0.1}, "delta"),
         ({}, "delta"),

@@ -90,38 +90,13 @@ def test_the_finish_is_shown_for_an_equal_version_and_hardly_ever_for_a_worse_on
 # ---- through the class --------------------------------------------------------------------------
 
 
-def serve(release, rng, risks, name, count=500, keys=None):
-    """One round of traffic; what it lost with the new system, and with both."""
-    keys = [f"{name}-{k}" for k in range(count)] if keys is None else keys
+def serve(release, rng, risks, name, count=500):
+    """One round of traffic."""
+    keys = [f"{name}-{k}" for k in range(count)]
     systems = np.array(release.assign(keys))
     is_new = systems == "new"
     losses = (rng.random(len(keys)) < np.where(is_new, risks[1], risks[0])).astype(float)
     release.observe(keys, dict.fromkeys(release.settings.limits, losses), system=systems)
-    return losses[is_new].sum(), losses.mean()
-
-
-def test_a_bad_version_is_stopped_and_what_was_shown_is_said():
-    rng, failed = np.random.default_rng(4), 0.0
-    with Release("sqlite://", {"error": 0.05}, old={"error": 0.02}, step=500) as release:
-        for call in range(400):
-            failed += serve(release, rng, (0.02, 0.3), call, 50)[0]
-            if release.history().alarm:
-                break
-        history = release.history()
-        assert history.alarm.monitor == "stop"
-        assert "error" in history.alarm.message
-        assert "the old one 0.0" in history.alarm.message
-        assert failed < 40
-        assert release.share == 0
-        assert set(release.assign([f"x{k}" for k in range(100)])) == {"old"}
-        release.resume("another version", actor="ann")
-        assert 0 < release.share < 0.1
-        assert release.verify() == []
-    with Release("sqlite://", {"error": 0.05}, old={"error": 0.02}, step=500, stop=None) as release:
-        for call in range(12):
-            serve(release, rng, (0.02, 0.3), call)
-        assert release.history().alarm is None
-        assert release.share > 0.02
 
 
 def wealth(steps, limit):

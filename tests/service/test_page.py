@@ -69,13 +69,3 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
     shown(driver, "connection", "^reconnecting")
     with Run.open(tmp_path / "release.db") as run:
         assert run.history().acts[-1].reason == HOSTILE
-
-
-def test_viewers_are_told_of_changes(tmp_path):
-    with running(settings(tmp_path)) as client:
-        with client.stream("GET", "/v1/events") as stream:
-            assert stream.headers["content-type"].startswith("text/event-stream")
-            lines = stream.iter_lines()
-            assert '"document":' in next(lines)
-            client.post("/v1/halt", json={"reason": "a rumour"})
-            assert any("a rumour" in line for line in lines)
