@@ -106,8 +106,9 @@ def test_the_install_line_of_a_page_is_enough_in_a_bare_environment(page, tmp_pa
     extras, packages = install_line(read(page))
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "bare"], check=True)
     python = tmp_path / "bare" / "bin" / "python"
-    wanted = [f"{ROOT}[{','.join(sorted(extras))}]", *sorted(packages)]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+    own = f"{ROOT}[{','.join(sorted(extras))}]" if extras else str(ROOT)
+    command = [python, "-m", "pip", "install", "--quiet", own, *sorted(packages)]
+    subprocess.run(command, check=True)
     run_examples(python, page, [], tmp_path)
 
 
