@@ -45,9 +45,11 @@ test-vllm: $(VENV)/test .venv-vllm/ready
 endurance: $(VENV)/test
 	TETHER_TEST_SCALE=10 $(ALONE) $(BIN)/pytest -n 2 --dist worksteal -m slow
 
-# What starts Ray, Spark or a server of object storage.
+# What is too long for `make test`: Ray, Spark and object storage first, then a live vLLM, the slow
+# tests at ten times their scale, and half an hour of load on a service.
 nightly: $(VENV)/test
 	$(ALONE) $(BIN)/pytest -m nightly tests
+	$(MAKE) test-vllm endurance soak
 
 soak: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.soak --minutes 30
