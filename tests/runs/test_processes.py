@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,18 @@ def test_two_processes_share_a_store(store_url, tmp_path):
         jobs.finish(child)
     found = check_journal(store_url, journal, tmp_path, "export")
     assert len(found.steps) > 1
+
+
+def test_a_new_store_can_be_opened_by_several_at_once(tmp_path):
+    """SQLite says at once that it is locked to all but one that turn its log on."""
+    for store in range(20):
+        together = threading.Barrier(4)
+
+        def work(_, path=tmp_path / f"{store}.db", together=together):
+            together.wait()
+            jobs.open_release(str(path)).close()
+
+        jobs.in_threads(work, 4)
 
 
 @pytest.mark.slow
