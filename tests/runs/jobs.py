@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,28 @@ def finish(child: Any) -> None:
 
 
 def note(journal: str, entry: Any) -> None:
-    """Append a line that is there as soon as this returns."""
+    """Append a line that is there as soon as this returns.
+
+    A kill tears a write where a page of the file ends, so every line begins anew: what was torn
+    stays alone on its line, and the next one is whole.
+    """
+    line = b"\n" + json.dumps(entry).encode() + b"\n"
     file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(file, json.dumps(entry).encode() + b"\n")
+    written = os.write(file, line)
     os.close(file)
+    assert written == len(line), f"{written} of {len(line)} bytes were written"
 
 
 def noted(journal: Path) -> list[Any]:
-    """The complete lines of a journal."""
-    if not journal.exists():
-        return []
-    return [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("]")]
+    """The complete lines of a journal.
+
+    A part of a list is not JSON: it is the line of a child that was killed before `note` returned.
+    """
+    found = []
+    for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
+        with suppress(ValueError):
+            found += [json.loads(line)] if line else []
+    return found
 
 
 def open_release(store: str, **more: Any) -> Release:
@@ -97,7 +109,8 @@ def kill(
     before = count_lines(journal)
     child = start(job, store, str(journal), name, 1000)
     lines = before + 1 + int(rng.integers(0, lines))
-    wait_until(lambda: count_lines(journal) >= lines)
+    wait_until(lambda: count_lines(journal) >= lines or not child.is_alive())
+    assert child.is_alive(), f"{name} ended by itself with {child.exitcode}: see its traceback"
     time.sleep(float(rng.uniform(0, 0.01)))
     child.kill()
     child.join(PATIENCE)

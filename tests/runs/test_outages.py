@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from sqlalchemy import exc
 
 from tests.runs.audit import audit
 from tests.runs.frozen_processes import answer, frozen
@@ -103,6 +104,25 @@ def test_what_waits_in_the_outbox_outlives_the_process_and_is_delivered_once(sql
             assert rows_of(release) == 3
             assert release.history().units[-1].means["old"]["error"].count == 1
             assert release.verify() == []
+
+
+def test_a_delivery_that_the_store_interrupts_is_made_again(sqlite_url, tmp_path, monkeypatch):
+    with open_release(sqlite_url, fallback=tmp_path / "outbox", deadline=0.3) as release:
+        find, broken = event_log.Transaction.find, [True]
+
+        def interrupted(transaction, names):
+            if broken and names[0].startswith(b"k"):
+                broken.clear()
+                raise exc.OperationalError("", {}, sqlite3.OperationalError("interrupted"))
+            return find(transaction, names)
+
+        blocker = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        assert release.assign("bob") == "old"
+        monkeypatch.setattr(event_log.Transaction, "find", interrupted)
+        blocker.execute("ROLLBACK")
+        wait_until(lambda: not broken and not len(release._log.outbox))
+        assert rows_of(release) == 1
 
 
 def test_a_store_that_is_down_answers_at_once_and_comes_back(server, postgres_url):

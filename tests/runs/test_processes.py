@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -19,10 +21,26 @@ def check_journal(store, journal, tmp_path, name):
     found = audit(tmp_path / name)
     assert found.wrong == []
     answers, reported = found.answers(), found.reported("error")
-    for kind, keys, values in jobs.noted(journal):
+    for line, (kind, keys, values) in enumerate(jobs.noted(journal)):
         told = {(key.encode(), value) for key, value in zip(keys, values, strict=True)}
-        assert told <= (answers if kind == "assigned" else reported)
+        lost = told - (answers if kind == "assigned" else reported)
+        held = [(n, row) for n, row in enumerate(found.rows) if row["key"] in dict(lost)]
+        losses = {n: found.losses["error"].get(n) for n, _ in held}
+        assert not lost, f"line {line}: {kind} {lost}; the store holds {held}, losses {losses}"
     return found
+
+
+def test_a_torn_line_of_the_journal_hides_no_other(tmp_path):
+    journal = tmp_path / "journal"
+    jobs.note(str(journal), ["assigned", ["a"], ["old"]])
+    whole = journal.read_bytes()
+    for size in range(1, len(whole)):  # a kill may end a write anywhere
+        journal.write_bytes(whole + whole[:size])
+        jobs.note(str(journal), ["observed", ["b"], [0.0]])
+        told = jobs.noted(journal)
+        assert told[0] == ["assigned", ["a"], ["old"]]
+        assert told[-1] == ["observed", ["b"], [0.0]]
+        assert len(told) == 2 + (size == len(whole) - 1)  # without its newline it is complete
 
 
 @pytest.mark.slow
@@ -47,6 +65,18 @@ def test_two_processes_share_a_store(store_url, tmp_path):
         jobs.finish(child)
     found = check_journal(store_url, journal, tmp_path, "export")
     assert len(found.steps) > 1
+
+
+def test_a_new_store_can_be_opened_by_several_at_once(tmp_path):
+    """SQLite says at once that it is locked to all but one that turn its log on."""
+    for store in range(20):
+        together = threading.Barrier(4)
+
+        def work(_, path=tmp_path / f"{store}.db", together=together):
+            together.wait()
+            jobs.open_release(str(path)).close()
+
+        jobs.in_threads(work, 4)
 
 
 @pytest.mark.slow

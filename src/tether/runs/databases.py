@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -67,7 +69,7 @@ class Database:
             driver.isolation_level = None  # transactions are begun below
             driver.execute(f"PRAGMA busy_timeout={int(1000 * self.deadline)}").close()
             if create and not self.in_memory:
-                driver.execute("PRAGMA journal_mode=WAL").fetchall()
+                _write_ahead(driver, self.deadline)
             driver.execute(f"PRAGMA synchronous={SYNCHRONOUS}").close()
 
         sql.event.listen(engine, "connect", prepare)
@@ -160,6 +162,20 @@ class Database:
 def is_retried(error: BaseException) -> bool:
     """Whether a transaction failed only because another one was first."""
     return getattr(getattr(error, "orig", None), "sqlstate", None) in RETRIED
+
+
+def _write_ahead(driver: Any, seconds: float) -> None:
+    """Turn the write-ahead log on; SQLite does not wait for others that do the same just now."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            driver.execute("PRAGMA journal_mode=WAL").fetchall()
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() >= until:
+                raise
+            time.sleep(0.01)
 
 
 def _roll_back(connection: sql.Connection) -> None:

@@ -526,13 +526,16 @@ class EventLog:
         return outcomes
 
     def _do(self, transaction: Transaction, work: Callable[..., Any], mark: bytes) -> _Outcome:
-        """Run one job; one that refuses after it appended something would spoil the batch."""
+        """Run one job; one that refuses after it appended something would spoil the batch.
+
+        An error of the database is no refusal: what waited in the outbox would be thrown away.
+        """
         before = len(transaction.appended)
         transaction.begin(mark)
         try:
             result = work(transaction)
         except Exception as error:
-            if len(transaction.appended) > before:
+            if len(transaction.appended) > before or isinstance(error, sql.exc.SQLAlchemyError):
                 raise
             return None, error, []
         if (body := self.state.pending_alarm()) is not None:
