@@ -32,7 +32,6 @@ from tether.control.bins import (
     Binned,
     clip_sums,
     ends,
-    on_grid,
     scores,
     table_bins,
     told_apart,
@@ -159,8 +158,6 @@ class ClipKernel(Kernel):
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-        if not on_grid(t):
-            return super().sums(problem, t)
         plain = not problem.has_mixture
 
         def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
@@ -186,8 +183,6 @@ class ClipKernel(Kernel):
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
         """Log of ψ(β)/β, by the same bins."""
-        if not on_grid(t):
-            return super().log_unit(problem, t)
         counts = problem.drawn
 
         def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
