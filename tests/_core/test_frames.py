@@ -43,7 +43,7 @@ def test_contexts_are_stated_or_the_error_lists_the_columns(maker):
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_columns_and_tables_by_name(maker):
+def test_columns_by_name(maker):
     frame = MAKERS[maker]({"loss": [0.0, 1.0], "score_0": [1, 2], "score_1": [3, 4]})
     assert frames.names(frame) == ["loss", "score_0", "score_1"]
     assert frames.column(frame, "loss", "loss").tolist() == [0.0, 1.0]
@@ -51,6 +51,3 @@ def test_columns_and_tables_by_name(maker):
         frames.column(frame, "loss", "cost")
     assert frames.optional(frame, "loss", None).tolist() == [0.0, 1.0]
     assert frames.optional(frame, "context", None) is None
-    assert frames.table(frame, "score", None).tolist() == [[1, 3], [2, 4]]
-    assert frames.table(frame, "score", ["score_1"]).tolist() == [[3], [4]]
-    assert frames.table(frame, "other", None) is None

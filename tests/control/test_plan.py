@@ -108,7 +108,9 @@ def test_propensities_alone_are_planned_for_the_rules_that_need_no_test_weight()
 
 def test_errors_name_the_argument():
     two = Log({"a": [0.0], "b": [0.0]}, [-1.0], [-1.0])
+    never = Log([0.0, 1.0], [-1.0, -1.0], [-np.inf, -np.inf])
     for name, wrong in (
+        ("log_optimized", {"log": never, "promise": 0.6, "family": "mix"}),
         *(("safe_risk", {"promise": 0.1}), ("alpha", {"safe_risk": 0.1})),
         *(("promise", {"promise": 2.0, "safe_risk": 0.1}), ("log", {"log": two, "promise": 0.1})),
     ):

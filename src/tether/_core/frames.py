@@ -49,15 +49,6 @@ def optional(frame: Frame, argument: str, name: str | None) -> NDArray[Any] | No
     return column(frame, argument, argument) if argument in names(frame) else None
 
 
-def table(frame: Frame, argument: str, columns: Sequence[str] | None) -> NDArray[Any] | None:
-    """Several columns side by side: the named ones, else all called `argument_…`, else None."""
-    if columns is None:
-        columns = [name for name in names(frame) if name.startswith(f"{argument}_")]
-    if not columns:
-        return None
-    return np.column_stack([column(frame, argument, name) for name in columns])
-
-
 UNSTATED = "<must be stated>"
 """The default of an argument that must be stated although None is one of its values."""
 ContextColumns: TypeAlias = "str | Sequence[str] | None"

@@ -120,11 +120,6 @@ class Binned:
         return np.asarray(self._sums[np.clip(place, 0, last)] - past[:, None])
 
 
-def on_grid(t: Floats) -> bool:
-    """Whether all log betas are multiples of 1/128, as those of the grid are."""
-    return bool((t * FINEST == np.rint(t * FINEST)).all())
-
-
 def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
     """Sums of safe, and of safe·ρ/β at the next beta, by bin and row (2 × bins × rows)."""
     place, (rows, _) = bins(ratios, t), ratios.shape
@@ -165,9 +160,13 @@ def bins(ratio: Floats, t: Floats) -> Integers:
 def clip_sums(binned: Floats, t: Floats) -> Floats:
     """Σ amount·min(1, ρ/β) at every beta (betas × amounts), from bins."""
     whole, near = binned
-    result = np.cumsum(whole[:0:-1], axis=0)[::-1]
-    decayed: Any = 0.0
+    result: Floats = np.empty_like(near[:-1])
+    above, below = np.zeros((2, whole.shape[1]))
+    for k in reversed(range(len(t))):  # several times as fast as a cumulative sum along this axis
+        above += whole[k + 1]
+        result[k] = above
     for k, factor in enumerate(np.exp(-np.diff(t, prepend=t[0]))):
-        decayed = decayed * factor + near[k]
-        result[k] += decayed
+        below *= factor
+        below += near[k]
+        result[k] += below
     return result

@@ -331,6 +331,7 @@ def choose(
         if several := [each for each in known if each.startswith(f"{name}_")]:
             columns[name] = several
     columns |= {name: given for name, given in named.items() if given is not None}
+    columns = {name: place for name, place in columns.items() if place or place == ""}
     needed = DRAW_COLUMNS[: 3 if "log_mix" in columns else 2]
     if ("safe_draws" in columns) != ("optimized_draws" in columns):
         raise ValueError("safe_draws and optimized_draws go together: give both")
@@ -356,7 +357,7 @@ def read(frame: Any, columns: Chosen) -> dict[str, Any]:
     return {
         name: frames.column(frame, name.partition("/")[0], column)
         if isinstance(column, str)
-        else frames.table(frame, name, column)
+        else np.column_stack([frames.column(frame, name, each) for each in column])
         for name, column in columns.items()
     }
 

@@ -18,7 +18,7 @@ without contexts and mix have sums that cost one pass however many betas there a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from math import comb
 from typing import Any
 
@@ -32,7 +32,6 @@ from tether.control.bins import (
     Binned,
     clip_sums,
     ends,
-    on_grid,
     scores,
     table_bins,
     told_apart,
@@ -159,8 +158,6 @@ class ClipKernel(Kernel):
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-        if not on_grid(t):
-            return super().sums(problem, t)
         plain = not problem.has_mixture
 
         def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
@@ -186,8 +183,6 @@ class ClipKernel(Kernel):
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
         """Log of ψ(β)/β, by the same bins."""
-        if not on_grid(t):
-            return super().log_unit(problem, t)
         counts = problem.drawn
 
         def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
@@ -300,19 +295,10 @@ class TableKernel(Kernel):
         else:
             log_psi = log_of(clip_sums(table_bins(ratios, np.exp(safe), near), near))
         accepted = np.minimum(log_psi + np.maximum(at, 0.0), 0.0)
-        if self.budget is None:
-
-            def against_safe(ratio: Any) -> Floats:
-                return np.asarray(np.minimum(ratio - at, 0.0) - log_psi)
-
-            draws = -accepted
-        else:
+        draws, against_safe = -accepted, partial(_clipped, at, log_psi)
+        if self.budget is not None:
             draws, fallback = exact_averages(accepted, self.budget)
-            tries, unit = draws, np.minimum(at, 0.0)
-
-            def against_safe(ratio: Any) -> Floats:
-                return np.asarray(np.logaddexp(np.minimum(ratio, at) - unit + tries, fallback))
-
+            against_safe = partial(_budgeted, at, draws, fallback)
         if problem.test_weight == "analytic":
             # past all ratios the limit goes on growing with β
             past = np.maximum(t - near[-1], 0.0) - np.log(problem.safe_share)
@@ -320,6 +306,16 @@ class TableKernel(Kernel):
         else:
             top = _heaviest(against_safe, ratios, bases if "log_mix_all" in block else None)[place]
         return base + against_safe(ratio), top, draws, place
+
+
+def _clipped(at: Floats, log_psi: Floats, ratio: Any) -> Floats:
+    """Logs of clip over safe density at log ratios, with ψ/β."""
+    return np.asarray(np.minimum(ratio - at, 0.0) - log_psi)
+
+
+def _budgeted(at: Floats, tries: Floats, fallback: Floats, ratio: Any) -> Floats:
+    """Logs of S·min(ρ, β)/min(β, 1) + D, budgeted clip over safe density."""
+    return np.asarray(np.logaddexp(np.minimum(ratio, at) - np.minimum(at, 0.0) + tries, fallback))
 
 
 def _heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Any) -> Floats:
@@ -365,12 +361,7 @@ class BudgetedKernel(Kernel):
         low, high = ends(np.column_stack((drawn, ratio)))
         near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
         tries, fallback = self.averages(safe, optimized, near)
-        unit = np.minimum(near, 0.0)[:, None]
-
-        def against_safe(ratio: Any) -> Floats:
-            proposed = np.minimum(ratio, near[:, None]) - unit
-            return np.asarray(np.logaddexp(proposed + tries, fallback))
-
+        against_safe = partial(_budgeted, near[:, None], tries, fallback)
         if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
             top = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
             top = top - np.log(problem.safe_share)

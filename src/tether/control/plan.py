@@ -502,6 +502,11 @@ def _from_log(
     constraint: Constraint,
 ) -> _Points:
     """The rows of a log, of many only some."""
+    if not log.log_optimized.max() > -np.inf:
+        raise ValueError(
+            "log_optimized is -inf in every row: the log has no action of the optimized policy, so "
+            "it does not show what this policy costs; plan without a log, from safe_risk="
+        )
     problem = pose(log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,))
     every = problem.rows.columns
     some = np.unique(np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS)).astype(int))

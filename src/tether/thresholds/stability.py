@@ -11,7 +11,7 @@ in the threshold, the term is K·epsilon, with epsilon the mean move of the thre
 replaced by one that costs 0, or the bound, everywhere.
 
 Replacing item i by one that costs b turns the sum S into S − L_i + b. A loss is constant on each of
-its pieces, and a tree of maxima finds where S first exceeds a level from a given place on:
+its pieces, and maxima of blocks find where S first exceeds a level from a given place on:
 O(N log N) in all.
 """
 
@@ -125,31 +125,21 @@ def _among_others(sweep: Sweep, chosen: Integers) -> Integers:
 def first_past(values: Floats, level: Floats, start: Integers) -> Integers:
     """For each level, the first index from `start` on whose value exceeds it; the length if none.
 
-    A query climbs a tree of maxima over blocks of doubling size until a block holds a value above
-    its level, then descends to the first such value; all queries run side by side.
+    From `start` on, blocks of halving size without a value above the level are skipped; all queries
+    run side by side.
 
     >>> first_past(np.array([1.0, 5.0, 2.0, 7.0]), np.array([4.0, 6.0, 9.0]), np.array([2, 0, 0]))
     array([3, 3, 4])
     """
-    depth = max(len(values) - 1, 0).bit_length()
-    tree = [np.full(1 << depth, -np.inf)]
-    tree[0][: len(values)] = values
-    for _ in range(depth):
-        tree.append(tree[-1].reshape(-1, 2).max(axis=1))
-    node, height = start.astype(np.int64), np.full(len(level), -1)
-    for up, maxima in enumerate(tree):
-        # The second block of a pair is examined here; the first together with it, a level up.
-        odd = (height < 0) & (node < len(maxima)) & ((node & 1 == 1) | (up == depth))
-        odd[odd] = maxima[node[odd]] > level[odd]
-        height[odd] = up
-        waiting = height < 0
-        node[waiting] = (node[waiting] + 1) >> 1
-    for up in range(depth, 0, -1):
-        down = height == up
-        left = node[down] * 2
-        node[down] = left + (tree[up - 1][left] <= level[down])
-        height[down] -= 1
-    return np.where(height < 0, len(values), node)
+    maxima = [values]  # of the blocks of 1, 2, 4, … values that begin at each
+    while (half := 1 << (len(maxima) - 1)) * 2 <= len(values):
+        maxima.append(np.maximum(maxima[-1][:-half], maxima[-1][half:]))
+    place = start.astype(np.int64)
+    for k in reversed(range(len(maxima))):
+        skipped = place < len(maxima[k])
+        skipped[skipped] = maxima[k][place[skipped]] <= level[skipped]
+        place[skipped] += 1 << k
+    return place
 
 
 def safest_mean(sweep: Sweep) -> SafeMean | None:
