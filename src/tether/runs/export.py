@@ -34,8 +34,8 @@ from tether.runs.event_log import (
     read_events,
     tables,
 )
+from tether.runs.index import claims_of
 from tether.runs.state import State
-from tether.runs.verify import claims_of
 
 
 def export_log(log: EventLog, folder: str | Path) -> None:
@@ -129,7 +129,9 @@ def _write_copy(
                 raise TamperedError(f"event {event.seq} is not as it was written")
             if seq == 0:
                 state.fold(event)
-            index.update(mark_claim(event.mark) | claims_of(state, event, index))
+            index.update(mark_claim(event.mark))
+            if event.kind == "rows":
+                index.update(claims_of(state, *unpack(event.body), index))
             seq, head = event.seq, event.head
             yield event._asdict()
 

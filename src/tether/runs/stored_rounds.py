@@ -38,6 +38,7 @@ from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import RoundOverError, RoundTakenError, TamperedError
 from tether.runs.event_log import Event, Transaction, blob_digest, blobs, read_events
 from tether.runs.export_log import accepted, seen_by
+from tether.runs.index import action_name, claims_of
 from tether.runs.log_rows import Contents, cut, decode_rows, encode_rows, formats_of, same_formats
 from tether.runs.outbox import Waiting
 from tether.runs.policies import Deployed, Policies, Probe, saved
@@ -288,7 +289,7 @@ class StoredRounds(Run):
 
         `stopped` is what the caller assumed; None if it does not matter.
         """
-        columns, names = self._columns(drawn, rng, keys), [claim_of(key) for key in keys or ()]
+        columns, names = self._columns(drawn, rng, keys), [action_name(key) for key in keys or ()]
         given = formats_of(drawn.contexts, drawn.actions)
 
         def job(t: Transaction) -> Integers | tuple[Unit, bool]:
@@ -335,7 +336,7 @@ class StoredRounds(Run):
 
     def _find_keys(self, keys: list[str], contexts: Any) -> dict[int, int]:
         """The rows that were stored under some of the keys, by position."""
-        names = [claim_of(key) for key in keys]
+        names = [action_name(key) for key in keys]
         found = self._submit(lambda t: t.find(names))
         known = {
             place: int.from_bytes(found[name], "little")
@@ -397,12 +398,8 @@ def _append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]
     """Append the rows of one call; the first of them."""
     first = t.state.rows.size
     for start, part in cut(columns, ROWS_PER_EVENT):
-        place = {"unit": len(t.state.units), "first": first + start}
-        claim = {
-            claim_of(str(key)): claimed(first + start + k)
-            for k, key in enumerate(part.get("key", ()))
-        }
-        t.append("rows", pack({**header, **place}, **part), claim)
+        header |= {"unit": len(t.state.units), "first": first + start}
+        t.append("rows", pack(header, **part), claims_of(t.state, header, part, {}))
         header = {key: value for key, value in header.items() if key != "waited"}
     return first
 
@@ -424,13 +421,3 @@ def _append_policy(
     header = {**policy, "formats": formats, "blob": None if content is None else t.blob(content)}
     if held is None or (held["formats"] is None and probe is not None):
         t.append("policy", pack(header, **columns))
-
-
-def claim_of(key: str) -> bytes:
-    """The name of an idempotency key in the index."""
-    return b"a" + key.encode("utf-8", "surrogateescape")
-
-
-def claimed(row: int) -> bytes:
-    """What the index says of a key: the row of its action."""
-    return row.to_bytes(8, "little")
