@@ -23,13 +23,13 @@ from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import (
     EVENTS_AT_ONCE,
-    NO_HEAD,
     Event,
     EventLog,
     blob_digest,
     blobs,
     claims,
     events,
+    follow,
     mark_claim,
     read_events,
     tables,
@@ -123,16 +123,12 @@ def _write_copy(
     )
 
     def checked() -> Iterator[dict[str, Any]]:
-        seq, head = 0, NO_HEAD
-        for event in given:
-            if not event.follows(seq, head):
-                raise TamperedError(f"event {event.seq} is not as it was written")
-            if seq == 0:
+        for event in follow(given):
+            if event.seq == 1:
                 state.fold(event)
             index.update(mark_claim(event.mark))
             if event.kind == "rows":
                 index.update(claims_of(state, *unpack(event.body), index))
-            seq, head = event.seq, event.head
             yield event._asdict()
 
     def named() -> Iterator[dict[str, Any]]:

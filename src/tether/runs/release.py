@@ -146,7 +146,7 @@ class Release(Run):
             raise ValueError(f"{store} holds a {self.settings.kind}, not a release")
         self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
-            self._submit(self.begin_if_due, 60.0)
+            self.submit(self.begin_if_due, 60.0)
 
     # ---- calls --------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class Release(Run):
         Unit
             The step that has begun.
         """
-        return self._submit(self.next_step)
+        return self.submit(self.next_step)
 
     @property
     def share(self) -> float:
@@ -282,7 +282,7 @@ class Release(Run):
             self.begin_if_due(t)
             return t.state.share
 
-        return 0.0 if self._log.tampered is not None else self._submit(job)
+        return 0.0 if self._log.tampered is not None else self.submit(job)
 
     @property
     def step(self) -> Unit:
@@ -292,7 +292,7 @@ class Release(Run):
             self.begin_if_due(t)
             return t.state.units[-1]
 
-        return self._submit(job)
+        return self.submit(job)
 
     # ---- jobs ---------------------------------------------------------------------------------
 

@@ -21,16 +21,16 @@ from tether.runs.body import pack, read_header, unpack
 from tether.runs.decide_beta import Decision, Snapshot, decide_beta, describe, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
-from tether.runs.errors import LossesMissingError
+from tether.runs.errors import LossesMissingError, TamperedError
 from tether.runs.event_log import (
     CACHED,
-    NO_HEAD,
     Event,
     EventLog,
     Signer,
     cache,
     claims,
     events,
+    follow,
     is_cached,
     mark_claim,
     read_events,
@@ -82,22 +82,22 @@ class _Replay:
         return self._found
 
     def _walk(self) -> Event | None:
-        seq, head, event = 0, NO_HEAD, None
-        for event in read_events(self._connection):
-            if not event.follows(seq, head):
-                self._found.append(f"event {event.seq} ({event.kind}) is not as it was written")
-                return event
-            try:
+        event = None
+        try:
+            for event in follow(read_events(self._connection)):
                 self._found += [f"event {event.seq}: {each}" for each in self._check(event)]
                 self._state.fold(event)
-            except Exception as error:
-                self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
-                return event
-            if len(self._found) >= MOST_FINDINGS:
-                return event
-            seq, head = event.seq, event.head
-        if self._state.raises is not None:
-            self._found.append(f"event {seq}: the alarm that it raises is missing")
+                if len(self._found) >= MOST_FINDINGS:
+                    return event
+        except TamperedError as error:
+            self._found.append(str(error))
+            return event
+        except Exception as error:
+            assert event is not None
+            self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
+            return event
+        if event is not None and self._state.raises is not None:
+            self._found.append(f"event {event.seq}: the alarm that it raises is missing")
         return event
 
     def _check(self, event: Event) -> Iterator[str]:
