@@ -32,8 +32,8 @@ from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
 
 from tether.runs import Release
-from tether.runs.release import SYSTEMS, last_rows, standing_rows
-from tether.runs.state import State
+from tether.runs.index import key_name, last_rows, standing_rows
+from tether.runs.release import SYSTEMS
 
 Client = httpx2.AsyncClient
 CLIENTS = 16
@@ -236,9 +236,8 @@ class Soak:
         yield from (f"{name}: {n}" for name, n in self.counts.items() if name.startswith("no ans"))
         pairs = sorted(self.stored)
         with Release(self.store, deadline=60) as release:
-            names = [b"k" + key.encode() for key, _ in pairs]
-            state: State = release._log.state
-            last = last_rows(release._submit(lambda t: t.find(names)), names)
+            keys, state = [key.encode() for key, _ in pairs], release._log.state
+            last = last_rows(release.submit(lambda t: t.find([*map(key_name, keys)])), keys)
             arms = np.array([SYSTEMS.index(system) for _, system in pairs], dtype=np.int64)
             rows = standing_rows(state, last[np.arange(len(pairs)), arms])
             for place in np.flatnonzero(rows < 0).tolist():

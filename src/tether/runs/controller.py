@@ -278,7 +278,7 @@ class Controller(StoredRounds):
         Round
             The round that has begun.
         """
-        return self._round_of(self._submit(self.next_step))
+        return self._round_of(self.submit(self.next_step))
 
     @staticmethod
     def next_step(t: Transaction) -> Unit:
@@ -296,7 +296,7 @@ class Controller(StoredRounds):
     @property
     def round(self) -> Round | None:
         """The present round, also after a restart; None before the first."""
-        unit = self._submit(lambda t: t.state.last)
+        unit = self.submit(lambda t: t.state.last)
         return None if unit is None else self._round_of(unit)
 
     # ---- rows ---------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ class Controller(StoredRounds):
                 t.append("act", pack({**header, "subject": f"{len(rows)} actions"}))
                 t.append("withdrawn", pack({"reason": header["reason"]}, row=rows))
 
-        self._submit(job)
+        self.submit(job)
 
     def record(
         self, contexts: Contexts | None, actions: ArrayLike, rng: np.random.Generator
@@ -468,9 +468,12 @@ class Controller(StoredRounds):
             scorer, log, _ = self._scored(known, number, optimized)
             subject = fingerprint(optimized) or secrets.token_hex(8)
             digest = write_log(Path(folder), known, subject, log, scorer.contents)
-            header = act_header("export_log", f"for round {number}", None)
-            looked = {"looked": subject, "rows": len(log)}
-            self._submit(lambda t: t.append("act", pack({**header, "subject": digest, **looked})))
+            self.append_act(
+                *("export_log", f"for round {number}"),
+                subject=digest,
+                looked=subject,
+                rows=len(log),
+            )
             return Path(folder)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from tether._core.arrays import Integers
-from tether.runs.decide_share import scaled
-from tether.runs.shares import GROWTH_STEP, fresh_share, grown
+from tether.runs.decide_share import limited_share, scaled
+from tether.runs.shares import fresh_share
 from tether.runs.state import NEW, State, Unit
 
 SAFE = 0
@@ -40,12 +40,9 @@ def is_ramp_over(state: State) -> bool:
 def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, Any]:
     """The header of the next round: the first step of a policy, its next one, or the safe one."""
     last, number = state.last, len(state.units) + 1
-    header: dict[str, Any] = {
-        **{"number": number, "level": 0.0, "before": state.rows.size, "cleared": state.cleared},
-        **{"ramp": number, "policy": policy, "reference": SAFE},
-    }
+    header: dict[str, Any] = {"ramp": number, "policy": policy, "reference": SAFE}
     if policy is None:
-        return header | {"decision": {"reason": "no policy was given"}}
+        return state.next_unit(0.0, {"reason": "no policy was given"}, **header)
     if begins or last is None or last.cleared != state.cleared:
         last, window = None, (0, -1)
         header["reference"] = _find_reference(state)
@@ -57,19 +54,15 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
         window = fresh if len(_new_rows(state, *fresh)) >= least else window
     old = _old_rows(state, header["reference"], header["ramp"])
     shares = _shares(state, old, _new_rows(state, *window))
-    share, reason = min(shares.values()), ""
-    if not share:
+    reason = ""
+    if not min(shares.values()):
         reason = "the reference policy alone is not shown to be within what is tolerated"
         reason = reason if len(old) else "there are no rows of the reference policy yet"
         reason += ": the safe policy serves"
-    if last is not None and last.level > 0:
-        limited = grown(share, last.level, state.given.growth, GROWTH_STEP)
-        share, reason = limited, "growth is limited" if limited < share else reason
-    if state.standing is not None:
-        share, reason = 0.0, f"alarm {state.standing} stood when the step began"
     promises = {name: limit.tolerated for name, limit in state.given.limits.items()}
+    share, reason = limited_share(state, min(shares.values()), last, reason)
     decision = {"shares": shares, "window": list(window), "reason": reason, "promises": promises}
-    return header | {"level": float(share), "decision": decision}
+    return state.next_unit(share, decision, **header)
 
 
 def _shares(state: State, old: Integers, new: Integers) -> dict[str, float]:

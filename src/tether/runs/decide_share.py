@@ -73,31 +73,31 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
         for name, limit in limits.items()
     }
-    share, reason = min(shares.values()), ""
+    reason = ""
     if any(old_risk(state, name) is None for name, each in limits.items() if not each.is_relative):
-        share, reason = 0.0, COLLECTING
-    elif share == 0:
+        reason = COLLECTING  # their shares are 0
+    elif min(shares.values()) == 0:
         reason = "the old system alone is not shown to be within what is tolerated"
-    if last is not None and last.level > 0:
-        limited = grown(share, last.level, state.given.growth, GROWTH_STEP)
-        reason = reason or ("growth is limited" if limited < share else "")
-        share = limited
-    if state.standing is not None:
-        share, reason = 0.0, f"alarm {state.standing} stood when the step began"
-    return {
-        "number": number,
-        "level": float(share),
-        "before": state.rows.size,
-        "cleared": state.cleared,
-        "ramp": ramp,
-        "decision": {
-            "shares": shares,
-            "used": used,
-            "reason": reason,
-            "finished": finished,
-            "promises": {name: _promised(state, name, limit) for name, limit in limits.items()},
+    promises = {name: _promised(state, name, limit) for name, limit in limits.items()}
+    share, reason = limited_share(state, min(shares.values()), last, reason)
+    return state.next_unit(
+        share,
+        {
+            **{"shares": shares, "used": used, "reason": reason},
+            **{"finished": finished, "promises": promises},
         },
-    }
+        ramp=ramp,
+    )
+
+
+def limited_share(state: State, share: float, last: Unit | None, reason: str) -> tuple[float, str]:
+    """The share after the limit on growth since the `last` step of the ramp; 0 after an alarm."""
+    if state.standing is not None:
+        return 0.0, f"alarm {state.standing} stood when the step began"
+    if last is not None and last.level > 0:
+        most = grown(share, last.level, state.given.growth, GROWTH_STEP)
+        return most, "growth is limited" if most < share else reason
+    return share, reason
 
 
 # ---- the share of one guardrail -----------------------------------------------------------------

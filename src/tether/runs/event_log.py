@@ -24,7 +24,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -136,6 +136,20 @@ def link(head: bytes, seq: int, kind: str, at: int, mark: bytes, body: bytes) ->
     state = blake2b(head + b"%d %d %s %s\n" % (seq, at, kind.encode(), mark), digest_size=32)
     state.update(body)
     return state.digest()
+
+
+def follow(
+    given: Iterable[Event], seq: int = 0, head: bytes = NO_HEAD, name: str = "the run"
+) -> Iterator[Event]:
+    """Events as long as each follows on the one before it; an error names the first that does not.
+
+    `seq` and `head` are those of the event before the first.
+    """
+    for event in given:
+        if not event.follows(seq, head):
+            raise TamperedError(f"event {event.seq} ({event.kind}) of {name} is not as written")
+        seq, head = event.seq, event.head
+        yield event
 
 
 class Signer:
@@ -377,13 +391,7 @@ class EventLog:
             known = rows.fetchone()
             if known is None or known[0] != self.seq or bytes(known[5]) != self.head:
                 raise TamperedError(f"event {self.seq} of {name} is gone or was changed")
-        for row in rows:
-            event = Event.from_row(row)
-            if not event.follows(self.seq, self.head):
-                raise TamperedError(
-                    f"event {event.seq} of {name} is not as it was written: `tether verify` says "
-                    f"more"
-                )
+        for event in follow(map(Event.from_row, rows), self.seq, self.head, name):
             try:
                 self.accept(event)
             except Exception as error:

@@ -23,19 +23,19 @@ from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import (
     EVENTS_AT_ONCE,
-    NO_HEAD,
     Event,
     EventLog,
     blob_digest,
     blobs,
     claims,
     events,
+    follow,
     mark_claim,
     read_events,
     tables,
 )
+from tether.runs.index import claims_of
 from tether.runs.state import State
-from tether.runs.verify import claims_of
 
 
 def export_log(log: EventLog, folder: str | Path) -> None:
@@ -123,14 +123,12 @@ def _write_copy(
     )
 
     def checked() -> Iterator[dict[str, Any]]:
-        seq, head = 0, NO_HEAD
-        for event in given:
-            if not event.follows(seq, head):
-                raise TamperedError(f"event {event.seq} is not as it was written")
-            if seq == 0:
+        for event in follow(given):
+            if event.seq == 1:
                 state.fold(event)
-            index.update(mark_claim(event.mark) | claims_of(state, event, index))
-            seq, head = event.seq, event.head
+            index.update(mark_claim(event.mark))
+            if event.kind == "rows":
+                index.update(claims_of(state, *unpack(event.body), index))
             yield event._asdict()
 
     def named() -> Iterator[dict[str, Any]]:

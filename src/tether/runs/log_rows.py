@@ -21,7 +21,7 @@ from tether._core.contexts import labels
 from tether.policies.picker import ShortlistRows
 from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
-from tether.runs.event_log import NO_HEAD, Event, read_events
+from tether.runs.event_log import NO_HEAD, Event, follow, read_events
 
 Format = dict[str, Any]
 """How contexts, candidates or actions are stored: a kind, and what else it takes to read them."""
@@ -239,12 +239,10 @@ class Contents:
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
-        for event in read_events(connection, self.seq, until):
-            if not event.follows(self.seq, self.head):
-                raise TamperedError(f"event {event.seq} is not as it was written")
+        for event in follow(read_events(connection, self.seq, until), self.seq, self.head):
             self.take(event)
         if self.head != head:
-            raise TamperedError(f"event {until} is not as it was written")
+            raise TamperedError(f"event {until} of the run is not as written")
 
     def take(self, event: Event) -> None:
         """Take in one event."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tether._core import validate
 from tether._core.arrays import Floats, Integers
@@ -18,12 +18,13 @@ from tether.runs.body import pack, unpack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
 from tether.runs.event_log import Transaction
-from tether.runs.keys import as_bytes, hashed_positions, is_below, is_routed, pack_keys, unpack_keys
+from tether.runs.index import assigned, claims_of, key_name, last_rows, standing_rows
+from tether.runs.keys import as_bytes, is_routed, pack_keys, unpack_keys
 from tether.runs.outbox import Outbox, Waiting
 from tether.runs.run import ROWS_PER_EVENT, Run
 from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
-from tether.runs.state import NEW, OLD, State, Unit
+from tether.runs.state import NEW, OLD, Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -32,8 +33,6 @@ Key = str | bytes | int
 SYSTEMS = ("old", "new")
 MAX_SILENCE = 10_000
 """So many rows without one of the losses raise an alarm, where there is no outcome deadline."""
-_NOBODY = b"\xff" * 16
-"""An entry of the index has the last rows of a key with the old and new system; -1 is none."""
 
 
 class Release(Run):
@@ -147,7 +146,7 @@ class Release(Run):
             raise ValueError(f"{store} holds a {self.settings.kind}, not a release")
         self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
-            self._submit(self.begin_if_due, 60.0)
+            self.submit(self.begin_if_due, 60.0)
 
     # ---- calls --------------------------------------------------------------------------------
 
@@ -273,7 +272,7 @@ class Release(Run):
         Unit
             The step that has begun.
         """
-        return self._submit(self.next_step)
+        return self.submit(self.next_step)
 
     @property
     def share(self) -> float:
@@ -283,7 +282,7 @@ class Release(Run):
             self.begin_if_due(t)
             return t.state.share
 
-        return 0.0 if self._log.tampered is not None else self._submit(job)
+        return 0.0 if self._log.tampered is not None else self.submit(job)
 
     @property
     def step(self) -> Unit:
@@ -293,7 +292,7 @@ class Release(Run):
             self.begin_if_due(t)
             return t.state.units[-1]
 
-        return self._submit(job)
+        return self.submit(job)
 
     # ---- jobs ---------------------------------------------------------------------------------
 
@@ -314,36 +313,17 @@ class Release(Run):
     ) -> tuple[dict[bytes, int], set[bytes]]:
         """The system of each key, and the keys whose row is new; a call is answered in one step."""
         self.begin_if_due(t)
-        state = t.state
-        places = positions_in(state, keys)
-        arms = is_below(places, 0.0 if outage else state.share).astype(np.int32)
-        names = [b"k" + key for key in keys]
-        found = t.find(names)
-        last = last_rows(found, names)
-        before = standing_rows(state, last[np.arange(len(keys)), arms])
-        fresh = np.flatnonzero(before < state.units[-1].before)
-        known = ((last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)).astype(np.uint8)
-        counts = not outage and not state.is_stopped
+        state, index = t.state, t.find([key_name(key) for key in keys])
+        columns = assigned(state, keys, index, outage=outage)
+        fresh = np.flatnonzero(columns["before"] < state.units[-1].before)
         for start in range(0, len(fresh), ROWS_PER_EVENT):
             chosen = fresh[start : start + ROWS_PER_EVENT]
-            first, listed = state.rows.size, chosen.tolist()
-            last[chosen, arms[chosen]] = first + np.arange(len(chosen))
-            claim = dict(zip([names[k] for k in listed], claim_values(last[chosen]), strict=True))
-            header = {"unit": len(state.units), "first": first, "outage": outage}
-            t.append(
-                "rows",
-                pack(
-                    header,
-                    arm=arms[chosen],
-                    position=places[chosen],
-                    before=before[chosen],
-                    known=known[chosen],
-                    calibration=np.full(len(chosen), counts),
-                    **pack_keys([keys[k] for k in listed]),
-                ),
-                claim,
-            )
-        return dict(zip(keys, arms.tolist(), strict=True)), {keys[k] for k in fresh.tolist()}
+            part = {name: each[chosen] for name, each in columns.items()}
+            part |= pack_keys([keys[k] for k in chosen.tolist()])
+            header = {"unit": len(state.units), "first": state.rows.size, "outage": outage}
+            t.append("rows", pack(header, **part), claims_of(state, header, part, index))
+        arms = dict(zip(keys, columns["arm"].tolist(), strict=True))
+        return arms, {keys[k] for k in fresh.tolist()}
 
     def observe_in(
         self,
@@ -380,47 +360,12 @@ class Release(Run):
         self.observe_in(t, keys, columns["arm"], losses, header["step"], header["keep_first"])
 
 
-def positions_in(state: State, keys: list[bytes]) -> NDArray[np.uint64]:
-    """The positions of keys in the present step."""
-    salt = bytes.fromhex(state.given.salt)
-    if state.given.sticky:
-        return hashed_positions(keys, salt)
-    return hashed_positions(keys, salt + b"%d" % len(state.units))
-
-
-# ---- rows of keys -----------------------------------------------------------------------------
-
-
-def claim_values(last: Integers) -> list[bytes]:
-    """The values of entries of the index, from the last rows of each key."""
-    content = last.astype("<i8").tobytes()
-    return [content[at : at + 16] for at in range(0, len(content), 16)]
-
-
-def last_rows(found: Mapping[bytes, bytes], names: list[bytes]) -> Integers:
-    """For each key its last row with each system, -1 where it has none."""
-    content = b"".join([found.get(name, _NOBODY) for name in names])
-    return np.frombuffer(content, "<i8").reshape(-1, 2).astype(np.int64)
-
-
-def standing_rows(state: State, rows: Integers) -> Integers:
-    """The same rows, or the ones before them that were not withdrawn."""
-    rows = rows.copy()
-    while True:
-        stored = np.flatnonzero(rows >= 0)
-        gone = stored[state.rows["withdrawn"][rows[stored]]]
-        if not len(gone):
-            return rows
-        rows[gone] = state.rows["before"][rows[gone]]
-
-
 def _rows_of(
     t: Transaction, keys: list[bytes], arms: Integers, step: int | None, skip_unknown: bool
 ) -> Integers:
     """The row of each key: the last of the system that answered, or that of a step."""
     state = t.state
-    names = [b"k" + key for key in keys]
-    last = last_rows(t.find(names), names)
+    last = last_rows(t.find([key_name(key) for key in keys]), keys)
     by_system = np.stack([standing_rows(state, last[:, arm]) for arm in (OLD, NEW)], axis=1)
     rows: Integers = by_system.max(axis=1)
     given = arms >= 0

@@ -58,7 +58,7 @@ class Run:
             deliver=self._deliver,
         )
         try:
-            self._settings = self._submit(lambda t: self._create(t, given, free), PATIENCE)
+            self._settings = self.submit(lambda t: self._create(t, given, free), PATIENCE)
         except TamperedError:
             if self._log.state.settings is None:
                 self._log.close()
@@ -122,7 +122,7 @@ class Run:
         name = self._log.database.name
         if self._log.tampered is not None:
             return read_history(self._log.state, name, tampered=str(self._log.tampered))
-        return self._submit(lambda t: read_history(t.state, name), PATIENCE)
+        return self.submit(lambda t: read_history(t.state, name), PATIENCE)
 
     def halt(self, reason: str, *, actor: str | None = None) -> None:
         """Send all traffic to the safe policy or old system until `resume`.
@@ -134,8 +134,7 @@ class Run:
         actor : str, optional
             Who does it; the user of the process by default.
         """
-        header = act_header("halt", reason, actor)
-        self._submit(lambda t: t.append("act", pack(header)))
+        self.append_act("halt", reason, actor)
 
     def resume(self, reason: str, *, actor: str | None = None) -> None:
         """Clear every alarm; the next unit begins anew.
@@ -145,14 +144,12 @@ class Run:
         reason, actor : str
             As for `halt`.
         """
-        header = act_header("resume", reason, actor)
 
-        def job(t: Transaction) -> None:
-            if t.state.standing is None:
+        def check(state: State) -> None:
+            if state.standing is None:
                 raise ValueError("no alarm stands: there is nothing to resume from")
-            t.append("act", pack(header))
 
-        self._submit(job)
+        self.append_act("resume", reason, actor, check)
 
     def tighten(self, reason: str, *, actor: str | None = None, **changes: float) -> None:
         """Tolerate less from now on: a smaller guardrail, growth or outcome deadline.
@@ -164,13 +161,11 @@ class Run:
         **changes : float
             Guardrails by name, `growth` or `outcome_deadline`. Loosening is refused.
         """
-        header = {**act_header("tighten", reason, actor), "changes": changes}
 
-        def job(t: Transaction) -> None:
-            t.state.given.tightened(**changes)
-            t.append("act", pack(header))
+        def check(state: State) -> None:
+            state.given.tightened(**changes)
 
-        self._submit(job)
+        self.append_act("tighten", reason, actor, check, changes=changes)
 
     def retire(self, number: int, reason: str, *, actor: str | None = None) -> None:
         """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
@@ -186,14 +181,12 @@ class Run:
         actor : str, optional
             Who does it; by default the name of the operating system's user.
         """
-        header = act_header("retire", reason, actor)
 
-        def job(t: Transaction) -> None:
-            if not 1 <= number <= len(t.state.units) or t.state.units[number - 1].policy is None:
+        def check(state: State) -> None:
+            if not 1 <= number <= len(state.units) or state.units[number - 1].policy is None:
                 raise ValueError(f"number must be that of a round with a policy, got {number!r}")
-            t.append("act", pack({**header, "subject": str(number)}))
 
-        self._submit(job)
+        self.append_act("retire", reason, actor, check, subject=str(number))
 
     def verify(self, key: PublicKey | None = None) -> list[str]:
         """Replay everything and compare; what is wrong, in words.
@@ -248,11 +241,27 @@ class Run:
 
     # ---- shared with the two kinds ------------------------------------------------------------
 
+    def append_act(
+        self,
+        act: str,
+        reason: str,
+        actor: str | None = None,
+        check: Callable[[State], None] | None = None,
+        **more: Any,
+    ) -> None:
+        """Store what a person did and why, unless `check` refuses it."""
+        header = {**act_header(act, reason, actor), **more}
+
+        def job(t: Transaction) -> None:
+            if check is not None:
+                check(t.state)
+            t.append("act", pack(header))
+
+        self.submit(job)
+
     def submit(self, job: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         """Run a job in one transaction; what it returned, once that is committed."""
         return self._log.submit(job, seconds)
-
-    _submit = submit
 
     def _submit_or_keep(
         self, job: Callable[[Transaction], Result], kind: str, body: Callable[[], bytes]

@@ -162,6 +162,11 @@ class State:
         """How many rows there were when a unit ended."""
         return self.units[number].before if number < len(self.units) else self.rows.size
 
+    def next_unit(self, level: float, decision: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """The header of the event with which the next unit begins."""
+        counts = {"number": len(self.units) + 1, "before": self.rows.size, "cleared": self.cleared}
+        return {**counts, "level": float(level), "decision": decision, **more}
+
     def kept(self, rows: slice, arm: int | None = None) -> Integers:
         """The rows of a slice that were not withdrawn, of one arm."""
         mine: Booleans = ~self.rows["withdrawn"][rows]

@@ -36,8 +36,9 @@ from tether.runs.decide_beta import (
 )
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import RoundOverError, RoundTakenError, TamperedError
-from tether.runs.event_log import Event, Transaction, blob_digest, blobs, read_events
+from tether.runs.event_log import Event, Transaction, blob_digest, blobs, follow, read_events
 from tether.runs.export_log import accepted, seen_by
+from tether.runs.index import action_name, claims_of
 from tether.runs.log_rows import Contents, cut, decode_rows, encode_rows, formats_of, same_formats
 from tether.runs.outbox import Waiting
 from tether.runs.policies import Deployed, Policies, Probe, saved
@@ -68,7 +69,7 @@ class StoredRounds(Run):
         def look(t: Transaction) -> tuple[Snapshot, int | None, int, bytes]:
             return Snapshot.of(t.state, t.log.seq), t.state.standing, t.log.seq, t.log.head
 
-        known, standing, seq, head = self._submit(look, PATIENCE)
+        known, standing, seq, head = self.submit(look, PATIENCE)
         self._log.read(lambda connection: self._contents.read(connection, seq, head))
         return known, standing
 
@@ -136,7 +137,7 @@ class StoredRounds(Run):
         ]
         bodies += [("draws", header, piece) for _, piece in cut(scorer.contents.draws or {})]
         for kind, held, piece in bodies:
-            self._submit(partial(Transaction.append, kind=kind, body=pack(held, **piece)), PATIENCE)
+            self.submit(partial(Transaction.append, kind=kind, body=pack(held, **piece)), PATIENCE)
         return attempt
 
     def _begin_decided(
@@ -157,12 +158,9 @@ class StoredRounds(Run):
         number = len(known.units) + 1
 
         def body(t: Transaction) -> bytes:
-            header = {
-                **{"number": number, "level": decision.level, "reference": decision.reference},
-                **{"before": t.state.rows.size, "cleared": t.state.cleared, "seen": known.seen},
-                **{"policy": None if optimized is None else name, "decision": described},
-            }
-            return pack(header, **texts)
+            policy = None if optimized is None else name
+            more = {"reference": decision.reference, "seen": known.seen, "policy": policy}
+            return pack(t.state.next_unit(decision.level, described, **more), **texts)
 
         return self._append_round(number, body, optimized, name, deployed)
 
@@ -198,7 +196,7 @@ class StoredRounds(Run):
             t.append("round", body(t))
             return t.state.units[-1]
 
-        unit = self._submit(job, PATIENCE)
+        unit = self.submit(job, PATIENCE)
         if deployed is not None:
             self._policies.deployed[self._key_of(unit)] = deployed
         return Round(self, unit, deployed)
@@ -207,14 +205,14 @@ class StoredRounds(Run):
 
     def _round_of(self, unit: Unit) -> Round:
         serves = self.settings.decides_shares or unit.level > -math.inf
-        retired = self._submit(lambda t: unit.number in t.state.retired)
+        retired = self.submit(lambda t: unit.number in t.state.retired)
         is_deployed = unit.policy is not None and serves and not retired
         return Round(self, unit, self._deployed(unit) if is_deployed else None)
 
     def _policy_of(self, number: int) -> Any:
         if number == SAFE:
             return self.safe
-        return self._deployed(self._submit(lambda t: t.state.units[number - 1])).policy
+        return self._deployed(self.submit(lambda t: t.state.units[number - 1])).policy
 
     def _key_of(self, unit: Unit) -> int | str:
         """What a round's policy is kept under: the steps of a ramp share theirs."""
@@ -228,7 +226,7 @@ class StoredRounds(Run):
         with self._lock:
             if unit.reference != SAFE:
                 self._policy_of(unit.reference)
-            seq = self._submit(lambda t: t.state.policies[str(unit.policy)]["event"])
+            seq = self.submit(lambda t: t.state.policies[str(unit.policy)]["event"])
             header, columns = unpack(self._read_event(seq).body)
             probe = None
             if header["formats"] is not None:
@@ -243,9 +241,9 @@ class StoredRounds(Run):
     def _read_event(self, seq: int) -> Event:
         """One event, which was folded before; it must not have been changed since."""
         found = self._log.read(lambda connection: list(read_events(connection, seq - 2, seq)))
-        if len(found) < 2 or not found[1].follows(seq - 1, found[0].head):
-            raise TamperedError(f"event {seq} is not as it was written")
-        return found[1]
+        if len(found) < 2:
+            raise TamperedError(f"event {seq} of the run is gone")
+        return next(follow(found[1:], seq - 1, found[0].head))
 
     def _read_blob(self, digest: str) -> bytes:
         query = sql.select(blobs.c.content).where(blobs.c.digest == digest)
@@ -288,7 +286,7 @@ class StoredRounds(Run):
 
         `stopped` is what the caller assumed; None if it does not matter.
         """
-        columns, names = self._columns(drawn, rng, keys), [claim_of(key) for key in keys or ()]
+        columns, names = self._columns(drawn, rng, keys), [action_name(key) for key in keys or ()]
         given = formats_of(drawn.contexts, drawn.actions)
 
         def job(t: Transaction) -> Integers | tuple[Unit, bool]:
@@ -313,7 +311,7 @@ class StoredRounds(Run):
             first = _append_rows(t, header, columns | encoded)
             return first + np.arange(len(drawn.actions), dtype=np.int64)
 
-        return self._submit(job)
+        return self.submit(job)
 
     def _columns(
         self, drawn: Drawn, rng: np.random.Generator, keys: list[str] | None
@@ -335,8 +333,8 @@ class StoredRounds(Run):
 
     def _find_keys(self, keys: list[str], contexts: Any) -> dict[int, int]:
         """The rows that were stored under some of the keys, by position."""
-        names = [claim_of(key) for key in keys]
-        found = self._submit(lambda t: t.find(names))
+        names = [action_name(key) for key in keys]
+        found = self.submit(lambda t: t.find(names))
         known = {
             place: int.from_bytes(found[name], "little")
             for place, name in enumerate(names)
@@ -397,12 +395,8 @@ def _append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]
     """Append the rows of one call; the first of them."""
     first = t.state.rows.size
     for start, part in cut(columns, ROWS_PER_EVENT):
-        place = {"unit": len(t.state.units), "first": first + start}
-        claim = {
-            claim_of(str(key)): claimed(first + start + k)
-            for k, key in enumerate(part.get("key", ()))
-        }
-        t.append("rows", pack({**header, **place}, **part), claim)
+        header |= {"unit": len(t.state.units), "first": first + start}
+        t.append("rows", pack(header, **part), claims_of(t.state, header, part, {}))
         header = {key: value for key, value in header.items() if key != "waited"}
     return first
 
@@ -424,13 +418,3 @@ def _append_policy(
     header = {**policy, "formats": formats, "blob": None if content is None else t.blob(content)}
     if held is None or (held["formats"] is None and probe is not None):
         t.append("policy", pack(header, **columns))
-
-
-def claim_of(key: str) -> bytes:
-    """The name of an idempotency key in the index."""
-    return b"a" + key.encode("utf-8", "surrogateescape")
-
-
-def claimed(row: int) -> bytes:
-    """What the index says of a key: the row of its action."""
-    return row.to_bytes(8, "little")

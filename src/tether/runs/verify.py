@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,27 +21,26 @@ from tether.runs.body import pack, read_header, unpack
 from tether.runs.decide_beta import Decision, Snapshot, decide_beta, describe, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
-from tether.runs.errors import LossesMissingError
+from tether.runs.errors import LossesMissingError, TamperedError
 from tether.runs.event_log import (
     CACHED,
-    NO_HEAD,
     Event,
     EventLog,
     Signer,
     cache,
     claims,
     events,
+    follow,
     is_cached,
     mark_claim,
     read_events,
     state_digest,
 )
-from tether.runs.keys import is_below, unpack_keys
+from tether.runs.index import Index, assigned, claims_of
+from tether.runs.keys import unpack_keys
 from tether.runs.log_rows import Contents
-from tether.runs.release import claim_values, last_rows, positions_in, standing_rows
 from tether.runs.settings import RELEASE
-from tether.runs.state import NEW, OLD, State
-from tether.runs.stored_rounds import claim_of, claimed
+from tether.runs.state import State
 
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
@@ -54,8 +53,6 @@ ROUNDED = {"warnings", "curve", "probes"}
 """What is not compared: words and pictures in which a rounded number may tip over."""
 MOST_ERRORS = 6.0
 """A normalizing constant further, in standard errors, from that of the stored draws is forged."""
-
-Index = Mapping[bytes, bytes]
 
 
 def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
@@ -85,22 +82,22 @@ class _Replay:
         return self._found
 
     def _walk(self) -> Event | None:
-        seq, head, event = 0, NO_HEAD, None
-        for event in read_events(self._connection):
-            if not event.follows(seq, head):
-                self._found.append(f"event {event.seq} ({event.kind}) is not as it was written")
-                return event
-            try:
+        event = None
+        try:
+            for event in follow(read_events(self._connection)):
                 self._found += [f"event {event.seq}: {each}" for each in self._check(event)]
                 self._state.fold(event)
-            except Exception as error:
-                self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
-                return event
-            if len(self._found) >= MOST_FINDINGS:
-                return event
-            seq, head = event.seq, event.head
-        if self._state.raises is not None:
-            self._found.append(f"event {seq}: the alarm that it raises is missing")
+                if len(self._found) >= MOST_FINDINGS:
+                    return event
+        except TamperedError as error:
+            self._found.append(str(error))
+            return event
+        except Exception as error:
+            assert event is not None
+            self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
+            return event
+        if event is not None and self._state.raises is not None:
+            self._found.append(f"event {event.seq}: the alarm that it raises is missing")
         return event
 
     def _check(self, event: Event) -> Iterator[str]:
@@ -131,7 +128,9 @@ class _Replay:
             yield from _check_actions(state, columns)
         if state.given.kind != RELEASE:
             yield from self._rounds.check(state, event, header, columns)
-        index |= mark_claim(event.mark) | claims_of(state, event, index)
+        index |= mark_claim(event.mark)
+        if event.kind == "rows":
+            index |= claims_of(state, header, columns, index)
 
     def _check_signature(self, last: Event, signer: Signer | None) -> None:
         if signer is None:
@@ -154,22 +153,6 @@ class _Replay:
             return
         if event is None or event.seq != row[0] or not is_cached(event, bytes(row[1])):
             self._found.append("the cache is not the state that its event vouches for")
-
-
-def claims_of(state: State, event: Event, index: Index) -> dict[bytes, bytes]:
-    """The entries of the index that an event makes, given those before it."""
-    if event.kind != "rows":
-        return {}
-    header, columns = unpack(event.body)
-    if state.given.kind == RELEASE:
-        names = [b"k" + key for key in unpack_keys(columns)]
-        last = last_rows(index, names)
-        last[np.arange(len(names)), columns["arm"]] = header["first"] + np.arange(len(names))
-        return dict(zip(names, claim_values(last), strict=True))
-    return {
-        claim_of(str(key)): claimed(header["first"] + place)
-        for place, key in enumerate(columns.get("key", ()))
-    }
 
 
 # ---- steps and rows -----------------------------------------------------------------------------
@@ -218,21 +201,15 @@ def _check_keys(
 ) -> Iterator[str]:
     """The rows of a release: which system answered each key, and what was known of it."""
     keys = unpack_keys(columns)
-    places, arms = positions_in(state, keys), columns["arm"]
-    if (places != columns["position"]).any():
+    expected = assigned(state, keys, index, outage=header["outage"])
+    wrong = {name for name, values in expected.items() if (columns[name] != values).any()}
+    if "position" in wrong:
         yield "a position is not the hash of its key"
-    share = 0.0 if header["outage"] else state.share
-    if (is_below(places, share) != (arms == NEW)).any():
+    if "arm" in wrong:
         yield "a key was answered by another system than its hash says"
-    counts = not header["outage"] and not state.is_stopped
-    last = last_rows(index, [b"k" + key for key in keys])
-    before = standing_rows(state, last[np.arange(len(keys)), arms])
-    known = (last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)
-    wrong = (columns["before"] != before) | (columns["known"] != known)
-    wrong |= columns["calibration"] != counts
-    if wrong.any() or header["first"] != state.rows.size:
+    if wrong - {"position", "arm"} or header["first"] != state.rows.size:
         yield "what was known of a key is not what its earlier rows say"
-    if (before >= state.units[-1].before).any() or len(set(keys)) < len(keys):
+    if (expected["before"] >= state.units[-1].before).any() or len(set(keys)) < len(keys):
         yield "a key has two rows in one step"
 
 

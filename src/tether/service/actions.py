@@ -25,7 +25,6 @@ from tether._core.contexts import length
 from tether._core.files import import_path, redact_text
 from tether.runs import Controller
 from tether.runs.actions import Actions
-from tether.runs.body import pack
 from tether.runs.errors import (
     FinalLossError,
     LossesMissingError,
@@ -33,7 +32,6 @@ from tether.runs.errors import (
     RoundTakenError,
     StoreError,
 )
-from tether.runs.run import act_header
 from tether.service.api import ApiError, endpoint, json_response
 from tether.service.batcher import calls_in_threads
 from tether.service.metrics import ServiceMetrics
@@ -217,8 +215,7 @@ class ServedRun(Served):
             if self._beginning == number + 1 or number == present - 1:
                 return number + 1
             raise ApiError(409, f"round must be the present one, {present}")
-        header = act_header("begin", reason, actor)
-        self.controller.submit(lambda t: t.append("act", pack(header)))
+        self.controller.append_act("begin", reason, actor)
         self._beginning, self._begin_failure = number + 1, ""
         Thread(target=self._begin, name="tether-begin", daemon=True).start()
         return number + 1
