@@ -146,11 +146,11 @@ unlimited growth
   + share
 runs/decide_share.py | tests/runs/test_release.py tests/runs/test_processes.py
 the largest share of several guardrails
-  - min(shares.values
-  + max(shares.values
+  - state, min(shares.values
+  + state, max(shares.values
 an alarm that stands does not lower the share
-  - share, reason = 0.0, f
-  + reason = f
+  - return 0.0, f"alarm
+  + return share, f"alarm
 unknown outcomes of the new system are harmless
   - new, unknown=1.0
   + new, unknown=0.0

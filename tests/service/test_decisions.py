@@ -118,7 +118,7 @@ def test_decisions_go_on_while_another_program_holds_the_store(tmp_path):
                 gate, status = client.get("/v1/gate"), client.get("/v1/status").json()
                 return held, flag.json(), lost, gate, status, client.get("/metrics").text
 
-            held, flag, lost, gate, status, metrics = other._submit(hold, 60)
+            held, flag, lost, gate, status, metrics = other.submit(hold, 60)
         decided = [one for each in held for one in each.json()["decisions"]]
         assert {(one["system"], one["stored"]) for one in decided} == {("old", False)}
         assert (flag["variant"], flag["reason"]) == ("old", "UNKNOWN")

@@ -296,8 +296,8 @@ def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path,
     with gateway(tmp_path, upstreams, limits=limits, **REPORTED) as http:
         (key,) = keys_of(http, "new")
         with Run.open(tmp_path / "release.db", deadline=LONG) as other:
-            found = other._submit(lambda t: [chat(http, key) for _ in range(3)], LONG)
-            streamed = other._submit(lambda t: chat(http, key, stream=True).content, LONG)
+            found = other.submit(lambda t: [chat(http, key) for _ in range(3)], LONG)
+            streamed = other.submit(lambda t: chat(http, key, stream=True).content, LONG)
         assert streamed.startswith(token("old 0"))
         for each in found:
             assert served(each) == (200, "old", "old")

@@ -61,7 +61,7 @@ def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
         assert driver.find_elements("tag name", "img") == []
         assert "owned" not in driver.title
         with Run.open(tmp_path / "release.db", deadline=60) as other:
-            other._submit(lambda _: shown(driver, "problem", "store is unavailable"), 60)
+            other.submit(lambda _: shown(driver, "problem", "store is unavailable"), 60)
         urls = {url for url in headless_browser.requested_urls(driver) if url.startswith("http")}
         assert all(url.startswith(str(client.base_url)) for url in urls)
         errors = [each["message"] for each in driver.get_log("browser")]

@@ -171,7 +171,7 @@ def test_the_safe_policy_acts_while_the_store_is_held_and_its_rows_are_stored_la
     with running(run_settings(store, limits={"store_deadline": 1.0})) as client:
         client.post("/v1/actions", json={"context": [0.0, 0.0]})
         with Run.open(store, deadline=LONG) as other:
-            found = other._submit(
+            found = other.submit(
                 lambda t: client.post("/v1/actions", json={"context": [0.0, 0.0]}), LONG
             ).json()
         assert (found["served"], found["stored"]) == ("safe", False)
