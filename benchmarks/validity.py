@@ -25,6 +25,7 @@ import tether
 from benchmarks.cases import Case, Line
 from benchmarks.worlds import World, draw, gaussian, many_prompts, rare_harm, rise_and_fall
 from benchmarks.worlds import unequal_contexts as unequal
+from tether._core.rows import Rows
 
 Array = np.ndarray
 BUDGET = "budgeted_clip(4)"
@@ -92,29 +93,18 @@ def _outcome(world: World, family: str, log_beta: float, asked: float, stated: f
     return world.risk(family, log_beta), stated, kept
 
 
-def _weights(world: World, context: Array, action: Array) -> Array:
-    """Exact weights of clip at all log betas of the grid (betas × rows)."""
-    tables = np.array([world.policy("clip", each) for each in GRID])
-    return tables[:, context, action] / world.safe[context, action]
+def last_passing(test_point: bool) -> Procedure:
+    """Wrong: the last beta that passes, though some before it do not, or without a test point."""
 
+    def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+        context, action, loss = world.rows(rows, rng)
+        tables = np.array([world.policy("clip", each) for each in GRID]) / world.safe
+        top = test_point * (1 - asked) * tables.max(axis=(1, 2))
+        passing = np.flatnonzero(tables[:, context, action] @ (loss - asked) + top <= 0)
+        log_beta = GRID[passing[-1]] if len(passing) else -np.inf
+        return _outcome(world, "clip", log_beta, asked, asked)
 
-def looks_safe(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
-    """Wrong: the largest beta whose weighted mean loss is at most alpha, without a test point."""
-    context, action, loss = world.rows(rows, rng)
-    weights = _weights(world, context, action)
-    passing = np.flatnonzero(weights @ loss <= asked * weights.sum(axis=1))
-    log_beta = GRID[passing[-1]] if len(passing) else -np.inf
-    return _outcome(world, "clip", log_beta, asked, asked)
-
-
-def last_root(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
-    """Wrong: the last beta that passes, though some before it do not; chosen with hindsight."""
-    context, action, loss = world.rows(rows, rng)
-    weights = _weights(world, context, action)
-    top = np.array([(world.policy("clip", each) / world.safe).max() for each in GRID])
-    passing = np.flatnonzero(weights @ (loss - asked) + (1 - asked) * top <= 0)
-    log_beta = GRID[passing[-1]] if len(passing) else -np.inf
-    return _outcome(world, "clip", log_beta, asked, asked)
+    return run
 
 
 def global_normalizer(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
@@ -147,19 +137,25 @@ def boldest_look(looks: int = 10) -> Procedure:
     """Wrong: the promise is asked for at several numbers of rows, and the boldest answer served."""
 
     def run(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
-        context, action, loss = world.rows(rows, rng)
-        safe, optimized = (np.log(each[context]) for each in (world.safe, world.optimized))
-        found, row = -np.inf, np.arange(rows)
+        columns, found = world.log(rows, rng)[0].rows.columns, -np.inf
         for count in np.linspace(rows / looks, rows, looks).astype(int):
-            columns = (loss, safe[row, action], optimized[row, action], safe, optimized, context)
-            first = [each[:count] for each in columns]
-            names = ("log_safe_all", "log_optimized_all", "context")
-            log = tether.Log(*first[:3], **dict(zip(names, first[3:], strict=True)))
+            first = Rows({name: each[:count] for name, each in columns.items()})
+            log = tether.Log.of_rows(first, contextual=True)
             seen = tether.calibrate(log, promise=asked, seed=int(rng.integers(1 << 32)))
             found = max(found, seen.log_beta)
         return _outcome(world, "clip", found, asked, asked)
 
     return run
+
+
+def searched(world: World, rows: int, asked: float, rng: np.random.Generator) -> Outcome:
+    """Wrong: the largest alpha whose stated terms add up to at most what was asked."""
+    log = world.log(rows, rng)[0]
+    for alpha in asked * np.linspace(1, 0.97, 4):
+        found = tether.calibrate(log, alpha=alpha, family="mix")
+        if found.exists and found.promise <= asked:
+            return _outcome(world, "mix", found.log_beta, asked, asked)
+    return _outcome(world, "mix", -np.inf, asked, asked)
 
 
 # ---- cases ------------------------------------------------------------------------------------
@@ -177,12 +173,11 @@ def _alpha_cases() -> Iterator[Calibrated]:
         for weight in ("empirical", "analytic"):
             yield case(gaussian(), rows, 0.1, f"alpha, {weight}", calibrated(test_weight=weight))
         yield case(gaussian(), rows, 0.1, "alpha, mix", calibrated("mix"))
-    yield case(gaussian(), 20, 0.1, "no test point", looks_safe, wrong=True)
+    yield case(gaussian(), 20, 0.1, "no test point", last_passing(False), wrong=True)
     for rows in (200, 1000):
         yield case(rise_and_fall(), rows, 0.12, "alpha", calibrated())
-    yield case(rise_and_fall(), 200, 0.075, "last root", last_root, wrong=True)
-    for rows in (1000, 5000):
-        yield case(rare_harm(), rows, 0.1, "alpha", calibrated(), runs=300)
+    yield case(rise_and_fall(), 200, 0.075, "last root", last_passing(True), wrong=True)
+    yield case(rare_harm(2000), 2000, 0.1, "alpha, mix", calibrated("mix"), runs=300)
     for rows in (100, 300, 1000):
         yield case(unequal(), rows, 0.12, "alpha", calibrated())
         yield case(unequal(), rows, 0.12, "alpha, mix", calibrated("mix"))
@@ -195,12 +190,15 @@ def _alpha_cases() -> Iterator[Calibrated]:
 
 def _promise_cases() -> Iterator[Calibrated]:
     clip, mix, budgeted = (calibrated(each, rule="promise") for each in ("clip", "mix", BUDGET))
+    known = calibrated("mix", rule="promise", safe_risk=0.098)
     for rows in (100, 300, 1000, 3000):
         yield case(gaussian(1.645), rows, 0.1, "promise", clip)
         yield case(unequal(), rows, 0.12, "promise", clip)
         yield case(unequal(), rows, 0.12, "promise, mix", mix)
     for rows in (1000, 5000, 20000):
-        yield case(rare_harm(), rows, 0.1, "promise", clip, runs=200)
+        yield case(rare_harm(rows, 0.084), rows, 0.1, "promise", clip, runs=200)
+    for rule, run in (("promise, mix, safe risk known", known), ("alpha searched", searched)):
+        yield case(rare_harm(2000), 2000, 0.1, rule, run, wrong=run is searched)
     yield case(many_prompts(), 1000, 0.09, "promise", budgeted, runs=60)
     yield case(unequal(), 1000, 0.12, "boldest of ten looks", boldest_look(), wrong=True, runs=300)
 

@@ -129,11 +129,12 @@ def gaussian(limit: float = 1.5) -> World:
     return World("Gaussian", *tables, loss, points[None], np.ones(1), draws=1000)
 
 
-def rare_harm() -> World:
-    """The optimized policy takes an action often that the safe one takes in 2 of 1,000 cases."""
-    tables = np.array([[0.9, 0.0978, 0.0022]]), np.array([[0.02, 0.81, 0.17]])
-    loss, reward = np.array([[0.06, 0.0, 1.0]]), np.array([[0.0, 1.0, 1.0]])
-    return World("rare harm", *tables, loss, reward, np.ones(1), draws=3000, graded=True)
+def rare_harm(rows: int, safe_risk: float = 0.098) -> World:
+    """Two harmful rows on average; with none, what mix saves elsewhere pays for the test point."""
+    rare = 2.1 / rows
+    tables = np.array([[0.9, 0.1 - rare, rare]]), np.array([[1e-6, 0.83, 0.17 - 1e-6]])
+    loss, reward = np.array([[(safe_risk - rare) / 0.9, 0.0, 1.0]]), np.array([[0.0, 1.0, 1.0]])
+    return World("rare harm", *tables, loss, reward, np.ones(1), "tables", graded=True)
 
 
 def rise_and_fall() -> World:
