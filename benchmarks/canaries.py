@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tether.runs import Guardrail, Release, relative
+from benchmarks.validity_releases import Pure
+from tether.runs import Guardrail, relative
 
 Array = np.ndarray
 KEYS, INTERVALS, OLD_RISK, TOLERATED = 500, 24, 0.01, 0.05
@@ -132,22 +133,23 @@ def followed(make: Callable[[], Rule], uniforms: Array, risk: float) -> Outcome:
 
 
 def released(guardrail: Guardrail, uniforms: Array, risk: float) -> Outcome:
-    """A release of the package on the same traffic, in batches of 50 keys."""
-    old = None if guardrail.is_relative else {"failure": OLD_RISK}
+    """The rules of a release on the same traffic, in batches of 50 keys."""
+    old = None if guardrail.is_relative else OLD_RISK
+    release = Pure(guardrail, old, np.random.default_rng(int(uniforms[0, 0] * 2**53)))
     failures, full = 0, math.inf
-    with Release("sqlite://", {"failure": guardrail}, old=old) as release:
-        for number, interval in enumerate(uniforms):
-            share = (release.advance() if number else release.step).level
-            if share >= 1 and full == math.inf:
-                full = number * KEYS
-            for batch in np.array_split(np.arange(KEYS), 10):
-                keys = [f"{number}-{k}" for k in batch]
-                new = np.array(release.assign(keys)) == "new"
-                lost = interval[batch] < np.where(new, risk, OLD_RISK)
-                failures += int(lost[new].sum())
-                release.observe(keys, {"failure": lost * 1.0})
-                if lost[new].any() and release.share == 0:
-                    return Outcome(True, failures, full)
+    for number, interval in enumerate(uniforms):
+        if number:
+            release.advance()
+        if release.share >= 1 and full == math.inf:
+            full = number * KEYS
+        for batch in np.array_split(np.arange(KEYS), 10):
+            keys = number * KEYS + batch
+            new = release.assign(keys)
+            lost = interval[batch] < np.where(new, risk, OLD_RISK)
+            failures += int(lost[new].sum())
+            release.observe(keys, new, lost * 1.0)
+            if release.halted:
+                return Outcome(True, failures, full)
     return Outcome(False, failures, full)
 
 
@@ -164,18 +166,20 @@ RULES: dict[str, Callable[[Array, float], Outcome]] = {
 def main(runs: int) -> None:
     """One line for every rule and version."""
     print(f"{runs} releases, {INTERVALS} intervals of {KEYS} keys, {TOLERATED:.0%} tolerated")
-    print(f"{'':28}{'rate':>6} {'stopped':>8} {'failures':>9} {'keys until full share':>22}")
+    print(f"{'':28}{'rate':>6} {'stopped':>16} {'failures':>16} {'keys until full share':>22}")
     for factor in FACTORS:
         risk, rng = factor * TOLERATED, np.random.default_rng(0)
         traffic = [rng.random((INTERVALS, KEYS)) for _ in range(runs)]
         for name, rule in RULES.items():
             outcomes = [rule(each, risk) for each in traffic]
             stopped = np.mean([each.stopped for each in outcomes])
-            failures = np.mean([each.failures for each in outcomes])
+            failed = np.array([each.failures for each in outcomes])
+            errors = (stopped * (1 - stopped) / runs) ** 0.5, failed.std() / runs**0.5
             full = np.median([each.until_full for each in outcomes])
             until = "never" if np.isinf(full) else f"{full:,.0f}"
-            print(f"{name:28}{risk:6.0%} {stopped:8.0%} {failures:9.1f} {until:>22}", flush=True)
+            text = f"{stopped:8.1%} ± {errors[0]:5.1%} {failed.mean():9.1f} ± {errors[1]:4.1f}"
+            print(f"{name:28}{risk:6.0%} {text} {until:>22}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

@@ -4,31 +4,41 @@ A world has keys that come in a step and the risk of each under both systems, so
 of what is served is known. Each right rule is the package as it is; a wrong one is the package with
 one function exchanged: a plug-in share, a key's first unit alone, one pooled sample of keys that
 return, unknown outcomes left out, bets in the order of arrival, no restarts, a share of 1 without a
-finish. `make validity` runs the cases.
-
-    python -m benchmarks.validity_releases [runs]   # what the stop and the limit on growth prevent
+finish. Tables that need many releases are made with the rules alone, which a test compares with the
+class. `make validity` runs the cases; `python -m benchmarks.validity --room releases` these alone.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.cases import Case
 from tether.runs import Release, decide_share, relative, watch
-from tether.runs.shares import Guardrail, fresh_share
+from tether.runs.keys import is_below
+from tether.runs.shares import (
+    GROWTH_STEP,
+    Guardrail,
+    fresh_share,
+    grown,
+    relative_share,
+    relative_sticky_share,
+)
 from tether.runs.state import NEW, State
+from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
+from tether.runs.watch import SEEN_BY_NEW
 
 Array = np.ndarray
 UNLIMITED = 1e5
 """A growth that limits nothing."""
+LIMIT = np.log(1 / 0.05)
+"""Where the stop and the finish are, for an error of 0.05."""
 
 
 @dataclass(frozen=True)
@@ -74,37 +84,170 @@ class Run:
     halted: int | None
 
 
-def simulate(world: World, rng: np.random.Generator, *, stop: float | None = None) -> Run:
+class Stored:
+    """A release of the package, with its store."""
+
+    def __init__(self, limit: Guardrail, old: Array | None, rng: np.random.Generator, **how: Any):
+        log = None if old is None else {"loss": old}
+        self.release = Release("sqlite://", {"loss": limit}, old=log, **how)
+        self.advance = self.release.advance
+
+    @property
+    def share(self) -> float:
+        return self.release.share
+
+    def assign(self, keys: Array) -> Array:
+        """Whether the new system answers each key."""
+        return np.array(self.release.assign(keys.tolist())) == "new"
+
+    def observe(self, keys: Array, new: Array, lost: Array) -> None:
+        """What came of keys that were assigned."""
+        who = np.where(new, "new", "old").tolist()
+        self.release.observe(keys.tolist(), {"loss": lost}, system=who)
+
+    def close(self) -> None:
+        self.release.close()
+
+
+class Pure:
+    """The rules of a release alone, without a store: the same shares and stops, and far faster.
+
+    A call's outcomes are all known before the next call. `hashed` gives the position of each key.
+    """
+
+    def __init__(
+        self,
+        limit: Guardrail,
+        old: Array | float | None,
+        rng: np.random.Generator,
+        *,
+        stop: float | None = 0.05,
+        growth: float = 3.0,
+        sticky: bool = True,
+        hashed: Callable[[Array], Array] | None = None,
+    ) -> None:
+        self.limit, self.stop, self.growth, self.sticky = limit, stop, growth, sticky
+        self.old = old or 0.0 if old is None or isinstance(old, float) else _plus(old)
+        self.hashed = hashed or (lambda keys: rng.integers(2**64, size=len(keys), dtype=np.uint64))
+        self.seen, self.places = np.zeros(0, int), np.zeros(0, np.uint64)  # of every key so far
+        self.sums: list[Array] = []  # of each step, over by now: stakes
+        self.levels, self.failed, self.halted, self.finished = [0.0], 0, False, False
+        self.finish: list[Array] = []
+        self._begin(self._share(0.0, np.zeros(0, np.uint64), np.zeros(0, bool), np.zeros(0)))
+
+    @property
+    def share(self) -> float:
+        return 0.0 if self.halted else self.levels[-1]
+
+    def assign(self, keys: Array) -> Array:
+        """Whether the new system answers each key."""
+        missing = np.arange(len(self.seen), keys.max(initial=-1) + 1)
+        self.seen = np.append(self.seen, np.zeros(len(missing), int))
+        self.places = np.append(self.places, self.hashed(missing))
+        if not self.sticky:
+            self.places[keys] = self.hashed(keys)
+        return is_below(self.places[keys], self.share)
+
+    def observe(self, keys: Array, new: Array, lost: Array) -> None:
+        """What came of all keys of a call."""
+        self.rows.append((self.places[keys], new, lost))
+        returns, failing = self.seen[keys] >= SEEN_BY_NEW, new & (lost > 0)
+        if self.limit.is_relative:
+            rule = lost, new, self._coins(keys), self.limit.delta, self.limit.ratio
+            self.fresh += relative_log_factors(*rule)
+            self.finish[-1] += relative_log_factors(*rule, finish=True)
+        else:
+            self.fresh += log_factors(lost[new & ~returns], self.limit.tolerated or 0.0)
+            self.returning += log_factors(lost[new & returns], self.limit.tolerated or 0.0)
+        self.seen[keys] |= np.where(new, SEEN_BY_NEW, 1)
+        self.failed += int(failing.sum())
+        if failing.any() or self.limit.is_relative:
+            self._judge(self.fresh)
+
+    def advance(self) -> None:
+        """The next step."""
+        self._judge(self.fresh + self.returning)
+        self.sums.append(self.fresh + self.returning)
+        place, new, lost = (np.concatenate(each) for each in zip(*self.rows, strict=True))
+        low = min(self.levels[-2:]) if self.sticky else 0.0
+        share = self._share(low, place, new, lost)
+        if self.limit.is_relative:
+            self.finished |= log_wealth(np.array(self.finish)) >= LIMIT
+            share = 1.0 if self.finished else min(share, decide_share.LARGEST_RELATIVE)
+        self._begin(grown(share, self.levels[-1], self.growth, GROWTH_STEP))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _begin(self, share: float) -> None:
+        self.levels.append(share)
+        self.rows: list[tuple[Array, Array, Array]] = []
+        self.fresh, self.returning = np.zeros((2, len(STAKES)))
+        self.finish.append(np.zeros(len(STAKES)))
+
+    def _share(self, low: float, place: Array, new: Array, lost: Array) -> float:
+        within = is_below(place[new], low)
+        inside, added, limit = lost[new][within], lost[new][~within], self.limit
+        if limit.is_relative:
+            half = (place[~new] & np.uint64(1) == 0) & (low > 0)
+            pairs = (inside, lost[~new][half]), (added, lost[~new][~half])
+            both = (relative_share(*each, limit.delta, limit.ratio) for each in pairs)
+            return relative_sticky_share(*both, low)
+        return decide_share.sticky_share(inside, added, low, self.old, limit.tolerated or 0.0)
+
+    def _coins(self, keys: Array) -> Array:
+        reached, share = max(self.levels[:-1]), self.levels[-1]
+        beyond = max(share - reached, 0.0) / (1 - reached) if reached < 1 else 0.0
+        known = np.where(is_below(self.places[keys], reached), 0.0, beyond)
+        return np.where(self.sticky & (self.seen[keys] > 0), known, share)
+
+    def _judge(self, now: Array) -> None:
+        if self.stop is not None and self.failed >= FEWEST_FAILURES:
+            self.halted |= log_wealth(np.array([*self.sums, now])) >= LIMIT
+
+
+def _plus(losses: Array) -> float:
+    return float((losses.sum() + 1) / (len(losses) + 1))
+
+
+def simulate(
+    world: World,
+    rng: np.random.Generator,
+    *,
+    stop: float | None = None,
+    rules: Rules = Stored,
+) -> Run:
     """One release."""
     limit = world.guardrail or Guardrail(world.tolerated)
-    old = None if limit.is_relative else {"loss": (rng.random(2000) < world.old_risk) * 1.0}
+    old = None if limit.is_relative else (rng.random(2000) < world.old_risk) * 1.0
     harmed = rng.random(world.regulars) < world.harmed
     met = np.zeros(world.regulars, bool)
     found, waiting, halted = [], [], None
     options = {"stop": stop, "growth": world.growth, "sticky": world.sticky}
-    with Release("sqlite://", {"loss": limit}, old=old, **options) as release:
+    with closing(rules(limit, old, rng, **options)) as release:
         for step in range(1, world.steps + 1):
             if step > 1:
                 release.advance()
             while waiting:
-                _report(release, *waiting.pop())
+                release.observe(*waiting.pop())
             chance = np.where(met if world.retry else harmed, 1.0, world.present)
             chance[met & world.leave] = 0.0
             regulars = np.flatnonzero(rng.random(world.regulars) < chance)
-            keys = [f"r{k}" for k in regulars] + [f"{step}-{k}" for k in range(world.visitors)]
-            rng.shuffle(keys)
+            visitors = world.regulars + step * world.visitors + np.arange(world.visitors)
+            keys = rng.permutation(np.append(regulars, visitors))
             bad = world.turns_bad is not None and step >= world.turns_bad
-            visitor, level = world.new_risk * (10 if bad else 1), world.drift * (step - 1)
-            risk = np.array([harmed[int(k[1:])] * 1.0 if k[0] == "r" else visitor for k in keys])
+            level, returns = world.drift * (step - 1), keys < world.regulars
+            risk = np.full(len(keys), world.new_risk * (10 if bad else 1))
+            risk[returns] = harmed[keys[returns]]
             risk, old_risk = np.minimum(risk + level, 1.0), min(world.old_risk + level, 1.0)
             new, lost = np.zeros(len(keys), bool), np.zeros(len(keys))
             for call in np.array_split(np.arange(len(keys)), world.calls):
-                systems = np.array(release.assign([keys[k] for k in call]))
-                new[call] = systems == "new"
+                new[call] = release.assign(keys[call])
                 lost[call] = rng.random(len(call)) < np.where(new[call], risk[call], old_risk)
                 later = rng.random(len(call)) < np.where(lost[call] > 0, *world.late)
-                _report(release, keys, lost, new, call[~later])
-                waiting.append((keys, lost, new, call[later]))
+                for part in (call[~later], call[later]):
+                    waiting.append((keys[part], new[part], lost[part]))
+                release.observe(*waiting.pop(-2))
                 if stop is not None and (lost * new)[call].any() and release.share == 0:
                     halted = step
                     break
@@ -113,14 +256,9 @@ def simulate(world: World, rng: np.random.Generator, *, stop: float | None = Non
             found.append((served, served - old_risk, lost[new].sum(), lost_part))
             if halted is not None:
                 break
-            went = [int(keys[k][1:]) for k in np.flatnonzero(new) if keys[k][0] == "r"]
+            went = keys[new & returns]
             met[went] = harmed[went]
     return Run(*np.array(found).T, halted)
-
-
-def _report(release: Release, keys: list[str], lost: Array, new: Array, part: Array) -> None:
-    who = np.where(new[part], "new", "old").tolist()
-    release.observe([keys[k] for k in part], {"loss": lost[part]}, system=who)
 
 
 # ---- wrong rules ------------------------------------------------------------------------------
@@ -171,11 +309,20 @@ def largest_reached(self: watch.Stop, state: State) -> bool:
     return bool(state.share >= decide_share.LARGEST_RELATIVE)
 
 
+def relative_plug_in(new: Array, old: Array, delta: float, ratio: float) -> float:
+    """Wrong: the share that the difference of the means so far would allow."""
+    gap = _plus(new) - old.sum() / (len(old) + 1)
+    return 1.0 if gap <= delta else delta / gap
+
+
 KEPT = State.kept
+Rules = type[Stored | Pure]
 RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "": nullcontext,
     "but harm brings keys back": nullcontext,  # an assumption of the promise
     "plug-in share": lambda: patch.object(decide_share, "sticky_share", plug_in),
+    "relative plug-in": lambda: patch(f"{__name__}.relative_share", relative_plug_in),
+    "no limit on growth": nullcontext,  # the world has none
     "first units only": lambda: patch.object(State, "kept", first_units),
     "one pooled sample": lambda: patch.object(decide_share, "sticky_share", pooled),
     "unknown left out": lambda: patch.object(decide_share, "scaled", known_only),
@@ -193,35 +340,49 @@ LEAVE = replace(REGULARS, name="80 % harmed, who leave", harmed=0.8, leave=True,
 RELATIVE = World("relative, 0.04 against 0.02", 0.04, guardrail=relative(0.01), visitors=400)
 RELATIVE = replace(RELATIVE, steps=40, sticky=False)
 SLOW = World("false halts, harmless late", 0.08, visitors=1000, steps=4, calls=10, late=(0.0, 1.0))
+TABLE = World("", 0.05, 0.05, 0.01, visitors=1000, steps=12, calls=50)
 TURNS = World("failures after step 10 turns bad", 0.03, turns_bad=10, steps=14, calls=10)
 
 
-def risks(world: World, rule: str, rng: np.random.Generator) -> Array:
+def risks(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> Array:
     """What is served in every step, without the stop: the share rule alone."""
     with RULES[rule]():
-        run = simulate(world, rng)
+        run = simulate(world, rng, rules=rules)
     return run.over_old if world.guardrail is not None else run.served
 
 
-def halts(world: World, rule: str, rng: np.random.Generator) -> float:
+def halts(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> float:
     """Whether a version within its guardrail is stopped."""
     with RULES[rule]():
-        return simulate(world, rng, stop=0.05).halted is not None
+        return simulate(world, rng, stop=0.05, rules=rules).halted is not None
 
 
-def cost(world: World, rule: str, rng: np.random.Generator) -> float:
+def cost(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> float:
     """Failures of the new system until the halt, or in all steps; from the step it turns bad."""
     with RULES[rule]():
-        run = simulate(world, rng, stop=0.05)
+        run = simulate(world, rng, stop=0.05, rules=rules)
     return float(run.failures[(world.turns_bad or 1) - 1 :].sum())
+
+
+def bad_steps(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> float:
+    """Whether both systems lost more than 1.5 times what is tolerated in some step."""
+    return bool((simulate(world, rng, stop=0.05, rules=rules).lost > 1.5).any())
 
 
 def cases() -> Iterator[Case]:
     """Every rule where it holds, and the wrong ones where they break."""
 
-    def case(measure: Callable[..., object], world: World, rule: str, limit: float, runs: int):
-        name = ", ".join(("release", world.name, *[rule] * bool(rule)))
-        return Case(name, partial(measure, world, rule), limit, bool(rule), runs)
+    def case(
+        measure: Callable[..., object],
+        world: World,
+        rule: str,
+        limit: float,
+        runs: int,
+        rules: Rules = Stored,
+    ) -> Case:
+        told = ["rules alone"] * (rules is Pure) + [rule] * bool(rule)
+        name = ", ".join(("release", world.name, *told))
+        return Case(name, partial(measure, world, rule, rules), limit, bool(rule), runs)
 
     for new_risk in (0.05, 0.2, 1.0):
         yield case(risks, World(f"visitors, new {new_risk:g}", new_risk), "", 0.1, 60)
@@ -249,29 +410,22 @@ def cases() -> Iterator[Case]:
     yield case(halts, SLOW, "order of arrival", 0.05, 40)
     yield case(cost, TURNS, "", 90, 20)
     yield case(cost, TURNS, "no restarts", 90, 20)
-
-
-def main(runs: int) -> None:
-    """What the stop costs and prevents by version, and what the limit on growth does."""
-    print(f"{runs} releases each, 12 steps of 1,000 keys, tolerated 0.05, the old system at 0.01")
-    base = World("", 0.05, 0.05, 0.01, visitors=1000, steps=12)
-    for factor, calls in product((2.0, 3.0, 6.0, 0.4, 0.8, 1.0), (50, 1)):
-        world = replace(base, new_risk=0.05 * factor, calls=calls)
-        found = [simulate(world, np.random.default_rng(k), stop=0.05) for k in range(runs)]
-        failed = np.array([each.failures.sum() for each in found])
-        halted = np.mean([each.halted is not None for each in found])
-        print(
-            f"  {factor:g} times tolerated, {calls:2} calls a step: halted {halted:6.1%}, failures "
-            f"{failed.mean():6.1f} ± {failed.std() / runs**0.5:.1f}",
-            flush=True,
-        )
-    for growth in (3.0, UNLIMITED):
-        world, rng = replace(base, new_risk=0.1, growth=growth), np.random.default_rng(1)
-        found = [simulate(world, rng) for _ in range(4 * runs)]
-        failed = np.mean([each.failures.sum() for each in found])
-        lost = np.mean([each.lost > 1.5 for each in found])  # 1.5 times what is tolerated
-        print(f"  no stop, 2 times, growth {growth:g}: failures {failed:.1f}, bad steps {lost:.1%}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    for factor, most in ((2.0, 30), (3.0, 14), (6.0, 7)):
+        bad = replace(TABLE, name=f"failures at {factor:g} times 0.05", new_risk=0.05 * factor)
+        yield case(cost, bad, "", most, 30)
+        yield case(cost, bad, "", most, 1000, Pure)
+    for factor in (0.4, 0.8, 1.0):
+        good = replace(TABLE, name=f"false halts at {factor:g} times 0.05", new_risk=0.05 * factor)
+        yield case(halts, good, "", 0.05, 1000, Pure)
+    grows = replace(TABLE, name="a step above 1.5 times 0.05 at 2 times", new_risk=0.1, calls=1)
+    yield case(bad_steps, grows, "", 0.02, 1000, Pure)
+    yield case(bad_steps, replace(grows, growth=UNLIMITED), "no limit on growth", 0.02, 1000, Pure)
+    yield case(risks, FEW, "", 0.1, 4000, Pure)
+    yield case(risks, FEW, "plug-in share", 0.1, 4000, Pure)
+    yield case(risks, REGULARS, "", 0.1, 1000, Pure)
+    yield case(risks, LEAVE, "", 0.1, 1000, Pure)
+    yield case(risks, LEAVE, "one pooled sample", 0.1, 1000, Pure)
+    loud = World("relative, 0.38 against 0.3", 0.38, old_risk=0.3, visitors=400, growth=UNLIMITED)
+    loud = replace(loud, guardrail=relative(0.01), steps=4, sticky=False)
+    yield case(risks, loud, "", 0.01, 2000, Pure)
+    yield case(risks, loud, "relative plug-in", 0.01, 2000, Pure)

@@ -1,10 +1,13 @@
 """Deployed risk against what is promised, in known worlds; `make validity` runs longer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks import validity, validity_monitors, validity_releases, validity_thresholds
 
 from tests.scale import scaled
+from tether.runs.keys import as_bytes, hashed_positions
 
 CASES = {each.name: each for each in validity.cases()}
 LONG = ("3000 rows", "4000 rows", "5000 rows", "20000 rows")
@@ -64,3 +67,31 @@ def test_releases_hold_and_wrong_rules_break(world):
         if case.name.startswith(f"release, {world}"):
             line = case.simulate(scaled(RELEASES[world]))
             assert line.held != case.wrong, str(line)
+
+
+class Both(validity_releases.Stored):
+    """The class and the rules alone, side by side: they have to agree after every call."""
+
+    def __init__(self, limit, old, rng, **how):
+        super().__init__(limit, old, rng, **how)
+        salt = bytes.fromhex(self.release.settings.salt)
+        how["hashed"] = lambda keys: hashed_positions(map(as_bytes, keys.tolist()), salt)
+        self.pure, stored = validity_releases.Pure(limit, old, rng, **how), self.advance
+        self.advance = lambda: (stored(), self.pure.advance())
+
+    def assign(self, keys):
+        assert self.pure.share == pytest.approx(self.share, abs=1e-12)
+        assert (found := super().assign(keys)).tolist() == self.pure.assign(keys).tolist()
+        return found
+
+    def observe(self, keys, new, lost):
+        super().observe(keys, new, lost)
+        self.pure.observe(keys, new, lost)
+        assert self.pure.share == pytest.approx(self.share, abs=1e-12)
+
+
+@pytest.mark.parametrize("stop", [None, 0.05])
+@pytest.mark.parametrize("name", ["FEW", "REGULARS", "LEAVE", "RELATIVE", "TURNS"])
+def test_the_rules_alone_are_those_of_the_class(name, stop):
+    world = replace(getattr(validity_releases, name), sticky=True)
+    validity_releases.simulate(world, np.random.default_rng(1), stop=stop, rules=Both)
