@@ -81,7 +81,8 @@ class Both(validity_releases.Stored):
 
     def assign(self, keys):
         assert self.pure.share == pytest.approx(self.share, abs=1e-12)
-        assert (found := super().assign(keys)).tolist() == self.pure.assign(keys).tolist()
+        found = super().assign(keys)
+        assert found.tolist() == self.pure.assign(keys).tolist()
         return found
 
     def observe(self, keys, new, lost):
