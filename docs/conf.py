@@ -59,7 +59,7 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = True
 numpydoc_xref_aliases = generated_pages.addresses_of_classes()
-numpydoc_xref_ignore = "all"  # words that are no names of tether stay words
+numpydoc_xref_ignore = "all"  # words that are not names of tether stay words
 templates_path = ["_templates"]
 
 sphinx_gallery_conf = {

@@ -56,7 +56,7 @@ def plain_array(values: Any) -> NDArray[Any]:
         return array.astype(np.str_)  # which would lose a NUL at the end
     if all_are(np.bool_):
         return array.astype(np.bool_)
-    if all_are(numbers.Real):  # truth values of numpy are none
+    if all_are(numbers.Real):  # truth values of numpy are not
         with suppress(OverflowError):
             return array.astype(np.int64 if all_are(numbers.Integral) else np.float64)
     return array

@@ -165,7 +165,7 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
 
 
 def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool = False) -> None:
-    """Raise unless a file may be written at this path, which is none of the inputs.
+    """Raise unless a file may be written at this path, which must not be an input.
 
     Commands call it before they compute anything, and `replacing` before it writes.
     """

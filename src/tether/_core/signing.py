@@ -2,7 +2,7 @@
 
 Keys are files in the format of OpenSSH, without a passphrase: those of ``ssh-keygen -t ed25519``
 can be used too, and ``ssh-keygen -lf NAME.pub`` prints the same fingerprint as `key_id`. What is
-signed begins with its purpose, so that a signature of one kind of content is none of another kind.
+signed begins with its purpose, so that a signature of one kind of content is not valid for another.
 Needs `cryptography` (extra `signing`).
 """
 
@@ -68,7 +68,7 @@ def _read(which: str, key: Any, **options: Any) -> Any:
     content = Path(key).read_bytes()
     try:
         loaded = getattr(_part("serialization"), f"load_ssh_{which}_key")(content, **options)
-    except Exception as error:  # the library raises many kinds for what is no key
+    except Exception as error:  # the library raises many kinds for input that is not a key
         raise ValueError(
             f"{key} is not a {which} key in the format of OpenSSH without a passphrase, as `tether "
             f"keygen` writes it"

@@ -181,7 +181,7 @@ def observe(store: StoreName, given: Any) -> None:
 def _store(release: Any, batch: dict[str, Any], system: str | None, keep_first: bool) -> int:
     """Store the losses of a batch: those of the rows that name a system, and of those that do not.
 
-    Columns that are no guardrail are left out if there are others.
+    Columns that are not guardrails are left out if there are others.
     """
     keys = np.array([str(key) for key in batch.pop("key")], dtype=object)
     stated = [system or each or "" for each in batch.pop("system", [""] * len(keys))]

@@ -143,14 +143,14 @@ def refuse(problems: Iterable[str]) -> None:
 def _errors_reported(name: str) -> Iterator[None]:
     """Turn an error about the input into one line on stderr and exit code 2, Ctrl-C into 130.
 
-    A reader that has seen enough, as in `tether status run.db | head`, is no error: exit code 141.
-    Bars show the steps of what takes long, and warnings are printed after the result.
+    A reader that has seen enough, as in `tether status run.db | head`, is not an error (exit code
+    141). Bars show the steps of what takes long, and warnings are printed after the result.
     """
     try:
         with progress_bars(), _warnings_kept():
             yield
     except BrokenPipeError:
-        with suppress(OSError, ValueError):  # an output that is no file
+        with suppress(OSError, ValueError):  # an output that is not a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(READER_LEFT) from None
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:

@@ -2,7 +2,7 @@
 
 Contexts and actions are text in one canonical form of JSON. A context is everything that decides
 how an answer is drawn: the messages, tools and sampling settings. How many answers are drawn, how
-they are sent and with which seed is no part of it. An action is the answer's message and why it
+they are sent and with which seed are not part of it. An action is the answer's message and why it
 ended.
 """
 
@@ -71,7 +71,7 @@ def _refuse_names(what: str, settings: Mapping[str, Any]) -> None:
 
 
 def canonical_json(value: Any) -> str:
-    """Write JSON in one form: sorted names, no spaces, no numbers that are none."""
+    """Write JSON in one form: sorted names, no spaces, no NaN or infinity."""
     try:
         text = json.dumps(
             value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
@@ -148,7 +148,7 @@ def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any]
 
 
 def action_of_choice(choice: Any) -> str:
-    """The action that a server's choice is; an error, which does not repeat it, where it is none.
+    """The action in a server's choice; an error, which does not repeat the choice, if it has none.
 
     An answer that cannot be read is never left out: that would select the others by what they are.
     """
@@ -234,7 +234,7 @@ class ChatPolicy:
         """Draw one answer per context; contexts that are equal share a request.
 
         A ServerError says that the server is unavailable or refuses the sender, an
-        UnreadableAnswerError that an answer is none, a ValueError that a context is refused.
+        UnreadableAnswerError that an answer is not valid, a ValueError that a context is refused.
         """
         validate.generator("rng", rng)
         checked = as_contexts(contexts)

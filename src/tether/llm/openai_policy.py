@@ -278,7 +278,8 @@ class OpenAIPolicy(CompletionPolicy):
         if len(tokens) > most or (len(tokens) < most and tokens[-1] not in self.end_token_ids):
             raise ValueError(
                 f"the server stopped after {len(tokens)} of {most} tokens at token {tokens[-1]}, "
-                f"which is not in eos_token_id: it has a limit or stops of its own"
+                f"which is not in eos_token_id: it has a limit or stops of its own, or its "
+                f"context is full"
             )
         self.checked(pad_rows([tokens], most))
         return tokens

@@ -173,7 +173,7 @@ class ClassifierLogits:
     actions: NDArray[Any]
 
     def __call__(self, contexts: Any) -> Floats:
-        """One row per context, one column per action; those that are no classes have 0."""
+        """One row per context, one column per action; actions that are not classes have 0."""
         names = getattr(self.classifier, "feature_names_in_", None)
         if names is not None and hasattr(contexts, "columns"):
             columns = list(contexts.columns)

@@ -536,7 +536,7 @@ class EventLog:
     def _do(self, transaction: Transaction, work: Callable[..., Any], mark: bytes) -> _Outcome:
         """Run one job; one that refuses after it appended something would spoil the batch.
 
-        An error of the database is no refusal: what waited in the outbox would be thrown away.
+        An error of the database is not a refusal: what waited in the outbox would be thrown away.
         """
         before = len(transaction.appended)
         transaction.begin(mark)

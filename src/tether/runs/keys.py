@@ -80,7 +80,7 @@ def is_below(position: NDArray[np.uint64], share: float) -> Booleans:
     limit = int(share * 2.0**64)  # the product is exact
     if limit == 0:
         return np.zeros(np.shape(position), bool)
-    return np.asarray(position <= np.uint64(limit - 1))  # 2⁶⁴ itself is no uint64
+    return np.asarray(position <= np.uint64(limit - 1))  # 2⁶⁴ itself does not fit in a uint64
 
 
 def is_routed(keys: list[bytes], probabilities: ArrayLike, salt: bytes) -> Booleans:

@@ -84,7 +84,7 @@ def find_envelope(
 
 
 def optimized_share_of(family: Family, log_beta: float) -> float:
-    """The share of proposals from the optimized policy; an error where it is none."""
+    """The share of proposals from the optimized policy; an error if the family has none."""
     share = family.optimized_share(log_beta)
     if share is None:
         raise TypeError(

@@ -149,7 +149,7 @@ class ArrowRows(Rows):
 
 
 def fingerprint(block: Block) -> int:
-    """A sum over rows of a number that all values of a row determine: their order is no matter."""
+    """A sum over rows of a number that all values of a row determine, whatever their order."""
     numbers = [column for column in block.values() if column.dtype.kind in "fb"]
     return int(np.sum(hash_rows(numbers), dtype=np.uint64))
 

@@ -65,7 +65,7 @@ class RateLimit:
 
 
 class Access:
-    """Who may ask for what, and what every answer says; it answers what is no endpoint."""
+    """Who may ask for what, and what every answer says; it answers unknown paths."""
 
     def __init__(
         self, settings: ServiceSettings, keys: KeyFile | None, metrics: ServiceMetrics
@@ -75,7 +75,7 @@ class Access:
         self._wrong = RateLimit(per_minute / 60, max(5, per_minute / 6))
 
     def around(self, router: ASGIApp) -> ASGIApp:
-        """The router with the headers of every answer, and with errors that are no endpoint's."""
+        """The router with the headers of every answer, and with errors outside of any endpoint."""
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
             async def add(message: Message) -> None:

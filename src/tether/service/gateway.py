@@ -105,7 +105,7 @@ class Relay:
         """The answer of a system: status 502 if no upstream has answered.
 
         While the old upstream is asked for the new one, that is a failure, also if nobody waits for
-        the end; it is none if both refuse.
+        the end; if both refuse, it is not counted.
         """
         refusal = None
         if unit.system == "new":
@@ -267,8 +267,8 @@ class GatewayApi:
 class UnitResponse(Response):
     """Answers one unit: decided, asked for, passed on as it comes, and its losses reported.
 
-    A client that leaves is no failure, unless it has waited for longer than `slow_after` for the
-    next part of its answer: clients give up on a system that hangs, and that must not look as if
+    A client that leaves does not count as a failure, unless it has waited for longer than
+    `slow_after` for the next part of its answer: clients give up on a system that hangs, and that must not look as if
     all were well. The same holds where the service ends before the answer does.
     """
 

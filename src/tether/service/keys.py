@@ -46,7 +46,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 class KeyFile:
     """The keys of a file, read again when a request comes and a second has passed.
 
-    A file that cannot be read, or is none of keys, leaves the keys as they were and is logged.
+    A file that cannot be read, or is not a key file, leaves the keys as they were and is logged.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -100,7 +100,7 @@ def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
     Raises
     ------
     ValueError
-        If the name is taken or invalid, or a role is none.
+        If the name is taken or invalid, or a role is unknown.
     OSError
         If the file cannot be written.
     """

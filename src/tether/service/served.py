@@ -281,8 +281,8 @@ def store_errors() -> Iterator[None]:
 class PatientRelease(Release):
     """A release whose steps wait for `reported` losses, for at most `patience` seconds a row.
 
-    They are those that the gateway reports by itself: an answer under way, in any process, is no
-    failure. To begin a step later is always allowed: which rows it rests on stays the same.
+    They are those that the gateway reports by itself: an answer under way, in any process, is
+    not a failure. To begin a step later is always allowed: which rows it rests on stays the same.
     """
 
     def __init__(
@@ -441,7 +441,7 @@ def loss_columns(
 ) -> tuple[list[Any], dict[str, list[float]]]:
     """Rows, each once, and their losses by name, NaN where there is none.
 
-    Given are rows, what they are called, and losses. A name that is no loss, a loss out of its
+    Given are rows, what they are called, and losses. A name that is not a loss, a loss out of its
     range and two values of one loss are refused.
     """
     merged: dict[Any, dict[str, float]] = {}

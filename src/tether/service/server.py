@@ -120,7 +120,7 @@ def worker_application(settings: ServiceSettings) -> Starlette:
 
 
 def listen_at(host: str, port: int) -> socket.socket:
-    """A socket that listens, before anything else begins: a service without a port is none.
+    """A socket that listens, before anything else begins: a service needs its port first.
 
     Connections have TCP_NODELAY from it. Without it, the second part of an answer on a kept
     connection waits until the client acknowledges the first, for about 40 ms.

@@ -336,7 +336,7 @@ def environment(name: str | None) -> str | None:
 
 
 def check_url(name: str, url: str, *, query: bool = True) -> None:
-    """Refuse what is no address of a web server, without showing it."""
+    """Refuse anything but the address of a web server, without showing it."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise ValueError(f"{name} must begin with http:// or https:// and have no user (not shown)")

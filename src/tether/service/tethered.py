@@ -88,7 +88,7 @@ class TetheredApi:
         return json_response(whole, headers=headers)
 
     def _context(self, asked: dict[str, Any]) -> str:
-        """What a request asks; what only says how it is answered is no part of it."""
+        """What a request asks; settings of how it is answered are not part of it."""
         for name, values in FIXED.items():
             if (value := asked.pop(name, None)) not in values:
                 raise ApiError(400, f"{name} must be {values[0]!r} here, got {value!r:.80}")

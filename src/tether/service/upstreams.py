@@ -245,7 +245,7 @@ def _is_part(content: bytes | bytearray) -> bool:
 
 
 def parse_json(content: bytes) -> Any:
-    """What JSON says; None if it is none."""
+    """Parsed JSON, or None if it is invalid."""
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

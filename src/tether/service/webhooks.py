@@ -59,7 +59,7 @@ class Events:
     """Turns what holds, one look after the other, into events.
 
     An alarm that stands when the service starts is an event, since nobody may have been told; the
-    step that it finds is none.
+    step that it finds is not.
     """
 
     def __init__(self, title: str) -> None:
