@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def test_a_worker_that_is_killed_is_started_again_and_one_sends_webhooks(tmp_pat
             answers = [decide(address, f"user {number}") for number in range(20)]
             before = soak.worker_pids(process.pid)
             assert len(before) == 2
+            os.kill(before[0], signal.SIGSTOP)
+            time.sleep(1.5)  # by now an answer of it is waited for
             os.kill(before[0], signal.SIGKILL)
             until(lambda: len(set(soak.worker_pids(process.pid)) - set(before)) == 1)
             for _ in tries():

@@ -33,9 +33,9 @@ actions there be above the limit. No draw is above it with probability
 Π (1 − t_x)^m_x ≤ (1 − Σ p_x·t_x)^M, where M is the smallest m_x/p_x: M takes the place of m.
 
 With several past policies (`log_mix`) a weight is not a function of ρ, and a clip may take what
-weighs too much more often than the optimized policy does: up to 1/ψ times as often, and up to β/ψ times as
-often as the safe policy, with ψ the normalizing constant. Draws of either policy count, the term is
-that many times larger.
+weighs too much more often than the optimized policy does: up to 1/ψ times as often, and up to β/ψ
+times as often as the safe policy, with ψ the normalizing constant. Draws of either policy count,
+the term is that many times larger.
 
 Along a path, beta is chosen among the levels with draws of their own, and the test weight at a
 level is the largest among the draws of its policy and of those below it. Let c_k be the largest

@@ -268,8 +268,8 @@ class UnitResponse(Response):
     """Answers one unit: decided, asked for, passed on as it comes, and its losses reported.
 
     A client that leaves does not count as a failure, unless it has waited for longer than
-    `slow_after` for the next part of its answer: clients give up on a system that hangs, and that must not look as if
-    all were well. The same holds where the service ends before the answer does.
+    `slow_after` for the next part of its answer: clients give up on a system that hangs, and that
+    must not look as if all were well. The same holds where the service ends before the answer does.
     """
 
     def __init__(self, unit: Unit, gateway: GatewayApi) -> None:

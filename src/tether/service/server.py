@@ -75,7 +75,7 @@ def run_service(settings: ServiceSettings) -> None:
             try:
                 config = make_config(settings, partial(worker_application, settings))
                 config.workers = settings.listen.workers
-                Multiprocess(config, [listening]).run()
+                Supervisor(config, [listening]).run()
             finally:
                 del os.environ[METRICS_FOLDER]
 
@@ -98,6 +98,16 @@ def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_worker_healthcheck=HEALTH_SECONDS,
     )
+
+
+class Supervisor(Multiprocess):
+    """Starts workers that have ended again, also one that ends while its answer is waited for."""
+
+    def keep_subprocess_alive(self) -> None:
+        """See which workers have ended: their ends of the pipes must not be open here too."""
+        for process in self.processes:
+            process.child_conn.close()
+        super().keep_subprocess_alive()
 
 
 class ServiceServer(uvicorn.Server):
