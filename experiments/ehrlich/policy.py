@@ -7,6 +7,7 @@ action is infeasible only where the function forbids it.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,10 +73,17 @@ class Prompted:
         count = int(contexts)
         prompt = torch.as_tensor(rng.integers(len(self.seeds), size=count), device=self.device)
         generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
-        parts = [self._written(part, generator) for part in prompt.split(self.batch)]
+        parts = []
+        for part in prompt.split(self.batch):
+            noise = torch.empty(
+                self.language.length, len(part), self.language.states, device=self.device
+            ).exponential_(generator=generator)
+            few = self.device.type == "cuda" and len(part) <= MOST_REPLAYED
+            parts.append(replayed(self, part, noise) if few else self.written(part, noise))
         return torch.cat(parts).cpu().numpy()
 
-    def _written(self, prompt: Tensor, generator: torch.Generator) -> Tensor:
+    def written(self, prompt: Tensor, noise: Tensor) -> Tensor:
+        """An answer to each prompt, by exponential noise for every place and row."""
         cache = [
             (self._with_room(key, prompt), self._with_room(value, prompt))
             for key, value in self.cache
@@ -86,8 +94,7 @@ class Prompted:
         for place in range(self.language.length):
             logits, _ = self.model(token, cache, filled + place)
             chances = logits[:, -1, : self.language.states].softmax(dim=-1)
-            noise = torch.empty_like(chances).exponential_(generator=generator)
-            token = (chances / noise).argmax(dim=-1, keepdim=True)
+            token = (chances / noise[place]).argmax(dim=-1, keepdim=True)
             written.append(token)
         return torch.cat(written, dim=1)
 
@@ -111,6 +118,56 @@ class Prompted:
             scores = log_probs(self.model, cache, rows.repeat(prompts, 1), self.language.states)
             parts.append(scores.view(prompts, -1).double().logsumexp(dim=0) - np.log(prompts))
         return torch.cat(parts).cpu().numpy()
+
+
+class Replay:
+    """A CUDA graph that writes so many answers to so many prompts, for any policy of one shape.
+
+    A few answers take thousands of small kernels, and most of the time is spent on their launches.
+    """
+
+    def __init__(self, policy: Prompted, rows: int) -> None:
+        self.policy = copy.copy(policy)
+        self.policy.model = copy.deepcopy(policy.model)
+        self.policy.cache = [(key.clone(), value.clone()) for key, value in policy.cache]
+        self.prompt = torch.zeros(rows, dtype=torch.long, device=policy.device)
+        language = policy.language
+        self.noise = torch.ones(language.length, rows, language.states, device=policy.device)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # libraries set themselves up before the capture
+            self.policy.written(self.prompt, self.noise)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.actions = self.policy.written(self.prompt, self.noise)
+
+    @staticmethod
+    def tensors(policy: Prompted) -> list[Tensor]:
+        """What differs between policies of one shape."""
+        return [*policy.model.parameters(), *(each for pair in policy.cache for each in pair)]
+
+    def __call__(self, policy: Prompted, prompt: Tensor, noise: Tensor) -> Tensor:
+        """What `policy.written` returns."""
+        for ours, theirs in zip(self.tensors(self.policy), self.tensors(policy), strict=True):
+            ours.copy_(theirs)
+        self.prompt[: len(prompt)] = prompt
+        self.noise[:, : len(prompt)] = noise
+        self.graph.replay()
+        return self.actions[: len(prompt)].clone()
+
+
+MOST_REPLAYED = 1024
+REPLAYS: dict[tuple[Any, ...], Replay] = {}
+
+
+def replayed(policy: Prompted, prompt: Tensor, noise: Tensor) -> Tensor:
+    """What `policy.written` returns, by a graph for the next power of two rows."""
+    rows = max(64, 1 << (len(prompt) - 1).bit_length())
+    key = policy.model.shape, len(policy.seeds), rows
+    if key not in REPLAYS:
+        REPLAYS[key] = Replay(policy, rows)
+    return REPLAYS[key](policy, prompt, noise)
 
 
 @dataclass

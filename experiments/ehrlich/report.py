@@ -54,7 +54,8 @@ def overview(rows: Sequence[Row]) -> list[dict[str, Any]]:
             line |= paired(objective, late(free, "objective"))
         best = {row["seed"]: row["best"] for row in mine if row["round"] == max_round(mine)}
         line["best"], line["best_error"] = mean_and_error(best.values())
-        line["draws"] = float(np.nanmean([row.get("draws", 1.0) for row in mine]))
+        draws = [row.get("draws", np.nan) for row in mine]
+        line["draws"] = float(np.nan_to_num(draws, nan=1.0).mean())
         table.append(line)
     return table
 

@@ -173,12 +173,12 @@ class RampRun(Run):
     def deploy_safe(self, count: int) -> Sequences:
         """The first round of the controller."""
         self.control.begin()
-        return self._act(count)
+        return self._act(count, 1)
 
     def deploy(self, count: int, row: dict[str, Any]) -> Sequences:
         """A few steps."""
         steps = self.settings["ramp_steps"]
-        actions = np.concatenate([self._act(count // steps) for _ in range(steps)])
+        actions = self._act(count, steps)
         self.steps += steps
         row["share"] = self.control.round.share
         return actions
@@ -187,11 +187,14 @@ class RampRun(Run):
         """Whether the policy reached a share of 1."""
         return bool(row["share"] == 1)
 
-    def _act(self, count: int) -> Sequences:
-        """Take so many actions, report the losses, and see which rows may be trained on."""
-        before = sum(map(len, self.training))
-        taken = self.control.round.act(count, self.rng)
-        values = self.function(taken.actions)
-        self.control.observe(taken.ids, np.isneginf(values) * 1.0, rewards=np.maximum(values, 0))
+    def _act(self, count: int, steps: int) -> Sequences:
+        """Take so many actions in a few steps, report losses, and see what may be trained on."""
+        before, taken = sum(map(len, self.training)), []
+        for _ in range(steps):
+            step = self.control.round.act(count // steps, self.rng)
+            values = self.function(step.actions)
+            rewards = np.maximum(values, 0)
+            self.control.observe(step.ids, np.isneginf(values) * 1.0, rewards=rewards)
+            taken.append(np.asarray(step.actions))
         self.training.append(self.control.training_rows().actions[before:])
-        return np.asarray(taken.actions)
+        return np.concatenate(taken)
