@@ -21,12 +21,11 @@ from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
-from tether.control.draws import shared_ratio_error
-from tether.control.engine import COARSE, Constraint, Problem, search
+from tether.control.draws import BudgetedKernel, shared_ratio_error
+from tether.control.engine import COARSE, Constraint, Measured, Problem, measure, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.kernels import BudgetedKernel, ClipKernel
+from tether.control.kernels import ClipKernel
 from tether.control.log import Log
-from tether.control.measure import Measured, measure
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, unbiased_weights

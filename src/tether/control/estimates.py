@@ -23,11 +23,10 @@ import numpy as np
 
 from tether._core.arrays import Floats
 from tether._core.rows import Block
-from tether.control.bins import scores
 from tether.control.calibration import Calibration
-from tether.control.engine import LAST, Problem
+from tether.control.draws import BudgetedKernel
+from tether.control.engine import LAST, Problem, scores
 from tether.control.gains import CONFIDENCE, Gain, PolicyMeans, WeightedMean
-from tether.control.kernels import BudgetedKernel
 
 LEAST_EFFECTIVE_ROWS = 30.0  # with fewer effective rows than this, no mean is stated
 LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0

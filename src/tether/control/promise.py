@@ -82,13 +82,13 @@ from tether.control.engine import (
     LAST,
     ROUNDING,
     Constraint,
+    Measured,
     Problem,
     Search,
     log_of,
     log_sum,
 )
 from tether.control.kernels import ClipKernel, PathKernel
-from tether.control.measure import Measured
 
 SAME = 1e-9  # log normalizers this close are the same
 

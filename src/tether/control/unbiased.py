@@ -26,17 +26,18 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.bins import clip_sums, scores, table_bins
 from tether.control.chain import Bet
-from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
+from tether.control.draws import BudgetedKernel
+from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.kernels import (
-    BudgetedKernel,
     ClipKernel,
     Kernel,
     MixKernel,
     OwnKernel,
     PathKernel,
     TableKernel,
+    clip_sums,
+    table_bins,
 )
 
 LIMITED_UP_TO = 8.0  # limits that grow with β count as infinite past this log β
