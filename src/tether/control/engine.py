@@ -83,10 +83,10 @@ def scores(block: Block, suffix: str = "") -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore", over="ignore"):
         ratio = block["log_optimized" + suffix] - safe
         base = np.zeros(safe.shape) if mix is None else safe - mix
-    if safe.min() == -np.inf:
-        ratio, base = (np.where(safe > -np.inf, each, -np.inf) for each in (ratio, base))
-    most = max(ratio.max(), base.max())
-    if not most <= LAST:
+    if ratio.max() <= LAST and base.max() <= LAST:  # so that safe is above −inf
+        return ratio, base
+    ratio, base = (np.where(safe > -np.inf, each, -np.inf) for each in (ratio, base))
+    if not (most := max(ratio.max(), base.max())) <= LAST:
         raise ValueError(
             f"log ratios of optimized over safe and of safe over mixture probability must be at "
             f"most {LAST:g}, got {most:g} (log_safe, log_optimized, log_mix)"
@@ -346,8 +346,6 @@ class Measured:
         The safe policy's mean loss, and its standard error.
     harms : dict of str to float
         Along a path, the largest (l − α)·w of a row, for every loss; 0 elsewhere.
-    rows_beyond_draws, heavier_rows : int
-        How many rows have a larger ratio than every draw, and a larger weight than the test point.
     """
 
     rows: int
@@ -364,8 +362,6 @@ class Measured:
     coverage_limit: float
     safe_means: dict[str, tuple[float, float]]
     harms: dict[str, float]
-    rows_beyond_draws: int
-    heavier_rows: int
 
     @property
     def covered(self) -> bool:
@@ -378,59 +374,44 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     kernel, constraints = problem.kernel, problem.constraints
     t = np.clip([log_beta], -LAST, LAST) if kernel.nested else np.array([log_beta])
     unit = float(kernel.log_unit(problem, t)[0])
-    test: float | None = None if problem.carried else float(kernel.log_test(problem, t)[0])
-    highest = np.inf
-    if problem.front is not None and problem.drawn is not None:
-        highest = float(scores(problem.front.columns)[0].max()) + SAME_SCORE
 
     def one_pass(block: Block) -> dict[str, Any]:
         (ratio, base), (matrix, top, draws, _) = scores(block), kernel.weigh(block, t, problem)
-        log_w, most = matrix[0], float(matrix[0].max())
-        shift, shift_base = most if most > -np.inf else 0.0, float(base.max())
+        log_w, most, safe_most = matrix[0], float(matrix[0].max()), float(base.max())
+        shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
-        plain = np.exp(base - shift_base) if problem.has_mixture else np.ones(len(base))
-        changed = np.maximum(plain * np.exp(shift_base) - w * np.exp(shift - unit), 0.0)
-        found = {"rows": len(base), "top": top[0], "most": most, "base": shift_base}
-        found |= {"changed": changed.sum(), "beyond": int((ratio > highest).sum())}
-        if test is not None:
-            found["heavier"] = int((log_w > test + SAME_SCORE).sum())
-        total = float(w.sum())
+        safe = np.exp(base - safe_most) if problem.has_mixture else np.ones(len(base))
+        changed = np.maximum(safe * np.exp(safe_most) - w * np.exp(shift - unit), 0.0)
+        found = {"rows": len(base), "top": top[0], "most": most, "safe most": safe_most}
+        found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
+        found |= {"changed": changed.sum(), "ratio": log_sum(base + ratio)}
         for each in constraints:
-            loss = each.loss(block)
-            weights = w if each.ratio_error == 1 else w * each.factors(block)
-            weight = total if each.ratio_error == 1 else float(weights.sum())
-            sums = np.array([weight, dot(weights, loss) / each.bound])
-            loss = loss / each.bound if each.bound != 1 else loss
-            lost = plain * loss if problem.has_mixture else loss
-            of_safe = [plain.sum(), lost.sum()]
-            squares = [dot(plain, plain), dot(plain, lost), dot(lost, lost)]
-            logs = log_of(of_safe) + shift_base, log_of(squares) + 2 * shift_base
-            found["of " + each.name] = np.concatenate((log_of(sums) + shift, *logs))
+            loss = each.loss(block) / each.bound
+            own = w if each.ratio_error == 1 else w * each.factors(block)
+            lost = safe * loss
+            sums = [own.sum(), dot(own, loss), safe.sum(), lost.sum()]
+            sums += [dot(safe, safe), dot(safe, lost), dot(lost, lost)]
+            found["of " + each.name] = log_of(sums) + shift * OWN + safe_most * SAFE
             if not kernel.nested:
-                harm = np.maximum(each.excess(block), 0.0) * w
-                found["harm " + each.name] = log_of(harm.max()) + shift
-        found |= {"w": log_of(total) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
-        found["ratio"] = log_sum(base + ratio if problem.has_mixture else ratio)
+                found["harm " + each.name] = log_of((each.excess(block) * w).max(initial=0)) + shift
         if kernel.counts_draws:
             found["draws"] = log_sum(np.broadcast_to(draws, matrix.shape)[0])
         return found
 
-    how = dict.fromkeys(["w", "ww", "ratio", "draws"], "logsum")
-    how |= {"rows": "sum", "top": "max", "most": "max", "base": "max", "changed": "sum"}
-    how |= {"beyond": "sum", "heavier": "sum"}
-    how |= {f"of {each.name}": "logsum" for each in constraints}
+    how = dict.fromkeys(("w", "ww", "ratio", "draws"), "logsum")
+    how |= dict.fromkeys(("rows", "changed"), "sum") | dict.fromkeys(("top", "most"), "max")
+    how |= {"safe most": "max", **{f"of {each.name}": "logsum" for each in constraints}}
     how |= {f"harm {each.name}": "max" for each in constraints}
     found = problem.rows.reduce(one_pass, how, kernel.size)
-    if test is None:
-        test = float(found["top"])
+    test = float(found["top"] if problem.carried else kernel.log_test(problem, t)[0])
     total, rows = float(np.logaddexp(found["w"], test)), int(found["rows"])
-    risks, safe = {}, {}
+    risks, safe_means = {}, {}
     for each in constraints:
         sums = found["of " + each.name]
         extra = np.log(each.ratio_error) + test
         quotient = np.logaddexp(sums[1], extra) - np.logaddexp(sums[0], extra)
         risks[each.name] = float(each.bound * np.exp(quotient))
-        safe[each.name] = _safe_mean(sums[2:], found["base"], each.bound)
+        safe_means[each.name] = _safe_mean(sums - found["safe most"] * SAFE, each.bound)
     size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
     harms = {each.name: found.get("harm " + each.name, -np.inf) for each in constraints}
     coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
@@ -447,16 +428,18 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         changed=float(min(found["changed"] / rows, 1.0)),
         coverage=coverage,
         coverage_limit=limit,
-        safe_means=safe,
+        safe_means=safe_means,
         harms={name: float(np.exp(min(harm, LARGEST_LOG))) for name, harm in harms.items()},
-        rows_beyond_draws=int(found["beyond"]),
-        heavier_rows=int(found.get("heavier", 0)),
     )
 
 
-def _safe_mean(sums: Floats, top: float, bound: float) -> tuple[float, float]:
+OWN, SAFE = np.array([[1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2, 2]])
+"""How often sums for a loss have the unit of the tethered policy's weights, or the safe one's."""
+
+
+def _safe_mean(logs: Floats, bound: float) -> tuple[float, float]:
     """The mean loss of the safe policy, and its error with one heaviest point more at the bound."""
-    one, first, two, mixed, second = np.exp(sums - top * np.array([1, 1, 2, 2, 2]))
+    one, first, two, mixed, second = np.exp(logs[2:])
     mean = first / one
     spread = max(second - 2 * mean * mixed + mean**2 * two, 0.0) + (1 - mean) ** 2
     return float(bound * mean), float(bound * np.sqrt(spread) / (one + 1))

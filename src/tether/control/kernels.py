@@ -169,9 +169,11 @@ class Binned:
             scaled -= 1.0
             scaled /= FINEST
             near = np.exp(scaled, out=scaled)
-            sums = [np.bincount(place, each) for each in given]
-            sums += [np.bincount(place, near if each is None else near * each) for each in given]
-            return np.array(sums, dtype=np.float64), first, high, float(base.max())
+            sums = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
+            for each, whole, below in zip(given, *sums, strict=True):
+                np.add.at(whole, place, 1.0 if each is None else each)
+                np.add.at(below, place, near if each is None else near * each)
+            return sums.reshape(-1, sums.shape[2]), first, high, float(base.max())
 
         every = int(LAST) * FINEST
         sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, -np.inf
