@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from tether.control.kernels import ClipKernel
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
-from tether.control.unbiased import Weights, unbiased_weights
+
+if TYPE_CHECKING:
+    from tether.control.unbiased import Weights
 
 logger = logging.getLogger("tether.control")
 
@@ -152,7 +154,7 @@ def calibrate(
     else:
         found = _by_alpha(problem, log)
     if spread or "reward" in log.rows.names or log.has_tables:
-        from tether.control.estimates import measure_gain
+        from tether.control.gains import measure_gain
 
         found = replace(found, gain=measure_gain(problem, found))
     draws = None if proposals is None else proposals.rows
@@ -213,6 +215,8 @@ def _by_promise(
     looks: int,
 ) -> Calibration:
     """The soft chain: fixed candidates, served with probabilities that a proof bounds."""
+    from tether.control.unbiased import unbiased_weights
+
     error = 0.0
     if isinstance(problem.kernel, ClipKernel):
         if problem.draws is None:

@@ -46,7 +46,7 @@ class BudgetedKernel(Kernel):
     with a mixture there are their log bases. With a `blend`, draws are mixed draws of both.
     """
 
-    candidates = counts_draws = True
+    candidates = from_draws = counts_draws = True
     size = 256
 
     def __init__(self, budget: int, blend: float = 0.0) -> None:

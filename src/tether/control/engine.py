@@ -470,7 +470,7 @@ def _coverage(
         unit = -LAST if problem.kernel.clips and log_beta >= LAST else np.nan
     rows, logs = int(found["rows"]), [found["w"] - unit, found["ww"] - 2 * unit]
     largest = max(float(found["most"]), test) - unit
-    noisy = problem.shares_draws and problem.kernel.nested
+    noisy = problem.shares_draws and problem.kernel.from_draws
     if rows < 2 or noisy or not -np.inf < logs[0] <= max(*logs, largest) <= LARGEST_LOG:
         return math.nan, math.nan
     mean, squares = math.exp(logs[0]) / rows, math.exp(logs[1]) / rows

@@ -50,6 +50,7 @@ class Kernel:
     known = True  # whether weights are complete; else one factor per beta, `log_unit`, is estimated
     smoothness: float | None = None  # K of the family, where weights are not known
     clips = False  # whether that factor is ψ/β, as of clip without contexts
+    from_draws = False  # whether weights are averages over draws
     counts_draws = False  # whether `weigh` says how many draws an action takes
     size = 1024  # rows of a block
 
