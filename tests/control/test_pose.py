@@ -298,8 +298,8 @@ def test_the_ends_of_the_grid_are_the_two_policies():
         world = make_world(2, kind, rows=8)
         problem = posed(world.log(), world.proposals(), world.family, blend=0.0)
         ends = np.array([-LAST, LAST])
-        log_w, _, _, place = problem.kernel.weigh(problem.rows.columns, ends, problem)
-        safe, optimized = log_w[place]
+        log_w = problem.kernel.weigh(problem.rows.columns, ends, problem).log_w
+        safe, optimized = log_w
         ratio = world.columns["log_optimized"] - world.columns["log_safe"]
         assert np.ptp(safe) == pytest.approx(0.0, abs=1e-9)
         np.testing.assert_allclose(optimized - optimized[0], ratio - ratio[0], atol=1e-6)

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from tether.control.kernels import ClipKernel
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
-
-if TYPE_CHECKING:
-    from tether.control.unbiased import Weights
+from tether.control.unbiased import Weights, unbiased_weights
 
 logger = logging.getLogger("tether.control")
 
@@ -215,8 +213,6 @@ def _by_promise(
     looks: int,
 ) -> Calibration:
     """The soft chain: fixed candidates, served with probabilities that a proof bounds."""
-    from tether.control.unbiased import unbiased_weights
-
     error = 0.0
     if isinstance(problem.kernel, ClipKernel):
         if problem.draws is None:

@@ -70,15 +70,17 @@ class BudgetedKernel(Kernel):
         near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
         tries, fallback = self.averages(safe, optimized, near)
         against_safe = partial(budgeted, near[:, None], tries, fallback)
+        past: Floats | float = 0.0
         if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
-            top = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
-            top = top - np.log(problem.safe_share)
+            most = np.zeros((len(near), 1))
+            past = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
+            past = past - np.log(problem.safe_share)
         elif "base_safe" in block:
             bases = np.hstack((block["base_safe"], block["base_optimized"]))
-            top = heaviest(against_safe, drawn, bases)[place]
+            most = heaviest(against_safe, drawn, bases)
         else:
-            top = against_safe(largest).max(axis=1)[place]
-        return base + against_safe(ratio), top, tries, place
+            most = against_safe(largest)
+        return Weighed(base + against_safe(ratio), most, tries, place, past)
 
     def draws(self, block: Block) -> tuple[Floats, Floats]:
         """As many draws of each policy as whole budgets can be made of."""

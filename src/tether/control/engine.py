@@ -376,13 +376,13 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     unit = float(kernel.log_unit(problem, t)[0])
 
     def one_pass(block: Block) -> dict[str, Any]:
-        (ratio, base), (matrix, top, draws, _) = scores(block), kernel.weigh(block, t, problem)
-        log_w, most, safe_most = matrix[0], float(matrix[0].max()), float(base.max())
+        (ratio, base), made = scores(block), kernel.weigh(block, t, problem)
+        log_w, most, safe_most = made.told[0], float(made.told[0].max()), float(base.max())
         shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
         safe = np.exp(base - safe_most) if problem.has_mixture else np.ones(len(base))
         changed = np.maximum(safe * np.exp(safe_most) - w * np.exp(shift - unit), 0.0)
-        found = {"rows": len(base), "top": top[0], "most": most, "safe most": safe_most}
+        found = {"rows": len(base), "top": made.top[0], "most": most, "safe most": safe_most}
         found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
         found |= {"changed": changed.sum(), "ratio": log_sum(base + ratio)}
         for each in constraints:
@@ -395,7 +395,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
             if not kernel.nested:
                 found["harm " + each.name] = log_of((each.excess(block) * w).max(initial=0)) + shift
         if kernel.counts_draws:
-            found["draws"] = log_sum(np.broadcast_to(draws, matrix.shape)[0])
+            found["draws"] = log_sum(np.broadcast_to(made.log_draws, made.told.shape)[0])
         return found
 
     how = dict.fromkeys(("w", "ww", "ratio", "draws"), "logsum")

@@ -187,8 +187,8 @@ def measure_gain(problem: Problem, found: Calibration) -> Gain:
             ratio = block["log_drawn"] - block["log_safe"]
         weights = np.exp(np.minimum([base, base, base + ratio], LARGEST_LOG))
         if len(t):
-            log_w, _, _, place = kernel.weigh(block, t, problem)
-            at_betas = np.exp(np.minimum(log_w[place] - unit, LARGEST_LOG))
+            log_w = kernel.weigh(block, t, problem).log_w
+            at_betas = np.exp(np.minimum(log_w - unit, LARGEST_LOG))
             weights[1] = shares[0] * weights[0] + shares[1:] @ at_betas
         rewards = [block["reward"]] if "reward" in block else []
         values = np.array(rewards + [each.loss(block) for each in problem.constraints])

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,33 @@ WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the oth
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
 
-Weighed = tuple[Floats, Floats, Floats, Any]
 Amounts = Callable[[Block, Floats, Floats], "list[Floats | None]"]
 """From a block, its ratios and its bases to what each row adds; None stands for ones."""
+
+
+class Weighed(NamedTuple):
+    """The weights of a block of rows at several betas, of which the block tells some apart.
+
+    Log-weights, and those of the heaviest candidate of each row (both told betas × rows); the log
+    number of draws that an action takes; the place of every beta among those told apart, and what
+    is added at every beta to the heaviest candidate's.
+    """
+
+    told: Floats
+    candidates: Floats
+    log_draws: Floats = np.zeros((1, 1))
+    place: Any = slice(None)
+    past: Floats | float = 0.0
+
+    @property
+    def log_w(self) -> Floats:
+        """Log-weights (betas × rows)."""
+        return np.asarray(self.told[self.place])
+
+    @property
+    def top(self) -> Floats:
+        """The log-weight of the heaviest candidate (betas)."""
+        return np.asarray(self.candidates.max(axis=1)[self.place] + self.past)
 
 
 class Kernel:
@@ -55,20 +79,16 @@ class Kernel:
     size = 1024  # rows of a block
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
-        """Weigh a block.
-
-        Log-weights (told betas × rows), the heaviest candidate's (betas), log draws per action
-        (told betas × rows), and the place of every beta among those that the block tells apart.
-        """
+        """Weigh a block."""
         raise NotImplementedError
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """Logs of the sums of weights and losses (constraints × betas × 2), and of the largest."""
 
         def kernel(block: Block) -> dict[str, Any]:
-            log_w, top, _, place = self.weigh(block, t, problem)
-            found = _log_dots(log_w, block, problem)
-            return {"sums": found["sums"][:, place], "most": found["most"][place], "top": top}
+            made = self.weigh(block, t, problem)
+            found, place = _log_dots(made.told, block, problem), made.place
+            return {"sums": found["sums"][:, place], "most": found["most"][place], "top": made.top}
 
         how = {"sums": "logsum", "most": "max", "top": "max"}
         return problem.rows.reduce(kernel, how, self.size)
@@ -84,7 +104,7 @@ class Kernel:
             assert draws is not None
 
             def kernel(block: Block) -> dict[str, Any]:
-                return {"top": self.weigh(block, t, problem)[1]}
+                return {"top": self.weigh(block, t, problem).top}
 
             return np.asarray(draws.reduce(kernel, {"top": "max"}, self.size)["top"])
         return np.asarray(self.log_limit(problem, t) - np.log(problem.safe_share))
@@ -104,7 +124,7 @@ class Kernel:
         logs = None if problem.drawn is None else log_of(problem.drawn)
 
         def kernel(block: Block) -> dict[str, Any]:
-            log_w = self.weigh(block, t, problem)[0]
+            log_w = self.weigh(block, t, problem).log_w
             if logs is not None:
                 drew = block.get("log_drawn", block["log_optimized"])  # without any blend
                 mass = np.logaddexp(logs[0] + block["log_safe"], logs[1] + drew)
@@ -227,7 +247,7 @@ class ClipKernel(Kernel):
         """min(0, log ρ − log β) plus the base."""
         ratio, base = scores(block)
         log_w = base + np.minimum(ratio - t[:, None], 0.0)
-        return log_w, log_w.max(axis=1), np.zeros((1, 1)), slice(None)
+        return Weighed(log_w, log_w)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
@@ -285,7 +305,7 @@ class MixKernel(Kernel):
         """The weighted average of both policies over the mixture."""
         ratio, base = scores(block)
         log_w = base + along(0.0, ratio, t[:, None])
-        return log_w, log_w.max(axis=1), np.zeros((1, 1)), slice(None)
+        return Weighed(log_w, log_w)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """Linear in β: any number of betas costs one pass."""
@@ -368,15 +388,15 @@ class TableKernel(Kernel):
         if self.budget is not None:
             draws, fallback = exact_averages(accepted, self.budget)
             against_safe = partial(budgeted, at, draws, fallback)
-        if problem.test_weight == "analytic":
-            # past all ratios the limit goes on growing with β
+        past: Floats | float = 0.0
+        if problem.test_weight == "analytic":  # its limit goes on growing with β past all ratios
+            most = against_safe(np.inf)
             past = np.maximum(t - near[-1], 0.0) - np.log(problem.safe_share)
-            top = against_safe(np.inf).max(axis=1)[place] + past
         elif "log_mix_all" in block:
-            top = heaviest(against_safe, ratios, bases)[place]
+            most = heaviest(against_safe, ratios, bases)
         else:  # weights grow with the ratio
-            top = against_safe(ratios.max(axis=1)).max(axis=1)[place]
-        return base + against_safe(ratio), top, draws, place
+            most = against_safe(ratios.max(axis=1))
+        return Weighed(base + against_safe(ratio), most, draws, place, past)
 
 
 def _clipped(at: Floats, log_psi: Floats, ratio: Any) -> Floats:
@@ -390,9 +410,8 @@ def budgeted(at: Floats, tries: Floats, fallback: Floats, ratio: Any) -> Floats:
 
 
 def heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Floats) -> Floats:
-    """The largest weight of a candidate (betas), from log ratios and bases (rows × candidates)."""
-    every = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
-    return np.asarray(reduce(np.maximum, every).max(axis=1))
+    """Each row's heaviest candidate (betas × rows), of log ratios and bases (rows × candidates)."""
+    return reduce(np.maximum, (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True)))
 
 
 def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
@@ -479,8 +498,7 @@ class PathKernel(Kernel):
                 "be able to take every action of the optimized one (absolute continuity)"
             )
         drawn, level = block.get("drawn_at", np.full(1, np.inf)), np.maximum(t, self.coarse[0])
-        top = np.where(drawn <= level[:, None], log_w, -np.inf).max(axis=1)
-        return log_w, top, np.zeros((1, 1)), slice(None)
+        return Weighed(log_w, np.where(drawn <= level[:, None], log_w, -np.inf))
 
 
 class OwnKernel(Kernel):
@@ -525,7 +543,7 @@ class OwnKernel(Kernel):
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """One beta after the other."""
-        log_w, top = np.empty((len(t), len(block["log_safe"]))), np.full(len(t), -np.inf)
+        log_w, most = np.empty((2, len(t), len(block["log_safe"])))
 
         def against_mixture(end: str, log_beta: float, log_psi: Floats | float) -> Floats:
             scores = block["log_safe" + end], block["log_optimized" + end]
@@ -536,12 +554,12 @@ class OwnKernel(Kernel):
         for k, log_beta in enumerate(t):
             log_psi = self.log_psi(block, log_beta)
             log_w[k] = against_mixture("", log_beta, np.ravel(log_psi))
-            if self.tables and problem.test_weight == "empirical":
-                top[k] = against_mixture("_all", log_beta, log_psi).max()
-            elif self.tables and problem.test_weight == "analytic":
+            if self.tables and problem.test_weight == "analytic":
                 limit = self.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
-                top[k] = limit.max() - np.log(problem.safe_share)
-        return log_w, top if self.tables else log_w.max(axis=1), np.zeros((1, 1)), slice(None)
+                most[k] = np.ravel(limit) - np.log(problem.safe_share)
+            elif self.tables:
+                most[k] = against_mixture("_all", log_beta, log_psi).max(axis=1)
+        return Weighed(log_w, most if self.tables else log_w)
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight of an infinite ratio, or of the largest that the log states."""
