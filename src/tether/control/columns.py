@@ -526,13 +526,20 @@ def _with_ratios(block: Block) -> Block:
         if (scores := block.get(f"draws_{policy}")) is None:
             continue
         safe, optimized, *mix = np.split(scores, 3 if "log_mix" in block else 2, axis=1)
-        possible = safe > -np.inf
-        with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
-            ratio = np.where(possible | np.isnan(safe), optimized - safe, np.inf)
-            found[f"draws_{policy}"] = ratio
-            if mix:
-                found[f"base_{policy}"] = np.where(possible, safe - mix[0], -np.inf)
+        found[f"draws_{policy}"], *base = ratios_of_draws(safe, optimized, *mix)
+        found |= {f"base_{policy}": each for each in base}
     return found
+
+
+def ratios_of_draws(safe: Floats, optimized: Floats, mix: Floats | None = None) -> list[Floats]:
+    """Log ratios of draws, and with a mixture their log bases.
+
+    A draw that the safe policy cannot make is always rejected: its ratio is infinite.
+    """
+    possible = (safe > -np.inf) | np.isnan(safe)
+    with np.errstate(invalid="ignore"):
+        found = [np.where(possible, optimized - safe, np.inf)]
+        return found if mix is None else [*found, np.where(possible, safe - mix, -np.inf)]
 
 
 def scan_draws(

@@ -28,7 +28,7 @@ import numpy as np
 
 from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows, hash_rows
-from tether.control.columns import Changed, check_normalizer, match
+from tether.control.columns import Changed, check_normalizer, match, ratios_of_draws
 from tether.control.engine import LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.families import DEFAULT_BUDGET
 from tether.control.kernels import Kernel, Weighed, budgeted, ends, heaviest, told_apart
@@ -177,28 +177,23 @@ def with_draws(
     rank[order] = np.arange(len(log)) - np.repeat(before, matched.rows)
     group = rank % groups[context]
     draw = np.broadcast_to(matched.draw, len(proposals))
-    columns = {**log.rows.columns}
-    tables: dict[str, Floats] = {}
-    possible, base = proposals.log_safe > -np.inf, None
-    with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
-        ratio = np.where(possible, proposals.log_optimized - proposals.log_safe, np.inf)
-        if proposals.log_mix is not None:
-            base = np.where(possible, proposals.log_safe - proposals.log_mix, -np.inf)
+    columns, tables = {**log.rows.columns}, {}
+    scores = (proposals.log_safe, proposals.log_optimized, proposals.log_mix)
+    ratio, *base = ratios_of_draws(*scores)
     for k, name in enumerate(("safe", "optimized")):
         chosen = np.flatnonzero(proposals.from_safe if name == "safe" else ~proposals.from_safe)
         chosen = chosen[np.argsort(draw[chosen], kind="stable")]
         start = np.cumsum(matched.counts[k]) - matched.counts[k]
         columns[f"cell_{name}"] = start[context] + group * own * budget
         tables[f"draws_{name}"] = ratio[chosen]
-        if base is not None:
-            tables[f"base_{name}"] = base[chosen]
-    if base is None:  # the largest ratio that a draw of the context has
+        tables |= {f"base_{name}": each[chosen] for each in base}
+    if base:  # only dealt draws are looked at
+        matched = replace(matched, counts=np.stack([groups * own * budget] * 2))
+    else:  # the largest ratio that a draw of the context has
         top = np.full(len(matched.rows), -np.inf)
-        np.maximum.at(top, draw[possible], ratio[possible])
+        np.maximum.at(top, draw, np.where(ratio < np.inf, ratio, -np.inf))
         columns["draws_top"] = top[context]
     dealt = Changed(Rows(columns), partial(_dealt, tables, own * budget))
-    if base is not None:  # only dealt draws are looked at
-        matched = replace(matched, counts=np.stack([groups * own * budget] * 2))
     return dealt, budget, matched.foreseeing, bool((groups < matched.rows).any())
 
 
