@@ -76,6 +76,21 @@ def test_each_row_has_draws_of_its_own_context_and_shares_them_evenly(seed, rows
     assert problem.shares_draws == shared
 
 
+def test_draws_that_no_row_gets_count_for_the_test_weight_at_every_beta():
+    log, proposals = contextual(rows=12, contexts=1, draws=3)
+    ratio = np.where(np.arange(6) == 5, 2.0, 0.0)  # the third draw of the optimized policy
+    source = np.repeat(["safe", "optimized"], 3)
+    proposals = Proposals(np.zeros(6), ratio, context=np.zeros(6, int), source=source)
+    problem = posed(
+        Log(log.loss, *np.zeros((2, 12)), context=log.context), proposals, "budgeted_clip(2)"
+    )
+    t = np.array([-1.0, 1.0, 3.0, 900.0])
+    along = problem.levels(t).risks(problem.constraints[0], 0)
+    alone = [problem.levels(t[k : k + 1]).risks(problem.constraints[0], 0)[0] for k in range(4)]
+    assert along == pytest.approx(alone)
+    assert alone[2] > alone[1]
+
+
 @pytest.mark.parametrize("family", ["clip", "mix"])
 def test_rows_with_stored_draws_are_calibrated_as_if_dealt(family):
     world = make_world(5, "draws", rows=40)
@@ -283,8 +298,8 @@ def test_the_ends_of_the_grid_are_the_two_policies():
         world = make_world(2, kind, rows=8)
         problem = posed(world.log(), world.proposals(), world.family, blend=0.0)
         ends = np.array([-LAST, LAST])
-        log_w, _, _, place = problem.kernel.weigh(problem.rows.columns, ends, problem)
-        safe, optimized = log_w[place]
+        log_w = problem.kernel.weigh(problem.rows.columns, ends, problem).log_w
+        safe, optimized = log_w
         ratio = world.columns["log_optimized"] - world.columns["log_safe"]
         assert np.ptp(safe) == pytest.approx(0.0, abs=1e-9)
         np.testing.assert_allclose(optimized - optimized[0], ratio - ratio[0], atol=1e-6)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration, LossResult, PromiseTerms
     from tether.control.columns import Acting, PolicyPath
-    from tether.control.engine import Constraint
+    from tether.control.engine import Constraint, Measured
     from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
     from tether.control.gains import Gain, PolicyMeans, WeightedMean
     from tether.control.log import Log
-    from tether.control.measure import Measured
     from tether.control.mixture import mixture_log_density, permutation_weights
     from tether.control.proposals import Proposals
 
@@ -47,7 +46,7 @@ _MODULES = {
     **dict.fromkeys(("BudgetedClip", "Clip", "Family", "Mix", "find_family"), "families"),
     **dict.fromkeys(("Gain", "PolicyMeans", "WeightedMean"), "gains"),
     **dict.fromkeys(("Log",), "log"),
-    **dict.fromkeys(("Measured",), "measure"),
+    **dict.fromkeys(("Measured",), "engine"),
     **dict.fromkeys(("mixture_log_density", "permutation_weights"), "mixture"),
     **dict.fromkeys(("Proposals",), "proposals"),
 }

@@ -21,12 +21,11 @@ from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
-from tether.control.draws import shared_ratio_error
-from tether.control.engine import COARSE, Constraint, Problem, search
+from tether.control.draws import BudgetedKernel, shared_ratio_error
+from tether.control.engine import COARSE, Constraint, Measured, Problem, measure, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.kernels import BudgetedKernel, ClipKernel
+from tether.control.kernels import ClipKernel
 from tether.control.log import Log
-from tether.control.measure import Measured, measure
 from tether.control.pose import pose
 from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, unbiased_weights
@@ -153,7 +152,7 @@ def calibrate(
     else:
         found = _by_alpha(problem, log)
     if spread or "reward" in log.rows.names or log.has_tables:
-        from tether.control.estimates import measure_gain
+        from tether.control.gains import measure_gain
 
         found = replace(found, gain=measure_gain(problem, found))
     draws = None if proposals is None else proposals.rows
@@ -337,16 +336,16 @@ def _constraints(
 
 def _check_test_weight(problem: Problem, measured: Measured) -> None:
     """Refuse a stated bound on all weights that is below the rows' own."""
-    if isinstance(problem.test_weight, str) or not measured.heavier_rows:
+    if isinstance(problem.test_weight, str):
         return
     # Where ψ is estimated, so are weights: by a few per cent a row may be above a true bound.
     heaviest = np.log(measured.max_weight) + measured.log_total - measured.log_test
-    if heaviest <= (0.0 if problem.kernel.known else 0.05):
+    if heaviest <= (1e-9 if problem.kernel.known else 0.05):
         return
     raise ValueError(
         f"test_weight must be at least the largest weight that an action can have, got "
-        f"{problem.test_weight!r}: {measured.heavier_rows} row(s) of the log itself weigh more, up "
-        f"to {problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}"
+        f"{problem.test_weight!r}: rows of the log itself weigh up to "
+        f"{problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}"
     )
 
 

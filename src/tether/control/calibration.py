@@ -13,9 +13,9 @@ from tether._core.promises import is_useful
 from tether._core.words import Columns, Description
 from tether.control.chain import Chain
 from tether.control.checks import is_refuted
+from tether.control.engine import Measured
 from tether.control.gains import Gain
 from tether.control.log import Probes
-from tether.control.measure import Measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,23 +6,30 @@ know to values, checked at once in memory and block by block where they are read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import frames, validate
-from tether._core.arrays import Booleans, Floats, Losses
+from tether._core.arrays import Booleans, Floats, Integers, Losses
 from tether._core.frames import ContextColumns, read_contexts
-from tether._core.rows import Block, Rows
+from tether._core.rows import BLOCK, Block, Rows
 from tether.control.families import PathFamily
+
+if TYPE_CHECKING:
+    from tether.control.log import Log
+    from tether.control.proposals import Proposals
+
+T = TypeVar("T")
 
 SHARE_TOLERANCE = 1e-6  # how far, in logs, a mixture may be below the safe policy's share of it
 SAME_ACTION_TOLERANCE = 1e-4  # how far the scores of a row may be from those of its tables
 MIN_ROWS_OF_PROBABILITIES = 20  # fewer log-densities may all lie between 0 and 1 by chance
+MAX_STANDARD_ERRORS = 6.0  # a normalizer further above 1 than this is an error, not chance
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 LOG_COLUMNS = (*DRAW_COLUMNS, "reward", *ACTION_TABLES)
@@ -306,6 +313,124 @@ def from_safe(source: Any, rows: int) -> Booleans:
     return np.asarray(names == "safe")
 
 
+# ---- what rows and draws have in common --------------------------------------------------------
+
+
+class Changed(Rows):
+    """Rows whose blocks are changed when they are read."""
+
+    def __init__(self, rows: Rows, change: Callable[[Block], Block]) -> None:
+        self._rows, self._change, self.names = rows, change, rows.names
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def columns(self) -> Block:
+        """All rows as one block."""
+        return self._change(self._rows.columns)
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """The changed blocks."""
+        return map(self._change, self._rows.blocks(size))
+
+    def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
+        """What a kernel returns for each changed block."""
+        return self._rows.map(partial(_after, self._change, kernel), size)
+
+
+def _after(change: Callable[[Block], Block], kernel: Callable[[Block], T], block: Block) -> T:
+    return kernel(change(block))
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which context each row and each draw is in; one context for all where there are none.
+
+    `rows` says how many rows each context has, and `counts` how many draws of the safe (first) and
+    of the optimized policy.
+    """
+
+    row: Integers
+    draw: Integers
+    rows: Integers
+    counts: Integers
+
+    @property
+    def foreseeing(self) -> tuple[float, float]:
+        """How many draws of each policy the next action is foreseen by.
+
+        With m_x draws in a context that has a share p_x of the rows, the smallest m_x/p_x.
+        """
+        used = self.rows > 0
+        safe, optimized = (self.counts[:, used] / self.rows[used]).min(axis=1) * self.rows.sum()
+        return float(safe), float(optimized)
+
+
+def match(log: Log, proposals: Proposals) -> Match:
+    """The contexts of rows and draws; an error if a context of the log has no draws."""
+    if log.context is None or proposals.context is None:
+        if log.contextual or proposals.context is not None:
+            present, lacking = ("log", "proposals") if log.contextual else ("proposals", "log")
+            raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
+        none, total = np.zeros(1, np.int64), {"safe": "sum", "all": "sum"}
+        made = proposals.rows.reduce(
+            lambda block: {"safe": block["from_safe"].sum(), "all": len(block["from_safe"])}, total
+        )
+        counts = np.array([[made["safe"]], [made["all"] - made["safe"]]], np.int64)
+        return Match(none, none, np.array([len(log)]), counts)
+    if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
+        raise TypeError(
+            f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
+            f"proposals: labels must have the same type to be matched"
+        )
+    known, draw = np.unique(proposals.context, return_inverse=True)
+    row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
+    if (absent := known[row] != log.context).any():
+        missing = np.unique(log.context[absent])
+        raise ValueError(
+            f"proposals has no draw in context {log.context[np.argmax(absent)]!s} of the log "
+            f"({len(missing)} such context(s))"
+        )
+    size, drew = len(known), (proposals.from_safe, ~proposals.from_safe)
+    counts = np.array([np.bincount(draw[each], minlength=size) for each in drew], np.int64)
+    return Match(row, draw, np.bincount(row, minlength=size), counts)
+
+
+def check_normalizer(proposals: Proposals, matched: Match) -> None:
+    """Refuse draws that do not come from the policies whose log-probabilities they carry.
+
+    The integral of the optimized density over the actions of the safe policy is at most one. An
+    estimate clearly above one means that the distribution scored is not the one sampled from.
+    """
+    counts = matched.counts.astype(np.float64)
+    if not counts[0].any():
+        return  # each draw contributes optimized/(n·optimized): the estimate is 1
+    rows = proposals.rows
+    if len(matched.draw) > 1:
+        n_safe, n_optimized = counts[:, matched.draw]
+        rows = Rows({**rows.columns, "n_safe": n_safe, "n_optimized": n_optimized})
+
+    def kernel(block: Block) -> dict[str, Any]:
+        n_safe, n_optimized = block.get("n_safe", counts[0]), block.get("n_optimized", counts[1])
+        with np.errstate(invalid="ignore", over="ignore"):
+            ratio = np.exp(block["log_optimized"] - block["log_safe"])
+            terms = (n_safe + n_optimized) / (n_safe / ratio + n_optimized)
+        terms = np.where(np.isnan(terms), 0.0, terms)
+        return {"sums": np.array([len(terms), terms.sum(), (terms * terms).sum()])}
+
+    with np.errstate(divide="ignore"):
+        size, total, squares = rows.reduce(kernel, {"sums": "sum"})["sums"]
+    mean = total / size
+    # A few draws may agree by chance, so a standard deviation below one is not trusted.
+    error = np.sqrt(max(squares / size - mean**2, 1.0) / size)
+    if not mean <= 1 + MAX_STANDARD_ERRORS * error:
+        raise ValueError(
+            f"proposals: the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most "
+            f"1: the proposals were not drawn from the policies whose log-probabilities they carry"
+        )
+
+
 # ---- columns by name ---------------------------------------------------------------------------
 
 
@@ -401,13 +526,20 @@ def _with_ratios(block: Block) -> Block:
         if (scores := block.get(f"draws_{policy}")) is None:
             continue
         safe, optimized, *mix = np.split(scores, 3 if "log_mix" in block else 2, axis=1)
-        possible = safe > -np.inf
-        with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
-            ratio = np.where(possible | np.isnan(safe), optimized - safe, np.inf)
-            found[f"draws_{policy}"] = ratio
-            if mix:
-                found[f"base_{policy}"] = np.where(possible, safe - mix[0], -np.inf)
+        found[f"draws_{policy}"], *base = ratios_of_draws(safe, optimized, *mix)
+        found |= {f"base_{policy}": each for each in base}
     return found
+
+
+def ratios_of_draws(safe: Floats, optimized: Floats, mix: Floats | None = None) -> list[Floats]:
+    """Log ratios of draws, and with a mixture their log bases.
+
+    A draw that the safe policy cannot make is always rejected: its ratio is infinite.
+    """
+    possible = (safe > -np.inf) | np.isnan(safe)
+    with np.errstate(invalid="ignore"):
+        found = [np.where(possible, optimized - safe, np.inf)]
+        return found if mix is None else [*found, np.where(possible, safe - mix, -np.inf)]
 
 
 def scan_draws(

@@ -19,116 +19,124 @@ groups, chosen by their draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from math import comb
+from typing import Any
 
 import numpy as np
 
-from tether._core.arrays import Floats, Integers
-from tether._core.rows import BLOCK, Block, Rows, hash_rows
-from tether.control.bins import scores
-from tether.control.engine import LAST, Problem
+from tether._core.arrays import Floats
+from tether._core.rows import Block, Rows, hash_rows
+from tether.control.columns import Changed, check_normalizer, match, ratios_of_draws
+from tether.control.engine import LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.families import DEFAULT_BUDGET
-from tether.control.kernels import BudgetedKernel, few_draws
+from tether.control.kernels import Kernel, Weighed, budgeted, ends, heaviest, told_apart
 from tether.control.log import Log
 from tether.control.proposals import Proposals
 
-T = TypeVar("T")
-
-MAX_STANDARD_ERRORS = 6.0  # a normalizer further above 1 than this is an error, not chance
 MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
+MAX_BUDGET = 512  # with about twice as many proposals, polynomials leave the range of floats
 
 
-class Changed(Rows):
-    """Rows whose blocks are changed when they are read."""
+class BudgetedKernel(Kernel):
+    """Clip that gives up after `budget` proposals, weighed by averages over stored draws.
 
-    def __init__(self, rows: Rows, change: Callable[[Block], Block]) -> None:
-        self._rows, self._change, self.names = rows, change, rows.names
+    `draws_safe` and `draws_optimized` are log ratios of fresh draws in the context of each row;
+    with a mixture there are their log bases. With a `blend`, draws are mixed draws of both.
+    """
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    candidates = from_draws = counts_draws = True
+    size = 256
 
-    @property
-    def columns(self) -> Block:
-        """All rows as one block."""
-        return self._change(self._rows.columns)
+    def __init__(self, budget: int, blend: float = 0.0) -> None:
+        if budget > MAX_BUDGET:
+            raise ValueError(
+                f"family: a budget of {budget} draws per action needs tables of all actions; with "
+                f"stored draws it is at most {MAX_BUDGET}"
+            )
+        self.budget, self.blend = budget, blend
 
-    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """The changed blocks."""
-        return map(self._change, self._rows.blocks(size))
+    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
+        """Unbiased weights from the draws of every row."""
+        ratio, base = scores(block)
+        safe, optimized = self.draws(block)
+        drawn = np.hstack((safe, optimized))
+        drawn = np.where(drawn < np.inf, drawn, -np.inf)  # what safe cannot do is always rejected
+        if not drawn.max() <= LAST:
+            raise ValueError(f"draws: log ratios must be at most {LAST:g}, got {drawn.max():g}")
+        largest = block.get("draws_top", drawn.max(axis=1))
+        low, high = ends(np.column_stack((drawn, largest, ratio)))
+        near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
+        tries, fallback = self.averages(safe, optimized, near)
+        against_safe = partial(budgeted, near[:, None], tries, fallback)
+        past: Floats | float = 0.0
+        if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
+            most = np.zeros((len(near), 1))
+            past = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
+            past = past - np.log(problem.safe_share)
+        elif "base_safe" in block:
+            bases = np.hstack((block["base_safe"], block["base_optimized"]))
+            most = heaviest(against_safe, drawn, bases)
+        else:
+            most = against_safe(largest)
+        return Weighed(base + against_safe(ratio), most, tries, place, past)
 
-    def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
-        """What a kernel returns for each changed block."""
-        return self._rows.map(partial(_after, self._change, kernel), size)
+    def draws(self, block: Block) -> tuple[Floats, Floats]:
+        """As many draws of each policy as whole budgets can be made of."""
+        safe, optimized = block["draws_safe"], block["draws_optimized"]
+        width = min(safe.shape[1], optimized.shape[1]) // self.budget * self.budget
+        if not width:
+            raise ValueError(few_draws(self.budget, safe.shape[1], optimized.shape[1]))
+        return safe[:, :width], optimized[:, :width]
 
+    def rejected(self, safe: Floats, optimized: Floats, t: Floats) -> Floats:
+        """The probability that each proposal is rejected (draws × betas × rows)."""
+        safe, optimized, at = safe.T[:, None], optimized.T[:, None], t[:, None]
+        below = int(np.searchsorted(t, 0.0))  # the safe policy proposes where β < 1
+        proposed = _rejected(safe, at[:below]), _rejected(at[below:], optimized)
+        found = np.concatenate(proposed, axis=1)
+        if self.blend:
+            found[:, below:] += self.blend * (_rejected(at[below:], safe) - found[:, below:])
+        return found
 
-def _after(change: Callable[[Block], Block], kernel: Callable[[Block], T], block: Block) -> T:
-    return kernel(change(block))
+    def averages(self, safe: Floats, optimized: Floats, t: Floats) -> tuple[Floats, Floats]:
+        """Logs of S, averaged over all orders of the proposals, and of D (betas × rows).
 
-
-@dataclass(frozen=True)
-class Match:
-    """Which context each row and each draw is in; one context for all where there are none."""
-
-    row: Integers
-    draw: Integers
-    rows: Integers
-    """How many rows each context has."""
-    counts: Integers
-    """How many draws of the safe (first) and the optimized policy each context has."""
-    total: int
-    """How many rows there are."""
-
-    @property
-    def foreseeing(self) -> tuple[float, float]:
-        """How many draws of each policy the next action is foreseen by.
-
-        With m_x draws in a context that has a share p_x of the rows, the smallest m_x/p_x.
+        The average of Π(1 − acc) over all subsets of k proposals is e_k/C(N, k), with e_k the
+        elementary symmetric polynomial of the rejection probabilities.
         """
-        used = self.rows > 0
-        safe, optimized = (self.counts[:, used] / self.rows[used]).min(axis=1) * self.total
-        return float(safe), float(optimized)
+        rejected = self.rejected(safe, optimized, t)
+        rejected = rejected.reshape(-1, self.budget, *rejected.shape[1:])
+        sums = np.zeros((self.budget + 1, len(rejected), *rejected.shape[2:]))
+        sums[0] = 1.0
+        for j in range(self.budget):
+            sums[1 : j + 2] += rejected[:, j] * sums[: j + 1]
+        shares = [1 / comb(self.budget, k) for k in range(self.budget)]
+        tries = np.tensordot(shares, sums[:-1], 1).mean(axis=0)
+        return np.log(np.clip(tries, 1.0, self.budget)), log_of(sums[-1].mean(axis=0))
 
 
-def match(log: Log, proposals: Proposals) -> Match:
-    """The contexts of rows and draws; an error if a context of the log has no draws."""
-    if log.context is None or proposals.context is None:
-        if log.contextual or proposals.context is not None:
-            present, lacking = ("log", "proposals") if log.contextual else ("proposals", "log")
-            raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
-        none, drawn = np.zeros(1, np.int64), count_draws(proposals.rows).astype(np.int64)
-        return Match(none, none, np.array([len(log)]), drawn[:, None], len(log))
-    if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
-        raise TypeError(
-            f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
-            f"proposals: labels must have the same type to be matched"
-        )
-    known, draw = np.unique(proposals.context, return_inverse=True)
-    row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
-    absent = known[row] != log.context
-    if absent.any():
-        first = log.context[np.argmax(absent)]
-        raise ValueError(
-            f"proposals has no draw in context {first!s} of the log "
-            f"({len(np.unique(log.context[absent]))} such context(s))"
-        )
-    from_safe, size = proposals.from_safe, len(known)
-    counts = np.array(
-        [np.bincount(draw[drew], minlength=size) for drew in (from_safe, ~from_safe)], np.int64
+def few_draws(budget: int, safe: int, optimized: int) -> str:
+    """Why a budget cannot be weighed."""
+    return (
+        f"proposals: a budget of {budget} draws per action needs as many fresh draws of each "
+        f"policy in every context, got {safe} of the safe policy and {optimized} of the optimized "
+        f"one (tether.make_proposals makes both)"
     )
-    return Match(row, draw, np.bincount(row, minlength=size), counts, len(log))
 
 
-def count_draws(draws: Rows) -> Floats:
-    """How many draws the safe and the optimized policy made."""
+def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
+    """1 − min(1, kept/limit) from logs, without an exponential of every pair where it can."""
+    finite = [each[each > -np.inf] for each in (log_kept, log_limit)]
+    if max(np.abs(each).max(initial=0.0) for each in finite) < LARGEST_LOG / 2:
+        return np.maximum(1.0 - np.exp(log_kept) * np.exp(-log_limit), 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.minimum(log_kept - log_limit, 0.0)
+    return np.asarray(-np.expm1(np.where(np.isnan(gap), 0.0, gap)))
 
-    def kernel(block: Block) -> dict[str, Any]:
-        safe = int(block["from_safe"].sum())
-        return {"counts": np.array([safe, len(block["from_safe"]) - safe], dtype=np.float64)}
 
-    return np.asarray(draws.reduce(kernel, {"counts": "sum"})["counts"], dtype=np.float64)
+# ---- which draws a row has ---------------------------------------------------------------------
 
 
 def with_draws(
@@ -169,28 +177,23 @@ def with_draws(
     rank[order] = np.arange(len(log)) - np.repeat(before, matched.rows)
     group = rank % groups[context]
     draw = np.broadcast_to(matched.draw, len(proposals))
-    columns = {**log.rows.columns}
-    tables: dict[str, Floats] = {}
-    possible, base = proposals.log_safe > -np.inf, None
-    with np.errstate(invalid="ignore"):  # a draw that the safe policy cannot make is rejected
-        ratio = np.where(possible, proposals.log_optimized - proposals.log_safe, np.inf)
-        if proposals.log_mix is not None:
-            base = np.where(possible, proposals.log_safe - proposals.log_mix, -np.inf)
+    columns, tables = {**log.rows.columns}, {}
+    scores = (proposals.log_safe, proposals.log_optimized, proposals.log_mix)
+    ratio, *base = ratios_of_draws(*scores)
     for k, name in enumerate(("safe", "optimized")):
         chosen = np.flatnonzero(proposals.from_safe if name == "safe" else ~proposals.from_safe)
         chosen = chosen[np.argsort(draw[chosen], kind="stable")]
         start = np.cumsum(matched.counts[k]) - matched.counts[k]
         columns[f"cell_{name}"] = start[context] + group * own * budget
         tables[f"draws_{name}"] = ratio[chosen]
-        if base is not None:
-            tables[f"base_{name}"] = base[chosen]
-    if base is None:  # the largest ratio that a draw of the context has
+        tables |= {f"base_{name}": each[chosen] for each in base}
+    if base:  # only dealt draws are looked at
+        matched = replace(matched, counts=np.stack([groups * own * budget] * 2))
+    else:  # the largest ratio that a draw of the context has
         top = np.full(len(matched.rows), -np.inf)
-        np.maximum.at(top, draw[possible], ratio[possible])
+        np.maximum.at(top, draw, np.where(ratio < np.inf, ratio, -np.inf))
         columns["draws_top"] = top[context]
     dealt = Changed(Rows(columns), partial(_dealt, tables, own * budget))
-    if base is not None:  # only dealt draws are looked at
-        matched = replace(matched, counts=np.stack([groups * own * budget] * 2))
     return dealt, budget, matched.foreseeing, bool((groups < matched.rows).any())
 
 
@@ -201,40 +204,6 @@ def _dealt(tables: dict[str, Floats], width: int, block: Block) -> Block:
         cell = block["cell_" + name.rpartition("_")[2]]
         found[name] = table[cell[:, None] + np.arange(width)]
     return found
-
-
-def check_normalizer(proposals: Proposals, matched: Match) -> None:
-    """Refuse draws that do not come from the policies whose log-probabilities they carry.
-
-    The integral of the optimized density over the actions of the safe policy is at most one. An
-    estimate clearly above one means that the distribution scored is not the one sampled from.
-    """
-    counts = matched.counts.astype(np.float64)
-    if not counts[0].any():
-        return  # each draw contributes optimized/(n·optimized): the estimate is 1
-    rows = proposals.rows
-    if len(matched.draw) > 1:
-        n_safe, n_optimized = counts[:, matched.draw]
-        rows = Rows({**rows.columns, "n_safe": n_safe, "n_optimized": n_optimized})
-
-    def kernel(block: Block) -> dict[str, Any]:
-        n_safe, n_optimized = block.get("n_safe", counts[0]), block.get("n_optimized", counts[1])
-        with np.errstate(invalid="ignore", over="ignore"):
-            ratio = np.exp(block["log_optimized"] - block["log_safe"])
-            terms = (n_safe + n_optimized) / (n_safe / ratio + n_optimized)
-        terms = np.where(np.isnan(terms), 0.0, terms)
-        return {"sums": np.array([len(terms), terms.sum(), (terms * terms).sum()])}
-
-    with np.errstate(divide="ignore"):
-        size, total, squares = rows.reduce(kernel, {"sums": "sum"})["sums"]
-    mean = total / size
-    # A few draws may agree by chance, so a standard deviation below one is not trusted.
-    error = np.sqrt(max(squares / size - mean**2, 1.0) / size)
-    if not mean <= 1 + MAX_STANDARD_ERRORS * error:
-        raise ValueError(
-            f"proposals: the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most "
-            f"1: the proposals were not drawn from the policies whose log-probabilities they carry"
-        )
 
 
 # ---- shared draws --------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ not see: ψ/β for clip without contexts, whose normalizing constant ψ cancels,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,9 @@ PARTS = 32  # fine steps in a gap between coarse points
 NEAR, FEW = 16, 1000  # with more than FEW rows, so many gaps beside beta are searched finely
 ROUNDING = 1e-12  # by how much, relatively, sums may differ because a row was taken off again
 LARGEST_LOG = 700.0  # logs up to this have an exponential that is a float
+COVERAGE_FALSE_ALARM = 1e-6  # the probability with which true scores fail the check of coverage
+COVERAGE_MARGIN = 0.01  # by so much may rounded propensities move the limit of coverage below 1
+SAME_SCORE = 1e-9  # log-weights and log ratios that differ by less are the same
 
 
 def _coarse_points() -> Floats:
@@ -71,6 +75,23 @@ def log_sum(logs: Floats) -> float:
     """The log of a sum of exponentials."""
     top = float(logs.max(initial=-np.inf))
     return top + float(np.log(np.exp(logs - top).sum())) if top > -np.inf else -np.inf
+
+
+def scores(block: Block, suffix: str = "") -> tuple[Floats, Floats]:
+    """Log ratio (optimized over safe) and log base (safe over mixture); −inf where safe is."""
+    safe, mix = block["log_safe" + suffix], block.get("log_mix" + suffix)
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = block["log_optimized" + suffix] - safe
+        base = np.zeros(safe.shape) if mix is None else safe - mix
+    if ratio.max() <= LAST and base.max() <= LAST:  # so that safe is above −inf
+        return ratio, base
+    ratio, base = (np.where(safe > -np.inf, each, -np.inf) for each in (ratio, base))
+    if not (most := max(ratio.max(), base.max())) <= LAST:
+        raise ValueError(
+            f"log ratios of optimized over safe and of safe over mixture probability must be at "
+            f"most {LAST:g}, got {most:g} (log_safe, log_optimized, log_mix)"
+        )
+    return ratio, base
 
 
 def dot(first: Floats, second: Floats) -> float:
@@ -288,3 +309,174 @@ def search(problem: Problem) -> Search:
     gaps = np.union1d(own, around[could_fail[around + 1] & could_pass[around]])
     fine = problem.levels(fine_points(gaps, t).ravel())
     return Search(problem, every, (coarse, fine), gaps)
+
+
+# ---- what is known at one beta -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one pass over the rows finds at one beta.
+
+    Parameters
+    ----------
+    rows : int
+        The number of rows.
+    risks : dict of str to float
+        The calibrated risk of every loss.
+    effective_sample_size : float
+        How many equally weighted rows the weighted log is worth.
+    max_weight : float
+        The largest share of the total weight that one point has, the test point included.
+    log_test, log_total : float
+        Logs of the test weight and of all weights, in one unit.
+    test_weight : str or float
+        Where the test weight comes from: "empirical", "analytic", "max_ratio" or a number.
+    mean_ratio : float
+        The mean of optimized over logged probability: near 1 where the log covers the optimized
+        policy.
+    acceptance : float
+        The share of proposals that a rejection sampler accepts; NaN where it is unknown.
+    changed : float
+        The share of decisions that change: the mean of (safe − tethered weight)₊.
+    coverage, coverage_limit : float
+        The mean of the weights, which is 1 where the log contains what the tethered policy does,
+        and what the true mean is at most, up to chance; NaN where weights are not known.
+    safe_means : dict of str to tuple of float
+        The safe policy's mean loss, and its standard error.
+    harms : dict of str to float
+        Along a path, the largest (l − α)·w of a row, for every loss; 0 elsewhere.
+    """
+
+    rows: int
+    risks: dict[str, float]
+    effective_sample_size: float
+    max_weight: float
+    log_test: float
+    log_total: float
+    test_weight: str | float
+    mean_ratio: float
+    acceptance: float
+    changed: float
+    coverage: float
+    coverage_limit: float
+    safe_means: dict[str, tuple[float, float]]
+    harms: dict[str, float]
+
+    @property
+    def covered(self) -> bool:
+        """Whether the log contains what the tethered policy does, as far as can be told."""
+        return not self.coverage_limit < 1 - COVERAGE_MARGIN
+
+
+def measure(problem: Problem, log_beta: float) -> Measured:
+    """One pass over the rows at one beta."""
+    kernel, constraints = problem.kernel, problem.constraints
+    t = np.clip([log_beta], -LAST, LAST) if kernel.nested else np.array([log_beta])
+    unit = float(kernel.log_unit(problem, t)[0])
+
+    def one_pass(block: Block) -> dict[str, Any]:
+        (ratio, base), made = scores(block), kernel.weigh(block, t, problem)
+        log_w, most, safe_most = made.told[0], float(made.told[0].max()), float(base.max())
+        shift = most if most > -np.inf else 0.0
+        w = np.exp(log_w - shift)
+        safe = np.exp(base - safe_most) if problem.has_mixture else np.ones(len(base))
+        changed = np.maximum(safe * np.exp(safe_most) - w * np.exp(shift - unit), 0.0)
+        found = {"rows": len(base), "top": made.top[0], "most": most, "safe most": safe_most}
+        found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
+        found |= {"changed": changed.sum(), "ratio": log_sum(base + ratio)}
+        for each in constraints:
+            loss = each.loss(block) / each.bound
+            own = w if each.ratio_error == 1 else w * each.factors(block)
+            lost = safe * loss
+            sums = [own.sum(), dot(own, loss), safe.sum(), lost.sum()]
+            sums += [dot(safe, safe), dot(safe, lost), dot(lost, lost)]
+            found["of " + each.name] = log_of(sums) + shift * OWN + safe_most * SAFE
+            if not kernel.nested:
+                found["harm " + each.name] = log_of((each.excess(block) * w).max(initial=0)) + shift
+        if kernel.counts_draws:
+            found["draws"] = log_sum(np.broadcast_to(made.log_draws, made.told.shape)[0])
+        return found
+
+    how = dict.fromkeys(("w", "ww", "ratio", "draws"), "logsum")
+    how |= dict.fromkeys(("rows", "changed"), "sum") | dict.fromkeys(("top", "most"), "max")
+    how |= {"safe most": "max", **{f"of {each.name}": "logsum" for each in constraints}}
+    how |= {f"harm {each.name}": "max" for each in constraints}
+    found = problem.rows.reduce(one_pass, how, kernel.size)
+    test = float(found["top"] if problem.carried else kernel.log_test(problem, t)[0])
+    total, rows = float(np.logaddexp(found["w"], test)), int(found["rows"])
+    risks, safe_means = {}, {}
+    for each in constraints:
+        sums = found["of " + each.name]
+        extra = np.log(each.ratio_error) + test
+        quotient = np.logaddexp(sums[1], extra) - np.logaddexp(sums[0], extra)
+        risks[each.name] = float(each.bound * np.exp(quotient))
+        safe_means[each.name] = _safe_mean(sums - found["safe most"] * SAFE, each.bound)
+    size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
+    harms = {each.name: found.get("harm " + each.name, -np.inf) for each in constraints}
+    coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
+    return Measured(
+        rows,
+        risks,
+        effective_sample_size=float(size),
+        max_weight=float(np.exp(max(found["most"], test) - total)),
+        log_test=test,
+        log_total=total,
+        test_weight=problem.test_weight,
+        mean_ratio=float(np.exp(min(found["ratio"], LARGEST_LOG)) / rows),
+        acceptance=_acceptance(problem, found, unit, float(t[0])),
+        changed=float(min(found["changed"] / rows, 1.0)),
+        coverage=coverage,
+        coverage_limit=limit,
+        safe_means=safe_means,
+        harms={name: float(np.exp(min(harm, LARGEST_LOG))) for name, harm in harms.items()},
+    )
+
+
+OWN, SAFE = np.array([[1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2, 2]])
+"""How often sums for a loss have the unit of the tethered policy's weights, or the safe one's."""
+
+
+def _safe_mean(logs: Floats, bound: float) -> tuple[float, float]:
+    """The mean loss of the safe policy, and its error with one heaviest point more at the bound."""
+    one, first, two, mixed, second = np.exp(logs[2:])
+    mean = first / one
+    spread = max(second - 2 * mean * mixed + mean**2 * two, 0.0) + (1 - mean) ** 2
+    return float(bound * mean), float(bound * np.sqrt(spread) / (one + 1))
+
+
+def _acceptance(problem: Problem, found: dict[str, Any], unit: float, log_beta: float) -> float:
+    """The share of proposals that a sampler accepts."""
+    if problem.kernel.clips:
+        return float(np.exp(min(unit + max(log_beta, 0.0), 0.0)))
+    if not problem.kernel.counts_draws:
+        return 1.0 if problem.family.single_draw or not problem.kernel.nested else math.nan
+    accepted = float(np.exp(np.log(found["rows"]) - found["draws"]))
+    return accepted if 0 < accepted <= 1 + SAME_SCORE else math.nan
+
+
+def _coverage(
+    problem: Problem, found: dict[str, Any], unit: float, test: float, log_beta: float
+) -> tuple[float, float]:
+    """The mean of the weights, and what the true mean is at most except with probability 1e-6.
+
+    The weights have mean 1 if every density is right and the policies that produced the log can
+    take every action of the tethered policy. If no weight exceeds W, the true mean is at most
+    mean + sqrt(2·V·log(2/p)/n) + 7·W·log(2/p)/(3·(n − 1)) with V the sample variance (Maurer and
+    Pontil, 2009). Where W is the largest weight of m draws, the share of actions beyond all of them
+    is at most log(1/p)/m, likewise.
+    """
+    if not problem.kernel.known:  # ψ is known where clip is the optimized policy itself
+        unit = -LAST if problem.kernel.clips and log_beta >= LAST else np.nan
+    rows, logs = int(found["rows"]), [found["w"] - unit, found["ww"] - 2 * unit]
+    largest = max(float(found["most"]), test) - unit
+    noisy = problem.shares_draws and problem.kernel.from_draws
+    if rows < 2 or noisy or not -np.inf < logs[0] <= max(*logs, largest) <= LARGEST_LOG:
+        return math.nan, math.nan
+    mean, squares = math.exp(logs[0]) / rows, math.exp(logs[1]) / rows
+    variance, odds = max(squares - mean**2, 0.0) * rows / (rows - 1), math.log(2e6)
+    limit = mean + math.sqrt(2 * variance * odds / rows)
+    limit += 7 * math.exp(largest) * odds / (3 * (rows - 1))
+    if problem.drawn is not None:
+        limit -= math.log(COVERAGE_FALSE_ALARM) / min(count for count in problem.drawn if count)
+    return mean, limit

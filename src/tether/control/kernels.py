@@ -17,31 +17,52 @@ without contexts and mix have sums that cost one pass however many betas there a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial, reduce
-from math import comb
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.bins import (
-    FINEST,
-    Amounts,
-    Binned,
-    clip_sums,
-    ends,
-    scores,
-    table_bins,
-    told_apart,
-)
-from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
+from tether.control.engine import COARSE, LAST, PARTS, Problem, log_of, scores
 from tether.control.families import Family, exact_averages, limit_density
 
+FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
+CHUNK = 1024  # how many bins are summed at once: over so many, ρ grows by a factor of e^8
 WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the other, in logs
+MARGIN = 100.0
+"""How far past all ratios a beta still differs from the last one that they tell apart."""
 
-Weighed = tuple[Floats, Floats, Floats, Any]
+Amounts = Callable[[Block, Floats, Floats], "list[Floats | None]"]
+"""From a block, its ratios and its bases to what each row adds; None stands for ones."""
+
+
+class Weighed(NamedTuple):
+    """The weights of a block of rows at several betas, of which the block tells some apart.
+
+    Log-weights, and those of the heaviest candidate of each row (both told betas × rows); the log
+    number of draws that an action takes; the place of every beta among those told apart, and what
+    is added at every beta to the heaviest candidate's.
+    """
+
+    told: Floats
+    candidates: Floats
+    log_draws: Floats = np.zeros((1, 1))
+    place: Any = slice(None)
+    past: Floats | float = 0.0
+
+    @property
+    def log_w(self) -> Floats:
+        """Log-weights (betas × rows)."""
+        return np.asarray(self.told[self.place])
+
+    @property
+    def top(self) -> Floats:
+        """The log-weight of the heaviest candidate (betas)."""
+        return np.asarray(self.candidates.max(axis=1)[self.place] + self.past)
 
 
 class Kernel:
@@ -52,24 +73,22 @@ class Kernel:
     candidates = False  # whether the rows carry the points among which the test weight is found
     known = True  # whether weights are complete; else one factor per beta, `log_unit`, is estimated
     smoothness: float | None = None  # K of the family, where weights are not known
+    clips = False  # whether that factor is ψ/β, as of clip without contexts
+    from_draws = False  # whether weights are averages over draws
     counts_draws = False  # whether `weigh` says how many draws an action takes
     size = 1024  # rows of a block
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
-        """Weigh a block.
-
-        Log-weights (told betas × rows), the heaviest candidate's (betas), log draws per action
-        (told betas × rows), and the place of every beta among those that the block tells apart.
-        """
+        """Weigh a block."""
         raise NotImplementedError
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """Logs of the sums of weights and losses (constraints × betas × 2), and of the largest."""
 
         def kernel(block: Block) -> dict[str, Any]:
-            log_w, top, _, place = self.weigh(block, t, problem)
-            found = _log_dots(log_w, block, problem)
-            return {"sums": found["sums"][:, place], "most": found["most"][place], "top": top}
+            made = self.weigh(block, t, problem)
+            found, place = _log_dots(made.told, block, problem), made.place
+            return {"sums": found["sums"][:, place], "most": found["most"][place], "top": made.top}
 
         how = {"sums": "logsum", "most": "max", "top": "max"}
         return problem.rows.reduce(kernel, how, self.size)
@@ -85,7 +104,7 @@ class Kernel:
             assert draws is not None
 
             def kernel(block: Block) -> dict[str, Any]:
-                return {"top": self.weigh(block, t, problem)[1]}
+                return {"top": self.weigh(block, t, problem).top}
 
             return np.asarray(draws.reduce(kernel, {"top": "max"}, self.size)["top"])
         return np.asarray(self.log_limit(problem, t) - np.log(problem.safe_share))
@@ -105,7 +124,7 @@ class Kernel:
         logs = None if problem.drawn is None else log_of(problem.drawn)
 
         def kernel(block: Block) -> dict[str, Any]:
-            log_w = self.weigh(block, t, problem)[0]
+            log_w = self.weigh(block, t, problem).log_w
             if logs is not None:
                 drew = block.get("log_drawn", block["log_optimized"])  # without any blend
                 mass = np.logaddexp(logs[0] + block["log_safe"], logs[1] + drew)
@@ -135,45 +154,117 @@ def _log_dots(logs: Floats, block: Block, problem: Problem) -> dict[str, Any]:
 # ---- without contexts: clip by bins, mix by two sums -------------------------------------------
 
 
+@dataclass(frozen=True)
+class Binned:
+    """Sums of amounts in bins of log ρ that are 1/128 wide, as every point of the grid is.
+
+    `whole` are sums of amounts and `near` of amount·ρ, in units of the bin's upper end (both
+    bins × amounts); the first bin begins at `first`/128. `high` is the largest log ratio and `base`
+    the largest log base.
+    """
+
+    first: int
+    whole: Floats
+    near: Floats
+    high: float
+    base: float
+
+    @classmethod
+    def of(cls, rows: Rows, amounts: Amounts) -> Binned:
+        """One pass over rows."""
+
+        def bins_of(block: Block) -> tuple[Floats, int, float, float]:
+            ratio, base = scores(block)
+            given, high = amounts(block, ratio, base), float(ratio.max())
+            scaled = ratio * FINEST
+            lowest = scaled.min()
+            if lowest < -LAST * FINEST:  # −inf, where the row counts nothing, or below the grid
+                possible = ratio > -np.inf
+                scaled = np.maximum(scaled[possible], -LAST * FINEST)
+                given = [each if each is None else each[possible] for each in given]
+                lowest = scaled.min(initial=LAST * FINEST)
+            first = math.floor(lowest)
+            scaled -= first
+            place = scaled.astype(np.int64)
+            scaled -= place
+            scaled -= 1.0
+            scaled /= FINEST
+            near = np.exp(scaled, out=scaled)
+            sums = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
+            for each, whole, below in zip(given, *sums, strict=True):
+                np.add.at(whole, place, 1.0 if each is None else each)
+                np.add.at(below, place, near if each is None else near * each)
+            return sums.reshape(-1, sums.shape[2]), first, high, float(base.max())
+
+        every = int(LAST) * FINEST
+        sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, -np.inf
+        for found, first, own_high, own_base in rows.map(bins_of, BLOCK):
+            if not len(sums):
+                sums = np.zeros((len(found), 2 * every + 2))  # all bins of the grid
+            stop = first + found.shape[1]
+            sums[:, every + first : every + stop] += found
+            least, last = min(least, first), max(last, stop)
+            high, base = max(high, own_high), max(base, own_base)
+        whole, near = np.split(sums[:, every + least : every + last].T, 2, axis=1)
+        return cls(least, whole, near, high, base)
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """Log of Σ amount·min(1, ρ/β) at the beginning of every bin, and at the end of the last."""
+        sums = np.zeros((len(self.whole) + 1, self.whole.shape[1]))
+        sums[:-1] = np.cumsum(self.whole[::-1], axis=0)[::-1]
+        carried = np.zeros(self.whole.shape[1])
+        for start in range(0, len(self.near), CHUNK):  # Σ near·e^(bins since) by cumulative sums
+            part = self.near[start : start + CHUNK]
+            growth = np.exp(np.arange(1, len(part) + 1) / FINEST)[:, None]
+            below = (np.cumsum(part * growth, axis=0) + carried) / growth
+            sums[start + 1 : start + 1 + len(part)] += below
+            carried = below[-1]
+        return np.asarray(log_of(sums))
+
+    def log_sums(self, t: Floats) -> Floats:
+        """The same at log betas of the grid (betas × amounts)."""
+        place = np.rint(t * FINEST).astype(np.int64) - self.first
+        last = len(self.whole)
+        past = np.maximum(place - last, 0) / FINEST  # past all ratios the sums only decay
+        return np.asarray(self._sums[np.clip(place, 0, last)] - past[:, None])
+
+
 class ClipKernel(Kernel):
     """min(optimized, β·safe)/ψ(β) without contexts: each row in one bin, however many betas.
 
-    Weights are those of min(1, ρ/β)·safe/mixture, up to the factor ψ/β. `spans` are the smallest
-    and the largest log ratio of the "rows" and of the "draws", where they are known.
+    Weights are those of min(1, ρ/β)·safe/mixture, up to the factor ψ/β.
     """
 
-    known = False
+    known, clips = False, True
     smoothness = 1.0
     size = BLOCK
 
-    def __init__(self, spans: dict[str, tuple[float, float]] | None = None) -> None:
-        self._spans = spans or {}
+    def __init__(self) -> None:
         self._kept: dict[object, tuple[Rows, Binned]] = {}
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """min(0, log ρ − log β) plus the base."""
         ratio, base = scores(block)
         log_w = base + np.minimum(ratio - t[:, None], 0.0)
-        return log_w, log_w.max(axis=1), np.zeros((1, 1)), slice(None)
+        return Weighed(log_w, log_w)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-        plain = not problem.has_mixture
 
         def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
             found: list[Floats | None] = []
             for each in problem.constraints:
-                loss = each.loss(block)
-                weight = None if each.ratio_error == 1 else each.factors(block)
-                if not plain:
+                loss, weight = (
+                    each.loss(block),
+                    None if each.ratio_error == 1 else each.factors(block),
+                )
+                if problem.has_mixture:
                     weight = np.exp(base) if weight is None else weight * np.exp(base)
                 found += [weight, loss if weight is None else weight * loss]
             return found
 
-        key = tuple(
-            (c.name, c.ratio_error, c.ratio_error > 1 and c.alpha) for c in problem.constraints
-        )
-        binned = self._binned(problem.rows, amounts, key, "rows")
+        binned = self._binned(problem.rows, amounts, problem.constraints)
         sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
         return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
@@ -193,17 +284,15 @@ class ClipKernel(Kernel):
                 return [1 / (counts[0] + counts[1] * np.exp(drew))]
 
         source, count = self._source(problem)
-        of = "rows" if source is problem.rows else "draws"
-        binned = self._binned(source, amounts, "psi", of)
+        binned = self._binned(source, amounts, "psi")
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)
         return np.asarray(binned.log_sums(t)[:, 0] - np.log(count))
 
-    def _binned(self, rows: Rows, amounts: Amounts, key: object, of: str) -> Binned:
+    def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
         """The sums of amounts in every bin of log ρ, kept for all betas."""
-        span = self._spans.get(of)
         if key not in self._kept or self._kept[key][0] is not rows:
-            self._kept[key] = rows, Binned.of(rows, amounts, span)
+            self._kept[key] = rows, Binned.of(rows, amounts)
         return self._kept[key][1]
 
 
@@ -216,7 +305,7 @@ class MixKernel(Kernel):
         """The weighted average of both policies over the mixture."""
         ratio, base = scores(block)
         log_w = base + along(0.0, ratio, t[:, None])
-        return log_w, log_w.max(axis=1), np.zeros((1, 1)), slice(None)
+        return Weighed(log_w, log_w)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """Linear in β: any number of betas costs one pass."""
@@ -247,7 +336,7 @@ def front(draws: Rows) -> Rows:
     the largest weight of clip is exact, and that of mix at most 0.8 % too large.
     """
 
-    def heaviest(base: Floats, rise: Floats) -> Floats:
+    def largest(base: Floats, rise: Floats) -> Floats:
         if base.min() == base.max():
             return np.array([base[:1], rise.max(keepdims=True)])
         base, rise = base[base > -np.inf], rise[base > -np.inf]
@@ -260,9 +349,9 @@ def front(draws: Rows) -> Rows:
 
     def kernel(block: Block) -> dict[str, Any]:
         ratio, base = scores(block)
-        return {"points": heaviest(base, base + ratio)}
+        return {"points": largest(base, base + ratio)}
 
-    base, rise = heaviest(*draws.reduce(kernel, {"points": "concat"}, BLOCK)["points"])
+    base, rise = largest(*draws.reduce(kernel, {"points": "concat"}, BLOCK)["points"])
     if rise.max() == -np.inf:
         raise ValueError("proposals: no draw is possible under both policies")
     return Rows({"log_safe": base, "log_optimized": rise, "log_mix": np.zeros(len(base))})
@@ -298,14 +387,16 @@ class TableKernel(Kernel):
         draws, against_safe = -accepted, partial(_clipped, at, log_psi)
         if self.budget is not None:
             draws, fallback = exact_averages(accepted, self.budget)
-            against_safe = partial(_budgeted, at, draws, fallback)
-        if problem.test_weight == "analytic":
-            # past all ratios the limit goes on growing with β
+            against_safe = partial(budgeted, at, draws, fallback)
+        past: Floats | float = 0.0
+        if problem.test_weight == "analytic":  # its limit goes on growing with β past all ratios
+            most = against_safe(np.inf)
             past = np.maximum(t - near[-1], 0.0) - np.log(problem.safe_share)
-            top = against_safe(np.inf).max(axis=1)[place] + past
-        else:
-            top = _heaviest(against_safe, ratios, bases if "log_mix_all" in block else None)[place]
-        return base + against_safe(ratio), top, draws, place
+        elif "log_mix_all" in block:
+            most = heaviest(against_safe, ratios, bases)
+        else:  # weights grow with the ratio
+            most = against_safe(ratios.max(axis=1))
+        return Weighed(base + against_safe(ratio), most, draws, place, past)
 
 
 def _clipped(at: Floats, log_psi: Floats, ratio: Any) -> Floats:
@@ -313,121 +404,66 @@ def _clipped(at: Floats, log_psi: Floats, ratio: Any) -> Floats:
     return np.asarray(np.minimum(ratio - at, 0.0) - log_psi)
 
 
-def _budgeted(at: Floats, tries: Floats, fallback: Floats, ratio: Any) -> Floats:
+def budgeted(at: Floats, tries: Floats, fallback: Floats, ratio: Any) -> Floats:
     """Logs of S·min(ρ, β)/min(β, 1) + D, budgeted clip over safe density."""
     return np.asarray(np.logaddexp(np.minimum(ratio, at) - np.minimum(at, 0.0) + tries, fallback))
 
 
-def _heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Any) -> Floats:
-    """The largest weight of a candidate (betas), of log ratios and, with a mixture, of log bases.
-
-    Both are rows × candidates; without a mixture weights grow with the ratio.
-    """
-    if bases is None:
-        return np.asarray(against_safe(ratios.max(axis=1)).max(axis=1))
-    every = (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True))
-    return np.asarray(reduce(np.maximum, every).max(axis=1))
+def heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Floats) -> Floats:
+    """Each row's heaviest candidate (betas × rows), of log ratios and bases (rows × candidates)."""
+    return reduce(np.maximum, (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True)))
 
 
-# ---- stored draws ------------------------------------------------------------------------------
+def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
+    """Sums of safe, and of safe·ρ/β at the next beta, by bin and row (2 × bins × rows)."""
+    place, (rows, _) = bins(ratios, t), ratios.shape
+    cell = (place * rows + np.arange(rows)[:, None]).ravel()
+    near = safe * np.exp(np.minimum(ratios - np.append(t, np.inf)[place], 0.0))
+    sums = [np.bincount(cell, each.ravel(), (len(t) + 1) * rows) for each in (safe, near)]
+    return np.array(sums, dtype=np.float64).reshape(2, len(t) + 1, rows)
 
 
-class BudgetedKernel(Kernel):
-    """Clip that gives up after `budget` proposals, weighed by averages over stored draws.
-
-    `draws_safe` and `draws_optimized` are log ratios of fresh draws in the context of each row;
-    with a mixture there are their log bases. With a `blend`, draws are mixed draws of both.
-    """
-
-    candidates = counts_draws = True
-    size = 256
-
-    def __init__(self, budget: int, blend: float = 0.0) -> None:
-        if budget > MAX_BUDGET:
-            raise ValueError(
-                f"family: a budget of {budget} draws per action needs tables of all actions; with "
-                f"stored draws it is at most {MAX_BUDGET}"
-            )
-        self.budget, self.blend = budget, blend
-
-    def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
-        """Unbiased weights from the draws of every row."""
-        ratio, base = scores(block)
-        safe, optimized = self.draws(block)
-        drawn = np.hstack((safe, optimized))
-        drawn = np.where(drawn < np.inf, drawn, -np.inf)  # what safe cannot do is always rejected
-        if not drawn.max() <= LAST:
-            raise ValueError(f"draws: log ratios must be at most {LAST:g}, got {drawn.max():g}")
-        low, high = ends(np.column_stack((drawn, ratio)))
-        near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
-        tries, fallback = self.averages(safe, optimized, near)
-        against_safe = partial(_budgeted, near[:, None], tries, fallback)
-        if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
-            top = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
-            top = top - np.log(problem.safe_share)
-        elif "base_safe" in block:
-            bases = np.hstack((block["base_safe"], block["base_optimized"]))
-            top = _heaviest(against_safe, drawn, bases)[place]
-        else:
-            largest = block["draws_top"][:, None] if "draws_top" in block else drawn
-            top = _heaviest(against_safe, largest, None)[place]
-        return base + against_safe(ratio), top, tries, place
-
-    def draws(self, block: Block) -> tuple[Floats, Floats]:
-        """As many draws of each policy as whole budgets can be made of."""
-        safe, optimized = block["draws_safe"], block["draws_optimized"]
-        width = min(safe.shape[1], optimized.shape[1]) // self.budget * self.budget
-        if not width:
-            raise ValueError(few_draws(self.budget, safe.shape[1], optimized.shape[1]))
-        return safe[:, :width], optimized[:, :width]
-
-    def rejected(self, safe: Floats, optimized: Floats, t: Floats) -> Floats:
-        """The probability that each proposal is rejected (draws × betas × rows)."""
-        safe, optimized, at = safe.T[:, None], optimized.T[:, None], t[:, None]
-        below = int(np.searchsorted(t, 0.0))  # the safe policy proposes where β < 1
-        proposed = _rejected(safe, at[:below]), _rejected(at[below:], optimized)
-        found = np.concatenate(proposed, axis=1)
-        if self.blend:
-            found[:, below:] += self.blend * (_rejected(at[below:], safe) - found[:, below:])
-        return found
-
-    def averages(self, safe: Floats, optimized: Floats, t: Floats) -> tuple[Floats, Floats]:
-        """Logs of S, averaged over all orders of the proposals, and of D (betas × rows).
-
-        The average of Π(1 − acc) over all subsets of k proposals is e_k/C(N, k), with e_k the
-        elementary symmetric polynomial of the rejection probabilities.
-        """
-        rejected = self.rejected(safe, optimized, t)
-        rejected = rejected.reshape(-1, self.budget, *rejected.shape[1:])
-        sums = np.zeros((self.budget + 1, len(rejected), *rejected.shape[2:]))
-        sums[0] = 1.0
-        for j in range(self.budget):
-            sums[1 : j + 2] += rejected[:, j] * sums[: j + 1]
-        shares = [1 / comb(self.budget, k) for k in range(self.budget)]
-        tries = np.tensordot(shares, sums[:-1], 1).mean(axis=0)
-        return np.log(np.clip(tries, 1.0, self.budget)), log_of(sums[-1].mean(axis=0))
+def ends(ratio: Floats) -> tuple[float, float]:
+    """Minus the smallest finite ratio, and the largest one."""
+    low = ratio.min()
+    if low == -np.inf:
+        low = ratio.min(initial=np.inf, where=ratio > -np.inf)
+    return float(-low), float(ratio.max())
 
 
-MAX_BUDGET = 512  # with about twice as many proposals, polynomials leave the range of floats
+def told_apart(t: Floats, low: float, high: float) -> tuple[Floats, Integers]:
+    """The betas that ratios in [−low, high] tell apart, and each beta's place among them."""
+    first = int(np.clip(np.searchsorted(t, -low, side="right") - 1, 0, len(t) - 1))
+    stop = int(np.clip(np.searchsorted(t, high) + 1, first + 1, len(t)))
+    near = np.clip(t[first:stop], -low - MARGIN, high + MARGIN)
+    return near, np.clip(np.arange(len(t)) - first, 0, stop - first - 1)
 
 
-def few_draws(budget: int, safe: int, optimized: int) -> str:
-    """Why a budget cannot be weighed."""
-    return (
-        f"proposals: a budget of {budget} draws per action needs as many fresh draws of each "
-        f"policy in every context, got {safe} of the safe policy and {optimized} of the optimized "
-        f"one (tether.make_proposals makes both)"
-    )
+def bins(ratio: Floats, t: Floats) -> Integers:
+    """How many of the increasing log betas t are at most each ratio, by arithmetic if it can."""
+    first = max(int(np.searchsorted(t, max(ratio.min(), t[0]))) - 1, 0)
+    near = t[first : int(np.searchsorted(t, min(ratio.max(), t[-1]))) + 1]
+    steps = np.diff(near)
+    if not len(steps) or steps.max() > steps.min() * (1 + 1e-9):
+        return np.searchsorted(t, ratio, side="right").astype(np.int64, copy=False)
+    place = np.floor((np.maximum(ratio, near[0] - steps[0]) - near[0]) / steps[0])
+    found: Integers = np.clip(place + 1, 0, len(near)).astype(np.int64) + first
+    return found
 
 
-def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
-    """1 − min(1, kept/limit) from logs, without an exponential of every pair where it can."""
-    finite = [each[each > -np.inf] for each in (log_kept, log_limit)]
-    if max(np.abs(each).max(initial=0.0) for each in finite) < LARGEST_LOG / 2:
-        return np.maximum(1.0 - np.exp(log_kept) * np.exp(-log_limit), 0.0)
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.minimum(log_kept - log_limit, 0.0)
-    return np.asarray(-np.expm1(np.where(np.isnan(gap), 0.0, gap)))
+def clip_sums(binned: Floats, t: Floats) -> Floats:
+    """Σ amount·min(1, ρ/β) at every beta (betas × amounts), from bins."""
+    whole, near = binned
+    result: Floats = np.empty_like(near[:-1])
+    above, below = np.zeros((2, whole.shape[1]))
+    for k in reversed(range(len(t))):  # several times as fast as a cumulative sum along this axis
+        above += whole[k + 1]
+        result[k] = above
+    for k, factor in enumerate(np.exp(-np.diff(t, prepend=t[0]))):
+        below *= factor
+        below += near[k]
+        result[k] += below
+    return result
 
 
 # ---- a path, and a user's own family -----------------------------------------------------------
@@ -462,8 +498,7 @@ class PathKernel(Kernel):
                 "be able to take every action of the optimized one (absolute continuity)"
             )
         drawn, level = block.get("drawn_at", np.full(1, np.inf)), np.maximum(t, self.coarse[0])
-        top = np.where(drawn <= level[:, None], log_w, -np.inf).max(axis=1)
-        return log_w, top, np.zeros((1, 1)), slice(None)
+        return Weighed(log_w, np.where(drawn <= level[:, None], log_w, -np.inf))
 
 
 class OwnKernel(Kernel):
@@ -508,7 +543,7 @@ class OwnKernel(Kernel):
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """One beta after the other."""
-        log_w, top = np.empty((len(t), len(block["log_safe"]))), np.full(len(t), -np.inf)
+        log_w, most = np.empty((2, len(t), len(block["log_safe"])))
 
         def against_mixture(end: str, log_beta: float, log_psi: Floats | float) -> Floats:
             scores = block["log_safe" + end], block["log_optimized" + end]
@@ -519,12 +554,12 @@ class OwnKernel(Kernel):
         for k, log_beta in enumerate(t):
             log_psi = self.log_psi(block, log_beta)
             log_w[k] = against_mixture("", log_beta, np.ravel(log_psi))
-            if self.tables and problem.test_weight == "empirical":
-                top[k] = against_mixture("_all", log_beta, log_psi).max()
-            elif self.tables and problem.test_weight == "analytic":
+            if self.tables and problem.test_weight == "analytic":
                 limit = self.log_density(np.zeros(1), np.full(1, np.inf), log_beta, log_psi)
-                top[k] = limit.max() - np.log(problem.safe_share)
-        return log_w, top if self.tables else log_w.max(axis=1), np.zeros((1, 1)), slice(None)
+                most[k] = np.ravel(limit) - np.log(problem.safe_share)
+            elif self.tables:
+                most[k] = against_mixture("_all", log_beta, log_psi).max(axis=1)
+        return Weighed(log_w, most if self.tables else log_w)
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight of an infinite ratio, or of the largest that the log states."""

@@ -17,9 +17,8 @@ from tether._core import validate
 from tether._core.arrays import shown
 from tether._core.rows import Block, Rows
 from tether.control import families, kernels
-from tether.control.bins import ends, scores
-from tether.control.columns import SHARE_TOLERANCE
-from tether.control.draws import Changed, check_normalizer, match, with_draws
+from tether.control.columns import SHARE_TOLERANCE, Changed, check_normalizer, match
+from tether.control.draws import BudgetedKernel, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
 from tether.control.log import Log
@@ -64,21 +63,20 @@ def pose(
         drawn = matched.counts.sum(axis=1).astype(np.float64)
     elif stored and family.normalized:
         foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
-    named = {"rows": rows} | ({} if draws is None else {"draws": draws})
-    looked = {name: _look(each) for name, each in named.items()} if _keeps_zeros(family) else {}
-    if not blend and family.max_draws is None and any(apart for apart, *_ in looked.values()):
+    given = [rows] if draws is None else [rows, draws]
+    looked = [_look(each) for each in given] if _keeps_zeros(family) else []
+    if not blend and family.max_draws is None and any(apart for apart, _ in looked):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one: there is no tethered policy "
             f"between the two. A blend above 0, such as {families.DEFAULT_BLEND:g}, makes one"
         )
-    if blend and any(zeros for _, zeros, *_ in looked.values()):
+    if blend and any(zeros for _, zeros in looked):
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
     else:
         blend = 0.0
-    spans = {name: _blended_span(blend, *each[1:]) for name, each in looked.items()}
-    kernel = _kernel(log, family, blend, spans)
+    kernel = _kernel(log, family, blend)
     if isinstance(kernel, kernels.MixKernel) and log.has_tables:
         draws = Changed(rows, _flat)
     if draws is not None and not isinstance(kernel, kernels.TableKernel):
@@ -116,16 +114,14 @@ def _check_proposals(log: Log, proposals: Proposals) -> None:
         raise ValueError(f"log_mix is missing in the {lacking}: rows and draws need it, or neither")
 
 
-def _kernel(
-    log: Log, family: Family, blend: float, spans: dict[str, tuple[float, float]]
-) -> kernels.Kernel:
+def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
     """How the family weighs rows."""
     if isinstance(family, (Clip, BudgetedClip)) and log.has_tables:
         return kernels.TableKernel(family.max_draws)
     if isinstance(family, BudgetedClip):
-        return kernels.BudgetedKernel(family.max_draws, blend)
+        return BudgetedKernel(family.max_draws, blend)
     if isinstance(family, Clip):
-        return kernels.ClipKernel(spans)
+        return kernels.ClipKernel()
     if isinstance(family, Mix):
         return kernels.MixKernel()
     if family.normalized or log.has_tables or (not log.contextual and family.max_draws is None):
@@ -195,26 +191,28 @@ def _keeps_zeros(family: Family) -> bool:
     return bool(family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] == -np.inf)
 
 
-def _look(rows: Rows) -> tuple[bool, bool, float, float]:
-    """Whether no action is shared, the optimized policy has zeros, and the range of log ratios."""
+def _look(rows: Rows) -> tuple[bool, bool]:
+    """Whether the policies share no action (in some context), and the optimized one has zeros."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        zeros = apart = False
+        found = {"apart": False, "met": "log_safe_all" in block, "zeros": False}
         for end in ("", "_all"):
-            optimized = block.get("log_optimized" + end)
-            if optimized is not None and optimized.min() == -np.inf:
-                possible = block["log_safe" + end] > -np.inf
-                lacking = possible & (optimized == -np.inf)
-                zeros |= bool(lacking.any())
-                apart |= bool(end) and bool((lacking == possible).all(axis=1).any())
+            if (optimized := block.get("log_optimized" + end)) is None:
+                continue
+            safe = block["log_safe" + end]
+            if optimized.min() > -np.inf:
+                found["met"] |= bool(safe.max() > -np.inf)
+                continue
+            possible, acts = safe > -np.inf, optimized > -np.inf
+            found["met"] |= bool((possible & acts).any())
+            found["zeros"] |= bool((possible & ~acts).any())
+            found["apart"] |= bool(end) and bool((~(possible & acts)).all(axis=-1).any())
         for name in ("draws_safe", "draws_optimized"):
-            zeros |= name in block and bool(block[name].min() == -np.inf)
-        low, high = ends(scores(block)[0])
-        return {"apart": apart, "zeros": zeros, "low": low, "high": high}
+            found["zeros"] |= name in block and bool(block[name].min() == -np.inf)
+        return found
 
-    found = rows.reduce(kernel, dict.fromkeys(("apart", "zeros", "low", "high"), "max"))
-    apart = bool(found["apart"]) or ("log_safe_all" not in rows.names and found["high"] == -np.inf)
-    return apart, bool(found["zeros"]), -float(found["low"]), float(found["high"])
+    found = rows.reduce(kernel, dict.fromkeys(("apart", "met", "zeros"), "max"))
+    return bool(found["apart"] or not found["met"]), bool(found["zeros"])
 
 
 def _blended(blend: float, block: Block) -> Block:
@@ -228,13 +226,6 @@ def _blended(blend: float, block: Block) -> Block:
         if name in block:  # log ratios
             found[name] = blend_scores(block[name], np.zeros(1), blend)
     return found
-
-
-def _blended_span(blend: float, has_zeros: bool, low: float, high: float) -> tuple[float, float]:
-    """The smallest and the largest log ratio of the blend, which grows with the ratio."""
-    least = -np.inf if has_zeros and blend else low
-    lowest, highest = blend_scores(np.array([least, high]), np.zeros(2), blend)
-    return float(lowest), float(highest)
 
 
 def _flat(block: Block) -> Block:

@@ -82,13 +82,13 @@ from tether.control.engine import (
     LAST,
     ROUNDING,
     Constraint,
+    Measured,
     Problem,
     Search,
     log_of,
     log_sum,
 )
 from tether.control.kernels import ClipKernel, PathKernel
-from tether.control.measure import Measured
 
 SAME = 1e-9  # log normalizers this close are the same
 
@@ -208,8 +208,7 @@ class _Change:
     def weigh(self, block: Block, log_betas: Floats) -> Floats:
         """Log-weights (betas × rows)."""
         at = np.clip(log_betas, -LAST, LAST) if self.kernel.nested else log_betas
-        log_w, _, _, place = self.kernel.weigh(block, at, self.problem)
-        return np.asarray(log_w[place])
+        return self.kernel.weigh(block, at, self.problem).log_w
 
     def of(self, block: Block, log_betas: Floats) -> Floats:
         """The log of how much the weight of each row changes on the way to a beta of its own."""

@@ -26,17 +26,18 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.bins import clip_sums, scores, table_bins
 from tether.control.chain import Bet
-from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
+from tether.control.draws import BudgetedKernel
+from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.kernels import (
-    BudgetedKernel,
     ClipKernel,
     Kernel,
     MixKernel,
     OwnKernel,
     PathKernel,
-    TableKernel,
+    Weighed,
+    clip_sums,
+    table_bins,
 )
 
 LIMITED_UP_TO = 8.0  # limits that grow with β count as infinite past this log β
@@ -130,10 +131,9 @@ class Weights:
             weight = _bounded_exp(base) * (1 - share + share * _bounded_exp(ratio))
             limit = 1 - share + share * np.exp(most)
         else:
-            log_w, _, _, place = problem.kernel.weigh(own, self.t, problem)
-            log_w, unit = log_w[place], self.log_high[:, None]
-            weight = _bounded_exp(log_w - unit)
-            limit = np.exp(self._log_limit(own, log_w, ratio, base) - unit)
+            made, unit = problem.kernel.weigh(own, self.t, problem), self.log_high[:, None]
+            weight = _bounded_exp(made.log_w - unit)
+            limit = np.exp(self._log_limit(own, made) - unit)
         limit = limit * np.exp(_log_base_limit(block))
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
             limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
@@ -144,7 +144,7 @@ class Weights:
             )
         return weight, np.where(limit > LARGEST_WEIGHT, np.inf, limit)
 
-    def _log_limit(self, own: Block, log_w: Floats, ratio: Floats, base: Floats) -> Floats:
+    def _log_limit(self, own: Block, made: Weighed) -> Floats:
         """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
         kernel, at = self.problem.kernel, self.t[:, None]
         if isinstance(kernel, ClipKernel):
@@ -152,23 +152,9 @@ class Weights:
         if isinstance(kernel, BudgetedKernel):
             tries = np.log(kernel.budget) + np.maximum(at, 0.0)
             return np.where(at > LIMITED_UP_TO, np.inf, np.logaddexp(tries, 0.0))
-        if "log_safe_all" not in own:
-            return np.full(at.shape, np.inf)
-        if isinstance(kernel, TableKernel) and kernel.budget is None and ratio.min() > -np.inf:
-            heaviest = np.minimum(scores(own, "_all")[0].max(axis=1) - at, 0.0)
-            heaviest -= np.minimum(ratio - at, 0.0)  # ψ is the same for all actions
-            return np.asarray(heaviest + log_w - base)
-        plain = {name: column for name, column in own.items() if name != "log_mix"}
-        safe, optimized = own["log_safe_all"], own["log_optimized_all"]
-        if not isinstance(kernel, OwnKernel):  # weights grow with the ratio
-            ratio = scores(own, "_all")[0].max(axis=1)
-            safe, optimized = np.zeros((len(ratio), 1)), ratio[:, None]
-        found: Any = -np.inf
-        for one_safe, one_optimized in zip(safe.T, optimized.T, strict=True):
-            block = {**plain, "log_safe": one_safe, "log_optimized": one_optimized}
-            log_w, _, _, place = kernel.weigh(block, self.t, self.problem)
-            found = np.maximum(found, log_w[place])
-        return np.asarray(found)
+        if "log_safe_all" in own:
+            return np.asarray(made.candidates[made.place])
+        return np.full(at.shape, np.inf)
 
 
 def _bounded_exp(logs: Floats) -> Floats:
