@@ -156,7 +156,8 @@ def tilt(base: Any, models: Mapping[str, LossModel], multipliers: Mapping[str, f
     if not isinstance(base, Shortlist):
         return AimedPolicy(base, models, multipliers)
     score = AimedScore(base.required_picker, models, multipliers)
-    return base.with_optimized(Picker(score, base.size))
+    pick = Picker(score, base.size)
+    return Shortlist(base.safe, pick, size=base.size, temperature=base.temperature)
 
 
 def _tables(

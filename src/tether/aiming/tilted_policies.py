@@ -12,7 +12,7 @@ from tether._core import validate
 from tether._core.arrays import Contexts, Floats
 from tether.aiming.loss_models import LossModel, candidate_losses, policy_tables
 from tether.policies.picker import ShortlistRows
-from tether.policies.tables import TablePolicy
+from tether.policies.policy import TablePolicy
 from tether.sampling.samplers import log_softmax
 
 

@@ -28,13 +28,13 @@ from tether.control.proposals import Proposals
 from tether.policies.policy import (
     Policy,
     PolicyLike,
-    align_actions,
     as_policy,
     is_finite,
+    picked,
+    positions,
     shared_actions,
 )
 from tether.policies.probes import take_probes
-from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
 
 PROPENSITY_TOLERANCE = 0.01
@@ -123,8 +123,7 @@ def make_log(
         raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
     policies = {"optimized": optimized}
     if safe is not None:
-        both = align_actions(as_policy("safe", safe), optimized)
-        policies = dict(zip(("safe", "optimized"), both, strict=True))
+        policies = {"safe": as_policy("safe", safe), **policies}
     noted = dict(policies)
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
@@ -318,8 +317,7 @@ def make_proposals(
         The draws; None if the log has contexts and lists the scores of all actions already, so
         that no draws are needed.
     """
-    both = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
-    policies = dict(zip(("safe", "optimized"), both, strict=True))
+    policies = {"safe": as_policy("safe", safe), "optimized": as_policy("optimized", optimized)}
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
     contexts = 1 if contexts is None else as_contexts(contexts)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls, validate
 from tether._core.arrays import Floats, Integers, shown
 from tether._core.contexts import as_contexts, length, part, take
-from tether.policies.policy import as_policy
-from tether.policies.tables import TablePolicy
+from tether.policies.policy import TablePolicy, as_policy
 from tether.sampling.samplers import log_softmax
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers, plain_column, shown
@@ -32,25 +32,6 @@ MAX_LOG_FACTOR = 60.0
 """A factor whose logarithm is past this counts as infinite."""
 
 
-class EstimatedPolicy(FunctionPolicy):
-    """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
-
-    `approximate` says what is approximate, None for the safe policy; `ratio_error` is the factor by
-    which the density may be off.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        sample: Callable[[Any, np.random.Generator], ArrayLike],
-        log_prob: Callable[[Any, NDArray[Any]], Floats],
-        approximate: str | None = None,
-        ratio_error: float = 1.0,
-    ) -> None:
-        super().__init__(sample, log_prob, name=name)
-        self.approximate, self.ratio_error = approximate, ratio_error
-
-
 @dataclass(frozen=True)
 class DensityRatio:
     """An estimated density ratio of two policies, and the two as policies to calibrate.
@@ -61,8 +42,8 @@ class DensityRatio:
     cell, it is not seen. A promise that rests on it is therefore approximate.
     """
 
-    safe: EstimatedPolicy
-    optimized: EstimatedPolicy
+    safe: FunctionPolicy
+    optimized: FunctionPolicy
     error: float
     """The factor by which ratios may be off, the largest over all cells: for `ratio_error`."""
     mean_ratio: float
@@ -164,10 +145,10 @@ def estimate_ratio(
         f"factor of up to {error:.3g} on average over cells of draws; the promise holds "
         f"only if no ratio is off by more than the ratio_error stated"
     )
-    safe = EstimatedPolicy("safe", samplers["safe"].sample, EstimatedLogRatio())
-    sample = samplers["optimized"].sample
-    optimized = EstimatedPolicy("optimized", sample, log_ratio, approximate, error)
-    return DensityRatio(safe, optimized, error, mean, mean_error, count)
+    found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio(), name="safe")
+    found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio, name="optimized")
+    found_optimized.approximate, found_optimized.ratio_error = approximate, error
+    return DensityRatio(found_safe, found_optimized, error, mean, mean_error, count)
 
 
 @dataclass(frozen=True)
@@ -214,8 +195,8 @@ def default_classifier(matrix: Any) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-    steps: list[Any] = [StandardScaler(with_mean=not is_sparse(matrix))]
-    if matrix.shape[1] <= MAX_FEATURES_WITH_PRODUCTS and not is_sparse(matrix):
+    steps: list[Any] = [StandardScaler(with_mean=not hasattr(matrix, "tocsr"))]
+    if matrix.shape[1] <= MAX_FEATURES_WITH_PRODUCTS and not hasattr(matrix, "tocsr"):
         steps += [PolynomialFeatures(2, include_bias=False), StandardScaler()]
     return make_pipeline(*steps, LogisticRegression(max_iter=1_000))
 
@@ -226,7 +207,7 @@ def feature_matrix(features: Features | None, contexts: Any, actions: NDArray[An
         columns = [] if isinstance(contexts, int) else [_numbers("contexts", contexts)]
         return np.hstack([*columns, _numbers("actions", actions)])
     matrix = features(contexts, actions)
-    matrix = matrix.tocsr() if is_sparse(matrix) else _numbers("features", matrix)
+    matrix = matrix.tocsr() if hasattr(matrix, "tocsr") else _numbers("features", matrix)
     if matrix.shape[0] != len(actions):
         raise ValueError(f"features returned {matrix.shape[0]} rows for {len(actions)} actions")
     return matrix
@@ -241,11 +222,6 @@ def _numbers(name: str, values: Any) -> Floats:
         f"actions) that returns a matrix of them, such as lambda contexts, actions: "
         f"contexts.assign(action=actions)"
     )
-
-
-def is_sparse(matrix: Any) -> bool:
-    """Whether a matrix is a SciPy sparse one."""
-    return hasattr(matrix, "tocsr")
 
 
 def _fit_regions(

@@ -48,18 +48,21 @@ SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
 MAX_SAVED_SHORTLIST = 1_000_000
 """The most candidates of a saved shortlist."""
-_FUNCTIONS = ("_sample", "_log_prob", "name")
+_FUNCTIONS = ("_sample", "_log_prob", "name", "approximate", "ratio_error")
 
 
 def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
     return categorical.Categorical(function if table is None else table, actions)
 
 
-def _pool(log_probabilities: Any) -> Pool:
-    table = categorical.log_table("scores", log_probabilities, "log_probabilities")
-    pool = Pool(table)
-    pool._table = validate.frozen(table[None])  # normalized once, not twice
-    return pool
+def _function_policy(approximate: Any, ratio_error: Any, **functions: Any) -> FunctionPolicy:
+    policy = FunctionPolicy(**functions)
+    policy.approximate, policy.ratio_error = approximate, ratio_error
+    return policy
+
+
+def _pool(table: Any) -> Pool:
+    return Pool.__new__(Pool)._make("log_probabilities", table, None)  # normalized already
 
 
 def _size(size: Any) -> int:
@@ -151,18 +154,16 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
-        _of(categorical.ReorderedColumns),
         _of(RuleOrProbabilities),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
         (Month, Kind("Month", Month.to_plain, Month.from_plain)),
         _of(Decision),
-        (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
+        _of(Pool, "_table", build=_pool),
         _of(Mixture, "policies", "weights"),
-        _of(FunctionPolicy, *_FUNCTIONS),
+        _of(FunctionPolicy, *_FUNCTIONS, build=_function_policy),
         _of(FunctionSampler),
         _of(TorchPolicy, "_distribution"),
-        _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error"),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
         _record(Calibration),
