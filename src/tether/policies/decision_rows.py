@@ -15,7 +15,7 @@ from tether._core.contexts import labels, labels_of
 from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical
-from tether.policies.kept_contexts import decode_contexts, encode_contexts
+from tether.policies.kept_contexts import keep, kept
 from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import (
     Policy,
@@ -40,12 +40,12 @@ class Month:
 
     def to_plain(self) -> dict[str, Any]:
         """What a file can hold of it."""
-        return {**vars(self), "contexts": encode_contexts(self.contexts, np.inf)}
+        return {**vars(self), "contexts": keep(self.contexts, np.inf)}
 
     @staticmethod
     def from_plain(contexts: Any, **columns: Any) -> Month:
         """Undo `to_plain`."""
-        return Month(decode_contexts(contexts), **columns)
+        return Month(kept(contexts), **columns)
 
 
 @dataclass(frozen=True)

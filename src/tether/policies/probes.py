@@ -22,12 +22,7 @@ from tether._core.contexts import labels, length, take
 from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.log import Probes
-from tether.policies.kept_contexts import (
-    decode_array,
-    decode_contexts,
-    encode_array,
-    encode_contexts,
-)
+from tether.policies.kept_contexts import keep, kept
 from tether.policies.policy import Policy, different_actions, is_finite
 
 PROBED_CONTEXTS = 8
@@ -108,11 +103,11 @@ def take_probes(
         probed = actions[chosen]
         at = {name: np.array(column[chosen]) for name, column in scores.items()}
     try:
-        held = None if isinstance(contexts, int) else encode_contexts(take(contexts, chosen))
-        kept = encode_array(probed)
+        held = None if isinstance(contexts, int) else keep(take(contexts, chosen))
+        held_actions = keep(probed)
     except TypeError as error:
         return Probes(digests, listed, missing=str(error))
-    return Probes(digests, listed, held, kept, place, at.get("safe"), at.get("optimized"))
+    return Probes(digests, listed, held, held_actions, place, at.get("safe"), at.get("optimized"))
 
 
 def _different(contexts: Any, most: int) -> Integers:
@@ -196,8 +191,8 @@ def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> N
 
 def _score(name: str, policy: Policy, probes: Probes) -> Floats:
     """The log-probabilities that a policy gives to the probes now."""
-    contexts = None if probes.contexts is None else decode_contexts(probes.contexts)
-    actions = decode_array(probes.probed)
+    contexts = None if probes.contexts is None else kept(probes.contexts)
+    actions = kept(probes.probed)
     try:
         if is_finite(policy):
             table = policy_calls.table(name, policy, 1 if contexts is None else contexts)
@@ -228,7 +223,7 @@ def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probe
     with np.errstate(invalid="ignore"):
         distance = np.where(same, -1.0, np.nan_to_num(np.abs(now - then), nan=np.inf))
     worst = int(np.argmax(distance))
-    action = decode_array(probes.probed)[worst]
+    action = kept(probes.probed)[worst]
     return (
         f"the {name} policy is not the one of the log that was calibrated on: in a context of the "
         f"log it takes the action {str(action)[:60]!r} with log-probability {now[worst]:.4g}, and "
