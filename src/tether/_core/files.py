@@ -171,7 +171,9 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
     """
     target = Path(path)
     if is_database(target):
-        raise FileExistsError(f"{target} is a database, which is never overwritten: name another")
+        raise FileExistsError(
+            f"{target} is a database, which is never overwritten: name another file"
+        )
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise FileExistsError(f"{target} is a folder, a link or a device: name a file")
     if not target.parent.is_dir():
@@ -184,8 +186,7 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
         raise ValueError(f"{path} is read by this command: write to another file")
     if not overwrite:
         raise FileExistsError(
-            f"{target} exists and is not replaced unless this is asked for: overwrite=True in "
-            f"Python, --force on the command line"
+            f"{target} exists: to replace it, pass overwrite=True, or --force on the command line"
         )
 
 

@@ -174,7 +174,7 @@ def digest_problem(entries: dict[str, Any]) -> str | None:
             return None
     except ValueError:  # NaN or Infinity, which are not JSON
         pass
-    return f"the content does not have its digest, {entries.get('digest')!r}: it was changed"
+    return f"the content does not match its digest, {entries.get('digest')!r}: it was changed"
 
 
 def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
@@ -192,7 +192,7 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     if signing.verify(content, found.get("signature"), public, purpose=RECORD_PURPOSE):
         return None
     return (
-        f"the signature is not one of the key {signing.key_id(public)} for this content; the "
+        f"the signature is not one by the key {signing.key_id(public)} for this content; the "
         f"record names the key {found.get('key')!r}"
     )
 

@@ -117,7 +117,7 @@ class Categorical(TablePolicy):
         unknown = set(classes.tolist()) - set(listed.tolist())
         if unknown:
             raise ValueError(
-                f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
+                f"actions must include every class of the classifier, but lacks {len(unknown)} of "
                 f"{len(classes)}, such as {min(unknown)!r}. {OUTCOMES}"
             )
         logits = ClassifierLogits(classifier, listed)
@@ -236,7 +236,7 @@ def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> F
         with np.errstate(divide="ignore"):
             probabilities, table = array, np.log(array)
         if ndim == 2:
-            hint = "; of predictions for each action, write 1 for the best and 0 for the others"
+            hint = "; if they are predicted outcomes, pass 1 for the best action and 0 for the rest"
     else:
         table = validate.log_probabilities(name, array, ndim=ndim, zero=True)
         probabilities = np.exp(table)

@@ -356,7 +356,11 @@ def _naming_what_is_wrong(question: Question) -> Iterator[None]:
         for each in told:
             warn_user(_in_users_words(str(each.message)), each.category)
     except ValueError as error:
-        looks = "" if question.context else ". No context= names columns that a policy looks at"
+        looks = (
+            ""
+            if question.context
+            else ". If either policy looks at columns, name them with context="
+        )
         raise ValueError(f"{_in_users_words(str(error))}{looks}") from error
 
 

@@ -190,7 +190,7 @@ def remember(made: Any, recipe: Recipe) -> None:
     except TypeError:
         raise TypeError(
             f"path must lead to a function that makes a policy, or a part of one; "
-            f"{recipe.path!r} returned {made!r}, which cannot be remembered"
+            f"{recipe.path!r} returned {made!r}"
         ) from None
     _recipes[key] = (reference, recipe)
 

@@ -115,12 +115,14 @@ def make_log(
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
     if propensities is not None and logged_by is not None:
-        raise ValueError("propensities are of actions of the safe policy, not of logged_by")
+        raise ValueError(
+            "propensities are those of the safe policy: leave them out beside logged_by"
+        )
     stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
     if not isinstance(contexts, int):
         stated["context"] = labels(contexts)
     if safe is None and propensities is None:
-        raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
+        raise TypeError("safe is None, and so are propensities: pass one of them")
     policies = {"optimized": optimized}
     if safe is not None:
         policies = {"safe": as_policy("safe", safe), **policies}
@@ -203,7 +205,7 @@ def compare_with_policy(
         return
     row, after = int(np.argmax(off)), ""
     if name == "safe":
-        after = ". Of decisions of a tethered policy, pass the tethered policy as logged_by"
+        after = ". If a tethered policy took them, pass it as logged_by"
     raise ValueError(
         f"propensities disagree with the {name} policy in {int(off.sum())} of {len(off)} row(s) by "
         f"more than {PROPENSITY_TOLERANCE:.0%} (row {row}: {propensities[row]:.6g} in the log, "

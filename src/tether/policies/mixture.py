@@ -74,7 +74,7 @@ class Mixture:
         rows = [np.flatnonzero(chosen == k) for k in range(len(self.policies))]
         drawn = policy_calls.concatenate_actions(
             [
-                policy_calls.draw(f"mixture's {k}", policy, take(contexts, rows[k]), rng)
+                policy_calls.draw(f"mixture's number-{k}", policy, take(contexts, rows[k]), rng)
                 for k, policy in enumerate(self.policies)
                 if len(rows[k])
             ]
@@ -89,7 +89,7 @@ class Mixture:
         contexts = as_contexts(contexts, actions)
         return self._average(
             [
-                policy_calls.score(f"mixture's {k}", policy, contexts, actions)
+                policy_calls.score(f"mixture's number-{k}", policy, contexts, actions)
                 for k, policy in enumerate(self.policies)
             ]
         )
@@ -101,7 +101,7 @@ class Mixture:
         contexts = as_contexts(contexts)
         return self._average(
             [
-                policy_calls.table(f"mixture's {k}", policy, contexts)
+                policy_calls.table(f"mixture's number-{k}", policy, contexts)
                 for k, policy in enumerate(self.policies)
             ]
         )

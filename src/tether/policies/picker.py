@@ -135,7 +135,7 @@ class Picker(TablePolicy):
         """Score every candidate of each row, before scores are divided by the temperature."""
         if not isinstance(rows, ShortlistRows):
             raise TypeError(
-                f"a picker needs candidates: pass ShortlistRows, which Shortlist.draw makes, got "
+                f"contexts of a picker must be ShortlistRows, as Shortlist.draw makes them, got "
                 f"{type(rows).__name__}"
             )
         if rows.size != self.size:

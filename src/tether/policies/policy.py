@@ -16,13 +16,13 @@ from tether._core.contexts import as_contexts, length
 from tether.sampling.samplers import sample_categorical
 
 TO_KNOW_MORE_ACTIONS = (
-    "If it is a classifier that never saw them in its training rows, it takes them with "
-    "probability 0: pass tether.Categorical.from_classifier(model, actions=all_actions)"
+    "A classifier whose training rows lack some actions gives them probability 0 if it is passed "
+    "as tether.Categorical.from_classifier(model, actions=all_actions)"
 )
 """What to do about a model that knows too few actions."""
 OUTCOMES = (
     "A model that predicts an outcome is not a policy: predict it for each action, and pass "
-    "tether.Categorical.from_probabilities a function that returns 1 for the best and 0 for others"
+    "tether.Categorical.from_probabilities a function that returns 1 for the best, else 0"
 )
 TO_PREDICT_PROBABILITIES = (
     "pass the model itself, not its predict_proba; wrap a classifier without one in sklearn's "
@@ -174,11 +174,11 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
             if len(extra := np.setdiff1d(own, other))
         ]
         if only:
-            return f"{', '.join(only)}; they must list the same ones. {TO_KNOW_MORE_ACTIONS}"
+            return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
     place = int(np.argmax(first != second)) if len(first) == len(second) else 0
     return (
         f"{first_name} has {first[place].item()!r} where {second_name} has "
-        f"{second[place].item()!r}; they must list the same ones in the same order"
+        f"{second[place].item()!r}; both must list the same actions in the same order"
     )
 
 

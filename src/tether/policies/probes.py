@@ -166,10 +166,10 @@ def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
         if probes.actions is None or name == "candidates" or not is_finite(policy):
             continue
         if encode_actions(policy.actions) != probes.actions:
-            how = "its list of actions is another one"
+            how = "the lists differ"
             if not isinstance(probes.actions, str):
                 how = different_actions("the log", probes.actions, name, policy.actions)
-            raise ValueError(f"the {name} policy has other actions than in the log: {how}")
+            raise ValueError(f"the {name} policy's actions are not those of the log: {how}")
 
 
 def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
@@ -184,7 +184,7 @@ def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> N
         return
     if why and name in probes.fingerprints:
         warn_user(
-            f"it cannot be checked that the {name} policy is the one that was calibrated: {why}",
+            f"whether the {name} policy is the one that was calibrated cannot be checked: {why}",
             AssumptionWarning,
         )
 
@@ -203,8 +203,8 @@ def _score(name: str, policy: Policy, probes: Probes) -> Floats:
         return policy_calls.score(name, policy, where, actions)
     except ValueError as error:
         raise ValueError(
-            f"the {name} policy cannot score contexts of the log that was calibrated on, so it is "
-            f"another one: {error}"
+            f"the {name} policy is not the one of the log that was calibrated on: it cannot score "
+            f"the contexts of that log: {error}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Two policies that tell no probabilities: their density ratio, estimated from draws of both."""
+"""Two policies that report no probabilities: their density ratio, estimated from draws."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def estimate_ratio(
     features: Features | None = None,
     classifier: Any = None,
 ) -> DensityRatio:
-    """Estimate the density ratio of two policies that can be drawn from but tell no probabilities.
+    """Estimate the density ratio of two policies that draw but report no probabilities.
 
     A classifier learns to tell the draws of the two policies apart; its log odds are the log ratio.
     The result has two policies with densities relative to the safe one, for `make_log`,
@@ -116,8 +116,8 @@ def estimate_ratio(
     count = length(contexts) * validate.integer("draws", draws)
     if count < MIN_RATIO_DRAWS:
         raise ValueError(
-            f"contexts and draws make {count} draws of a policy; at least {MIN_RATIO_DRAWS} are "
-            f"needed"
+            f"contexts and draws make {count} draws of each policy; at least {MIN_RATIO_DRAWS} "
+            f"are needed"
         )
     rows = np.repeat(np.arange(length(contexts)), draws)
     where, drawn_in = take(contexts, rows), take(contexts, np.tile(rows, 2))

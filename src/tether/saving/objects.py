@@ -214,4 +214,4 @@ def _decoded(value: Any, members: dict[str, bytes], objects: list[Any]) -> Any:
         return members[content]
     if tag == "array" and content in members:
         return array_from_bytes(content, members[content])
-    raise ValueError(f"there is no {tag!s:.20} {content!r:.80} here")
+    raise ValueError(f"the value {{{tag!s:.20}: {content!r:.80}}} refers to nothing in the file")
