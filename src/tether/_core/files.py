@@ -186,7 +186,8 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
         raise ValueError(f"{path} is read by this command: write to another file")
     if not overwrite:
         raise FileExistsError(
-            f"{target} exists: to replace it, pass overwrite=True, or --force on the command line"
+            f"{target} exists and is kept: pass overwrite=True to replace it, or --force on the "
+            f"command line"
         )
 
 

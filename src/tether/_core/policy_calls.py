@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.arrays import Booleans, Floats, plain_array
-from tether._core.contexts import by_action, length
+from tether._core.contexts import by_action, length, take
 from tether._core.words import counted
 
 if TYPE_CHECKING:
@@ -32,6 +32,22 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
         )
     if actions.dtype.kind == "f" and np.isnan(actions).any():
         raise ValueError(f"{method} returned NaN for {int(np.isnan(actions).sum())} action(s)")
+    return actions
+
+
+def draw_chosen(
+    policies: Mapping[str, Any], chosen: NDArray[Any], contexts: Any, rng: np.random.Generator
+) -> NDArray[Any]:
+    """One action per context, drawn by the policy whose position is `chosen` there."""
+    rows = [np.flatnonzero(chosen == place) for place in range(len(policies))]
+    pieces = [
+        draw(name, policy, take(contexts, own), rng)
+        for (name, policy), own in zip(policies.items(), rows, strict=True)
+        if len(own)
+    ]
+    drawn = concatenate_actions(pieces)
+    actions = np.empty_like(drawn)
+    actions[np.concatenate(rows)] = drawn
     return actions
 
 

@@ -115,7 +115,8 @@ class Picker(TablePolicy):
         self, optimized: Any, size: int, temperature: float = 1.0, safe: Any = None
     ) -> None:
         self.size = validate.integer("size", size, 2)
-        self.temperature = checked_temperature(temperature)
+        limits: Any = {"above": 0, "below": np.inf, "including": (0,)}
+        self.temperature = validate.number("temperature", temperature, **limits)
         self.actions = validate.frozen(np.arange(self.size))
         self._is_policy = hasattr(optimized, "log_prob") or hasattr(optimized, "predict_proba")
         if self._is_policy:
@@ -189,8 +190,3 @@ class Picker(TablePolicy):
             self._reference, self.optimized, contexts, actions, drew_safe=True
         )
         return np.asarray(log_optimized - log_safe)
-
-
-def checked_temperature(temperature: float) -> float:
-    """A finite temperature of at least 0."""
-    return validate.number("temperature", temperature, above=0, below=np.inf, including=(0,))

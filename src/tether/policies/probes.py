@@ -7,7 +7,7 @@ loaded, lets both policies score them again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -43,11 +43,14 @@ def fingerprint(policy: Any) -> str | None:
     own = getattr(policy, "fingerprint", None)
     if own is not None:
         return str(own() if callable(own) else own)
-    text = _describe(policy)
-    return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
+    try:
+        return blake2b(_describe(policy).encode(), digest_size=16).hexdigest()
+    except TypeError:
+        return None
 
 
-def _describe(value: Any) -> str | None:
+def _describe(value: Any) -> str:
+    """Everything that determines what an object does; a TypeError if that contains code."""
     own = getattr(value, "fingerprint", None)
     if isinstance(own, str):
         return repr(own)
@@ -59,18 +62,14 @@ def _describe(value: Any) -> str | None:
         content = blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{value.dtype.str}{value.shape}{content}"
     if isinstance(value, (list, tuple)):
-        parts = [_describe(item) for item in value]
-    elif isinstance(value, dict):
-        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
-        parts = [_describe(item) for pair in ordered for item in pair]
+        parts: Iterable[Any] = value
+    elif isinstance(value, dict):  # sorted by its keys alone: an array's repr is long
+        parts = (part for key in sorted(value, key=repr) for part in (key, value[key]))
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
-        made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
-        parts = [_describe(made_of)]
+        parts = [{name: part for name, part in vars(value).items() if name != "_remembered"}]
     else:
-        return None
-    if any(part is None for part in parts):
-        return None
-    return f"{type(value).__name__}({','.join(map(str, parts))})"
+        raise TypeError(f"{type(value).__name__} contains code")
+    return f"{type(value).__name__}({','.join(map(_describe, parts))})"
 
 
 def take_probes(

@@ -46,9 +46,6 @@ class DensityRatio:
     optimized: FunctionPolicy
     error: float
     """The factor by which ratios may be off, the largest over all cells: for `ratio_error`."""
-    mean_ratio: float
-    """The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio."""
-    mean_ratio_error: float
     draws: int
     """How many draws of each policy it rests on."""
 
@@ -60,8 +57,7 @@ class DensityRatio:
     def __str__(self) -> str:
         return (
             f"approximate density ratio from {self.draws:,} draws of each policy, off by a factor "
-            f"of up to {self.error:.3g} ({RATIO_CONFIDENCE:.0%} confidence), mean ratio "
-            f"{self.mean_ratio:.3g} ± {self.mean_ratio_error:.2g}"
+            f"of up to {self.error:.3g} ({RATIO_CONFIDENCE:.0%} confidence)"
         )
 
 
@@ -138,7 +134,7 @@ def estimate_ratio(
     tree = _fit_regions(matrix[fitting], found[fitting], is_optimized[fitting], rng)
     held_out = ~fitting
     regions = tree.apply(matrix[held_out])
-    error, mean, mean_error = measure(found[held_out], is_optimized[held_out], regions)
+    error = measure(found[held_out], is_optimized[held_out], regions)
     approximate = (
         f"approximate: the policies report no probabilities, and their density ratio was estimated "
         f"by a classifier from {count:,} draws of either policy. On held-out draws it is off by a "
@@ -148,7 +144,7 @@ def estimate_ratio(
     found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio(), name="safe")
     found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio, name="optimized")
     found_optimized.approximate, found_optimized.ratio_error = approximate, error
-    return DensityRatio(found_safe, found_optimized, error, mean, mean_error, count)
+    return DensityRatio(found_safe, found_optimized, error, count)
 
 
 @dataclass(frozen=True)
@@ -242,10 +238,8 @@ def _fit_regions(
     return tree.fit(matrix, (is_optimized - expected) / variance, sample_weight=variance)
 
 
-def measure(
-    log_ratio: Floats, is_optimized: Booleans, regions: Integers
-) -> tuple[float, float, float]:
-    """The factor that ratios are off by, and their mean and its standard error, by held-out draws.
+def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> float:
+    """The factor by which ratios are off, by held-out draws.
 
     Cells are draws of similar ratio, and regions.
     """
@@ -261,8 +255,7 @@ def measure(
         hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(cells)
         low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
         factors += [high, 1 / low if low > 0 else np.inf]
-    error = float(ratio.std(ddof=1) / np.sqrt(len(ratio)))
-    return float(max(factors)), float(ratio.mean()), error
+    return float(max(factors))
 
 
 def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, float]:

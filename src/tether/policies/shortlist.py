@@ -24,7 +24,7 @@ from tether.control.calibration import Calibration
 from tether.control.families import Family
 from tether.control.log import Log
 from tether.policies.categorical import Pool
-from tether.policies.picker import Picker, ShortlistRows, checked_temperature
+from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import as_sampler
 from tether.policies.probes import check_probes, take_probes
 from tether.policies.tethered import Tethered
@@ -99,7 +99,8 @@ class Shortlist:
     ) -> None:
         self.safe = as_sampler("safe", safe)
         self.size = validate.integer("size", size, 2)
-        self.temperature = checked_temperature(temperature)
+        limits: Any = {"above": 0, "below": np.inf, "including": (0,)}
+        self.temperature = validate.number("temperature", temperature, **limits)
         self.uniform = Pool.uniform(self.size)
         self.picker = None if optimized is None else self.picker_of(optimized)
 

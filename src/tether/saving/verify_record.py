@@ -99,7 +99,7 @@ def _findings(
     if problem is not None:
         return
     kind = entries["kind"]
-    record = next((each for each in _record_classes() if each._kind == kind), None)
+    record = next((each for each in _record_classes() if records.kind_of(each) == kind), None)
     if record is None:
         yield Finding("content", False, f"{kind!r} is not a kind of record that tether saves")
         return
