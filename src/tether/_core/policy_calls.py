@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,7 @@ def draw_chosen(
         for (name, policy), own in zip(policies.items(), rows, strict=True)
         if len(own)
     ]
-    drawn = concatenate_actions(pieces)
-    actions = np.empty_like(drawn)
-    actions[np.concatenate(rows)] = drawn
-    return actions
+    return concatenate_actions(pieces, rows)
 
 
 def score(
@@ -151,12 +148,19 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
         )
 
 
-def concatenate_actions(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    """Actions of both policies in one array; an error shows how their shapes differ."""
+def concatenate_actions(
+    pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]] | None = None
+) -> NDArray[Any]:
+    """Actions of both policies in one array, in these `rows` of it if they are given."""
     shapes = {piece.shape[1:] for piece in pieces}
     if len(shapes) > 1:
         raise ValueError(
             f"the policies (safe and optimized) draw actions of different shapes: "
             f"{' and '.join(map(str, sorted(shapes, key=len)))}"
         )
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    if rows is None:
+        return joined
+    actions = np.empty_like(joined)
+    actions[np.concatenate(rows)] = joined
+    return actions

@@ -166,9 +166,7 @@ class Tethered:
             for log_beta, each in zip(self._betas, rows, strict=True)
             if len(each)
         ]
-        drawn = policy_calls.concatenate_actions([actions for actions, _ in pieces])
-        actions = np.empty_like(drawn)
-        actions[np.concatenate(rows)] = drawn
+        actions = policy_calls.concatenate_actions([drawn for drawn, _ in pieces], rows)
         return actions, _together([info for _, info in pieces])
 
     def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:
