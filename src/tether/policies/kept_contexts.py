@@ -92,26 +92,6 @@ def _column_values(column: Any) -> Any:
     return column.to_physical().cast(int).fill_null(-1).to_numpy()
 
 
-def same_format(name: str, stored: Format | None, given: Format) -> Format:
-    """The format of earlier rows; an error if these have another one."""
-    if stored is None or stored == given:
-        return given
-    alike = stored["kind"] == given["kind"] == NUMBERS and stored["shape"] == given["shape"]
-    if alike and np.can_cast(given["dtype"], stored["dtype"], "safe"):
-        return stored
-    raise TypeError(
-        f"{name} must have the format of the run's first rows, {_in_words(stored)}, got "
-        f"{_in_words(given)}"
-    )
-
-
-def _in_words(format_: Format) -> str:
-    if format_["kind"] == NOTHING:
-        return "a number of actions without contexts"
-    details = {key: value for key, value in format_.items() if key != "kind" and value}
-    return f"{format_['kind']} {details}" if details else str(format_["kind"])
-
-
 def encode(name: str, rows: Any, format_: Format) -> Columns:
     """Rows as columns whose names begin with `name`."""
     kind = format_["kind"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tether._core.arrays import Floats, Integers
 from tether._core.contexts import labels
-from tether.policies.kept_contexts import Format, decode, encode, format_of, same_format
+from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, encode, format_of
 from tether.policies.picker import ShortlistRows
 from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
@@ -43,6 +43,26 @@ def formats_of(contexts: Any, actions: NDArray[Any]) -> Format:
         key: format_of(f"{key}s", rows, wide=key != "context")
         for key, rows in _parts(contexts, actions).items()
     }
+
+
+def same_format(name: str, stored: Format | None, given: Format) -> Format:
+    """The format of earlier rows; an error if these have another one."""
+    if stored is None or stored == given:
+        return given
+    alike = stored["kind"] == given["kind"] == NUMBERS and stored["shape"] == given["shape"]
+    if alike and np.can_cast(given["dtype"], stored["dtype"], "safe"):
+        return stored
+    raise TypeError(
+        f"{name} must have the format of the run's first rows, {_in_words(stored)}, got "
+        f"{_in_words(given)}"
+    )
+
+
+def _in_words(format_: Format) -> str:
+    if format_["kind"] == NOTHING:
+        return "a number of actions without contexts"
+    details = {key: value for key, value in format_.items() if key != "kind" and value}
+    return f"{format_['kind']} {details}" if details else str(format_["kind"])
 
 
 def same_formats(stored: Format | None, given: Format) -> Format:

@@ -77,9 +77,7 @@ def _picker(optimized: Any, size: Any, temperature: Any, reference: Any) -> Pick
 
 
 def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist:
-    shortlist = Shortlist(safe, size=_size(size), temperature=temperature)
-    shortlist.picker = None if picker is None else shortlist.picker_of(picker)
-    return shortlist
+    return Shortlist(safe, picker, size=_size(size), temperature=temperature)
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
