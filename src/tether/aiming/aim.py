@@ -131,7 +131,7 @@ def aim(
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
     if not given or set(targets) != set(given):
         raise ValueError(
-            f"alpha and loss_model must have the same losses, got {sorted(targets)} and "
+            f"alpha and loss_model must name the same losses, got {sorted(targets)} and "
             f"{sorted(given)}"
         )
     models = {name: as_loss_model("loss_model", each, features) for name, each in given.items()}

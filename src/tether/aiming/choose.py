@@ -193,7 +193,7 @@ def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, 
     names = list(rows.losses_by_name)
     given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
     if set(given) != set(names):
-        raise ValueError(f"alpha must have the losses {names}, got {list(given)}")
+        raise ValueError(f"alpha must name the losses {names}, got {list(given)}")
     limits = bound if isinstance(bound, Mapping) else dict.fromkeys(names, bound)
     return tuple(Constraint(name or "loss", given[name], limits[name]) for name in names)
 

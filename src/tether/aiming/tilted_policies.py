@@ -27,7 +27,7 @@ class _Tilted:
     ) -> None:
         if list(loss_models) != list(multipliers) or not all(map(callable, loss_models.values())):
             raise ValueError(
-                f"multipliers must have the losses of loss_models, {list(loss_models)}, got "
+                f"multipliers must name the losses of loss_models, {list(loss_models)}, got "
                 f"{list(multipliers)}"
             )
         self.policy, self.actions = policy, policy.actions
