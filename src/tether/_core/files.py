@@ -114,7 +114,7 @@ def import_path_of(value: Any) -> str | None:
 
 
 TEMPORARY_PREFIX = ".tether-"
-"""How the names of files begin that are not yet complete."""
+"""The beginning of the names of files that are not yet complete."""
 
 
 def write_bytes(path: str | Path, content: bytes, *, overwrite: bool = False) -> None:

@@ -1,8 +1,8 @@
 """The log and the proposals of a calibration, scored under the policies.
 
 Of a bandit log only propensities may be known, the probabilities with which the actions shown were
-chosen. Without contexts, or with two actions, everything can be computed from them; otherwise mix,
-whose weights need no normalizing constant. Clip needs the safe policy itself.
+chosen. Without contexts, or with two actions, everything can be computed from them; otherwise only
+mix can be calibrated, whose weights need no normalizing constant. Clip needs the safe policy.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def make_log(
         The probability with which the safe policy chose each action. Beside a safe policy they are
         compared with its own, which are used.
     min_propensity : float, optional
-        A number that the safe policy's probability of any action in any context is not below, over
-        finitely many actions. It bounds the weights of mix.
+        A lower bound on the safe policy's probability of any action in any context, over finitely
+        many actions. It bounds the weights of mix.
     logged_by : Policy, optional
         The policy that took the actions if it was not the safe policy: after several rounds or
         months, a `Mixture` of the policies that acted, weighted by their numbers of rows.

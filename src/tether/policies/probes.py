@@ -1,7 +1,7 @@
 """Whether the policies that are served are those that a calibration is of.
 
-Nothing in a beta tells. So `make_log` notes probes, and whatever serves a calibration, in memory or
-loaded, lets both policies score them again.
+A beta does not say which policies it is for. So `make_log` keeps probes, and whatever serves a
+calibration, in memory or loaded, has both policies score them again.
 """
 
 from __future__ import annotations
