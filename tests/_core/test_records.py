@@ -146,12 +146,12 @@ def test_a_signed_result_needs_the_right_key(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"rows": 3', '"rows": 4', "does not have its digest"),
-        ('"rows": 3', '"rows": NaN', "does not have its digest"),
-        ('"rows": 3', '"rows": 1e999', "does not have its digest"),
+        ('"rows": 3', '"rows": 4', "does not match its digest"),
+        ('"rows": 3', '"rows": NaN', "does not match its digest"),
+        ('"rows": 3', '"rows": 1e999', "does not match its digest"),
         ('"rows": 3', '"rows": ' + "[" * 100_000, "is not JSON"),
-        ('"digest": "sha256', '"digest": "sha512', "does not have its digest"),
-        ('"digest":', '"other":', "does not have its digest"),
+        ('"digest": "sha256', '"digest": "sha512', "does not match its digest"),
+        ('"digest":', '"other":', "does not match its digest"),
     ],
 )
 def test_what_is_not_written_here_is_refused(tmp_path, old, new, message):

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tether
 from tether._core.records import encode
-from tether.policies.kept_contexts import decode_contexts, encode_contexts
+from tether.policies.kept_contexts import keep, kept
 
 ACTIONS = np.array(["call", "visit", "wait"])
 
@@ -234,7 +234,7 @@ nested = st.lists(st.dictionaries(st.text(max_size=3), values, max_size=2), min_
 def test_contexts_of_plain_values_are_kept_exactly(listed):
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
-    found = decode_contexts(json.loads(json.dumps(encode(encode_contexts(array)))))
+    found = kept(json.loads(json.dumps(encode(keep(array)))))
     assert repr(found.tolist()) == repr(array.tolist())
 
 
@@ -254,7 +254,7 @@ def test_contexts_of_plain_values_are_kept_exactly(listed):
     ],
 )  # fmt: skip
 def test_contexts_of_every_kind_are_kept_exactly(contexts):
-    found = decode_contexts(json.loads(json.dumps(encode(encode_contexts(contexts)))))
+    found = kept(json.loads(json.dumps(encode(keep(contexts)))))
     if isinstance(contexts, pd.DataFrame):
         pd.testing.assert_frame_equal(found, contexts)
     elif isinstance(contexts, pd.Series):

@@ -138,22 +138,18 @@ def test_every_entry_replaced_by_odd_values(kind):
                 assert np.isfinite(loaded.policies[1]._scale).all()
 
 
-def test_a_calibration_of_another_beta_or_other_policies_is_refused():
+def test_a_calibration_of_other_policies_is_refused():
     safe, rng = tether.Gaussian(0.0), np.random.default_rng(0)
     actions = safe.sample(200, rng)
     log = tether.make_log(safe, tether.Gaussian(1.0), None, actions, 0.5 * (actions > 1.5))
     served = tether.Tethered(safe, tether.Gaussian(1.0), tether.calibrate(log, alpha=0.2))
 
-    def change_beta(table, members):
-        entries_of(table, "Tethered")["log_beta"] = 6.0  # a beta of 403
-
     def swap_policies(table, members):
         entries = entries_of(table, "Tethered")
         entries["safe"], entries["optimized"] = entries["optimized"], entries["safe"]
 
-    for change in (change_beta, swap_policies):
-        with pytest.raises(ValueError, match="Tethered"):
-            policy_from_bytes(forge(change, policy_to_bytes(served)))
+    with pytest.raises(ValueError, match="Tethered"):
+        policy_from_bytes(forge(swap_policies, policy_to_bytes(served)))
 
 
 def test_code_runs_only_where_it_is_allowed():

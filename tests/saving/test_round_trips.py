@@ -16,7 +16,7 @@ from tests.saving import parts
 from tether.aiming import AimedPolicy, AimedScore, PositionScore, TemperedPolicy, fit_loss
 from tether.bo import AcquisitionPool
 from tether.policies import Picker
-from tether.saving import CannotSaveError, policy_digest, policy_from_bytes, policy_to_bytes
+from tether.saving import CannotSaveError, policy_from_bytes, policy_to_bytes
 
 HERE = "tests.saving.parts"
 X = np.random.default_rng(0).normal(size=(6, 2))
@@ -38,7 +38,6 @@ def round_trip(policy, contexts=6, **options):
     data = policy_to_bytes(policy)
     loaded = policy_from_bytes(data, **{"allow_imports": [HERE], **options})
     assert policy_to_bytes(loaded) == data
-    assert policy_digest(loaded) == policy_digest(policy)
     same(policy, loaded, contexts)
     return loaded
 

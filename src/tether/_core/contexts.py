@@ -162,17 +162,13 @@ def _numbers(column: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:
     return b"f", column
 
 
-def labels_of(table: Any) -> NDArray[Any] | None:
+def labels_of(table: Any) -> list[Any] | None:
     """The names of a frame's columns, or of the values of a pandas Series; None without names.
 
     Names that only count the columns, as pandas and polars give them, stand for no names.
     """
     listed = _listed(table)
-    if listed is None or _only_count(listed):
-        return None
-    labels = np.empty(len(listed), dtype=object)
-    labels[:] = listed  # one object each, also where a label is a tuple
-    return labels
+    return None if listed is None or _only_count(listed) else listed
 
 
 def by_action(name: str, table: Any, actions: Any) -> Any:

@@ -114,7 +114,7 @@ def import_path_of(value: Any) -> str | None:
 
 
 TEMPORARY_PREFIX = ".tether-"
-"""How the names of files begin that are not yet complete."""
+"""The beginning of the names of files that are not yet complete."""
 
 
 def write_bytes(path: str | Path, content: bytes, *, overwrite: bool = False) -> None:
@@ -171,7 +171,9 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
     """
     target = Path(path)
     if is_database(target):
-        raise FileExistsError(f"{target} is a database, which is never overwritten: name another")
+        raise FileExistsError(
+            f"{target} is a database, which is never overwritten: name another file"
+        )
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise FileExistsError(f"{target} is a folder, a link or a device: name a file")
     if not target.parent.is_dir():
@@ -184,8 +186,8 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
         raise ValueError(f"{path} is read by this command: write to another file")
     if not overwrite:
         raise FileExistsError(
-            f"{target} exists and is not replaced unless this is asked for: overwrite=True in "
-            f"Python, --force on the command line"
+            f"{target} exists and is kept: pass overwrite=True to replace it, or --force on the "
+            f"command line"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tether._core import validate
 from tether._core.arrays import Booleans, Floats, plain_array
-from tether._core.contexts import by_action, length
+from tether._core.contexts import by_action, length, take
 from tether._core.words import counted
 
 if TYPE_CHECKING:
@@ -33,6 +33,19 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     if actions.dtype.kind == "f" and np.isnan(actions).any():
         raise ValueError(f"{method} returned NaN for {int(np.isnan(actions).sum())} action(s)")
     return actions
+
+
+def draw_chosen(
+    policies: Mapping[str, Any], chosen: NDArray[Any], contexts: Any, rng: np.random.Generator
+) -> NDArray[Any]:
+    """One action per context, drawn by the policy whose position is `chosen` there."""
+    rows = [np.flatnonzero(chosen == place) for place in range(len(policies))]
+    pieces = [
+        draw(name, policy, take(contexts, own), rng)
+        for (name, policy), own in zip(policies.items(), rows, strict=True)
+        if len(own)
+    ]
+    return concatenate_actions(pieces, rows)
 
 
 def score(
@@ -135,12 +148,19 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
         )
 
 
-def concatenate_actions(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    """Actions of both policies in one array; an error shows how their shapes differ."""
+def concatenate_actions(
+    pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]] | None = None
+) -> NDArray[Any]:
+    """Actions of both policies in one array, in these `rows` of it if they are given."""
     shapes = {piece.shape[1:] for piece in pieces}
     if len(shapes) > 1:
         raise ValueError(
             f"the policies (safe and optimized) draw actions of different shapes: "
             f"{' and '.join(map(str, sorted(shapes, key=len)))}"
         )
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    if rows is None:
+        return joined
+    actions = np.empty_like(joined)
+    actions[np.concatenate(rows)] = joined
+    return actions

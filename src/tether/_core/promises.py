@@ -1,4 +1,4 @@
-"""When a promise says something, and what logs on which nothing passes cost."""
+"""When a promise is worth stating, and what the logs cost on which nothing passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tether._core.arrays import Floats, within_limit
 
 CAUTIOUS_STANDARD_ERRORS = 1.5
-"""How many standard errors are added to a safe mean that was seen because something passed."""
+"""How many standard errors are added to the safe mean of a log on which something passes."""
 
 
 @dataclass(frozen=True)

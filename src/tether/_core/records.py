@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,7 @@ def digest_problem(entries: dict[str, Any]) -> str | None:
             return None
     except ValueError:  # NaN or Infinity, which are not JSON
         pass
-    return f"the content does not have its digest, {entries.get('digest')!r}: it was changed"
+    return f"the content does not match its digest, {entries.get('digest')!r}: it was changed"
 
 
 def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
@@ -192,7 +192,7 @@ def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
     if signing.verify(content, found.get("signature"), public, purpose=RECORD_PURPOSE):
         return None
     return (
-        f"the signature is not one of the key {signing.key_id(public)} for this content; the "
+        f"the signature is not one by the key {signing.key_id(public)} for this content; the "
         f"record names the key {found.get('key')!r}"
     )
 
@@ -207,20 +207,18 @@ def content_digest(value: Any) -> str:
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+def kind_of(cls: type) -> str:
+    """The kind of record that a class saves: its name in words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
+
+
 class Saved:
     """A result that is saved as a JSON file of its own kind and loaded again.
 
-    A frozen dataclass needs nothing else: its `_kind` is the name of the class in words, and its
-    type hints say how what was saved becomes an object again. Any other class has a `to_dict` and
+    A frozen dataclass needs nothing else: its kind is the name of the class in words, and its type
+    hints say how what was saved becomes an object again. Any other class has a `to_dict` and
     a `_from_saved` of its own.
     """
-
-    _kind: ClassVar[str]
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
-        if "_kind" not in cls.__dict__:
-            cls._kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cls.__name__).lower()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that is saved as plain values, by name."""
@@ -229,7 +227,7 @@ class Saved:
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:
-        made: Self = decode(cls, saved, cls._kind)
+        made: Self = decode(cls, saved, kind_of(cls))
         return made
 
     def save(
@@ -242,7 +240,7 @@ class Saved:
         tells it in any case, to those who trust the key. An existing file is replaced only with
         `overwrite`, and a database never.
         """
-        entries = {"kind": self._kind, **encode(self.to_dict())}
+        entries = {"kind": kind_of(type(self)), **encode(self.to_dict())}
         entries["digest"] = digest = content_digest(entries)
         if key is not None:
             from tether._core import signing
@@ -261,9 +259,9 @@ class Saved:
         that the file does not hold a complete object of this class, that it was changed after it
         was saved, or that the signature is not the key's.
         """
-        entries = parse(path)
-        if entries["kind"] != cls._kind:
-            raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {cls._kind!r}")
+        entries, kind = parse(path), kind_of(cls)
+        if entries["kind"] != kind:
+            raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {kind!r}")
         problem = digest_problem(entries) or (key and signature_problem(entries, key))
         if problem:
             raise ValueError(f"{path}: {problem}")
@@ -271,7 +269,7 @@ class Saved:
         try:
             return cls._from_saved({name: entries[name] for name in names})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path} is not a complete {cls._kind}: {error}") from error
+            raise ValueError(f"{path} is not a complete {kind}: {error}") from error
 
 
 MARKS = {True: "ok", False: "WRONG", None: "not checked"}

@@ -49,8 +49,8 @@ def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
     found: Ed25519PrivateKey = _read("private", key, password=None)
     if isinstance(key, (str, Path)) and stat.S_IMODE(Path(key).stat().st_mode) & 0o077:
         raise PermissionError(
-            f"{key} can be read by others than its owner and is not used as a private key: "
-            f"chmod 600 {key}"
+            f"{key} can be read by users other than its owner, so it is not used as a private "
+            f"key: run chmod 600 {key}"
         )
     return found
 

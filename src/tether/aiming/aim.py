@@ -131,7 +131,7 @@ def aim(
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
     if not given or set(targets) != set(given):
         raise ValueError(
-            f"alpha and loss_model must have the same losses, got {sorted(targets)} and "
+            f"alpha and loss_model must name the same losses, got {sorted(targets)} and "
             f"{sorted(given)}"
         )
     models = {name: as_loss_model("loss_model", each, features) for name, each in given.items()}
@@ -156,7 +156,8 @@ def tilt(base: Any, models: Mapping[str, LossModel], multipliers: Mapping[str, f
     if not isinstance(base, Shortlist):
         return AimedPolicy(base, models, multipliers)
     score = AimedScore(base.required_picker, models, multipliers)
-    return base.with_optimized(Picker(score, base.size))
+    pick = Picker(score, base.size)
+    return Shortlist(base.safe, pick, size=base.size, temperature=base.temperature)
 
 
 def _tables(

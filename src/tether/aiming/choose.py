@@ -28,9 +28,8 @@ from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
-from tether.policies.policy import align_actions, as_policy, is_finite
+from tether.policies.policy import as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
-from tether.policies.tables import picked, positions
 
 MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
 """With fewer rows the plain candidate is taken; in so many folds candidates are built anew."""
@@ -194,7 +193,7 @@ def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, 
     names = list(rows.losses_by_name)
     given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
     if set(given) != set(names):
-        raise ValueError(f"alpha must have the losses {names}, got {list(given)}")
+        raise ValueError(f"alpha must name the losses {names}, got {list(given)}")
     limits = bound if isinstance(bound, Mapping) else dict.fromkeys(names, bound)
     return tuple(Constraint(name or "loss", given[name], limits[name]) for name in names)
 
@@ -298,8 +297,8 @@ def _tables_of(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
             f"tether.Shortlist(safe, optimized); got {arrays.shown(policy)}"
         )
-    safe, policy = align_actions(safe, policy)
-    actions, shape = safe.actions, (length(rows.contexts), len(safe.actions))  # type: ignore[attr-defined]
+    actions: Any = shared_actions((safe, policy), ("safe", name))
+    shape = (length(rows.contexts), len(actions))
     tables = [policy_calls.table("safe", safe, rows.contexts)]
     tables.append(policy_calls.table(name, policy, rows.contexts))
     contexts = 1 if isinstance(rows.contexts, int) else rows.contexts

@@ -12,7 +12,7 @@ from tether._core import validate
 from tether._core.arrays import Contexts, Floats
 from tether.aiming.loss_models import LossModel, candidate_losses, policy_tables
 from tether.policies.picker import ShortlistRows
-from tether.policies.tables import TablePolicy
+from tether.policies.policy import TablePolicy
 from tether.sampling.samplers import log_softmax
 
 
@@ -27,7 +27,7 @@ class _Tilted:
     ) -> None:
         if list(loss_models) != list(multipliers) or not all(map(callable, loss_models.values())):
             raise ValueError(
-                f"multipliers must have the losses of loss_models, {list(loss_models)}, got "
+                f"multipliers must name the losses of loss_models, {list(loss_models)}, got "
                 f"{list(multipliers)}"
             )
         self.policy, self.actions = policy, policy.actions

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers
 from tether._core.contexts import as_contexts
-from tether.policies.tables import Pool
+from tether.policies.categorical import Pool
 
 MAX_CELLS = 1 << 22
 """The largest number of cells of a grid; beyond it, in many dimensions, a pool is better suited."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -153,8 +153,6 @@ class Calibration(records.Saved):
     >>> found.exists, found.promise < 0.2
     (True, True)
     """
-
-    _kind: ClassVar[str] = "calibration"
 
     rule: str
     log_beta: float

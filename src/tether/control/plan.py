@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -73,8 +73,6 @@ class Plan(records.Saved, Described):
     >>> made.rows_needed, made.rows_likely
     (56, 133)
     """
-
-    _kind: ClassVar[str] = "plan"
 
     rule: str
     level: float

@@ -176,7 +176,7 @@ class TetheredClassifier(_Calibrated):
         rewards: ArrayLike | None = None,
         propensities: ArrayLike | None = None,
     ) -> Self:
-        """Find anew how far the optimized classifier may go, on rows that neither was fitted on.
+        """Find again how far the optimized classifier may go, on rows that neither was fitted on.
 
         Without `fit` before, `safe` and `optimized` are used as they are, and must be fitted. Pass
         the right classes `y`, from which the losses of drawn actions follow, or a log: the
@@ -188,8 +188,8 @@ class TetheredClassifier(_Calibrated):
         passed = [name for name, value in rows.items() if value is not None]
         if passed != ["y"] and passed[:2] != ["actions", "losses"]:
             raise ValueError(
-                "calibrate needs the right classes y, or actions and losses, beside which there "
-                f"may be rewards and propensities; got {', '.join(passed) or 'neither'}"
+                "calibrate needs either the right classes y, or actions and losses (and rewards "
+                f"and propensities, if known); got {', '.join(passed) or 'neither'}"
             )
         new, X = self._with_features({"X": X, **rows})
         if y is not None:
@@ -335,7 +335,7 @@ class ThresholdClassifier(_Calibrated):
         self.calibration_share, self.random_state = calibration_share, random_state
 
     def calibrate(self, X: Any, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
-        """Choose the threshold anew, on rows that the classifier was not fitted on.
+        """Choose the threshold again, on rows that the classifier was not fitted on.
 
         With `groups`, the group of each row, there is a threshold and a promise for each.
         """
@@ -402,7 +402,7 @@ class ThresholdClassifier(_Calibrated):
             warn_user(f"no useful promise can be made from {many}", PromiseWarning)
 
     def _positive(self) -> int:
-        """The place of the positive class."""
+        """The position of the positive class."""
         if self.pos_label is None:
             return 1
         if self.pos_label not in (known := list(self.classes_.tolist())):

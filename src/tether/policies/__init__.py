@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.policies.categorical import Categorical
+    from tether.policies.categorical import Categorical, Pool
     from tether.policies.functions import FunctionPolicy, TorchPolicy, policy_from
     from tether.policies.gaussian import Gaussian
     from tether.policies.logs import make_log, make_proposals
@@ -15,17 +15,15 @@ if TYPE_CHECKING:
     from tether.policies.normalizer import Normalizer
     from tether.policies.picker import Picker, ShortlistRows
     from tether.policies.policy import FinitePolicy, Policy, as_policy
-    from tether.policies.ratio import DensityRatio, EstimatedPolicy, estimate_ratio
+    from tether.policies.ratio import DensityRatio, estimate_ratio
     from tether.policies.served import Served, serve
     from tether.policies.shortlist import Shortlist, TetheredShortlist
-    from tether.policies.tables import Pool
     from tether.policies.tethered import Decided, Tethered
 
 __all__ = [
     "Categorical",
     "Decided",
     "DensityRatio",
-    "EstimatedPolicy",
     "FinitePolicy",
     "FunctionPolicy",
     "Gaussian",
@@ -49,7 +47,7 @@ __all__ = [
 ]
 
 _MODULE_BY_NAME = {
-    "Categorical": "categorical",
+    **dict.fromkeys(("Categorical", "Pool"), "categorical"),
     **dict.fromkeys(("FunctionPolicy", "TorchPolicy", "policy_from"), "functions"),
     "Gaussian": "gaussian",
     **dict.fromkeys(("make_log", "make_proposals"), "logs"),
@@ -57,10 +55,9 @@ _MODULE_BY_NAME = {
     "Normalizer": "normalizer",
     **dict.fromkeys(("Picker", "ShortlistRows"), "picker"),
     **dict.fromkeys(("FinitePolicy", "Policy", "as_policy"), "policy"),
-    **dict.fromkeys(("DensityRatio", "EstimatedPolicy", "estimate_ratio"), "ratio"),
+    **dict.fromkeys(("DensityRatio", "estimate_ratio"), "ratio"),
     **dict.fromkeys(("Served", "serve"), "served"),
     **dict.fromkeys(("Shortlist", "TetheredShortlist"), "shortlist"),
-    "Pool": "tables",
     **dict.fromkeys(("Decided", "Tethered"), "tethered"),
 }
 

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_array, plain_column
+from tether._core.arrays import Actions, Contexts, Floats, few, plain_array, plain_column
 from tether._core.contexts import as_contexts, by_action, labels_of, length
-from tether.policies.policy import OUTCOMES, TO_PREDICT_PROBABILITIES, Policy, is_finite
-from tether.policies.tables import TablePolicy, positions
+from tether.policies.policy import OUTCOMES, TO_PREDICT_PROBABILITIES, TablePolicy, positions
 from tether.sampling.samplers import log_softmax
 
 PROBABILITY_SUM_TOLERANCE = 1e-6
@@ -118,7 +117,7 @@ class Categorical(TablePolicy):
         unknown = set(classes.tolist()) - set(listed.tolist())
         if unknown:
             raise ValueError(
-                f"actions must have all classes of the classifier, and lacks {len(unknown)} of "
+                f"actions must include every class of the classifier, but lacks {len(unknown)} of "
                 f"{len(classes)}, such as {min(unknown)!r}. {OUTCOMES}"
             )
         logits = ClassifierLogits(classifier, listed)
@@ -149,6 +148,35 @@ class Categorical(TablePolicy):
                 f"{rows.min()} to {rows.max()}"
             )
         return np.asarray(self._table.take(rows, axis=0))
+
+
+class Pool(Categorical):
+    """Pick candidate i of a pool with probability proportional to e^(score_i / temperature).
+
+    Actions are positions in the pool, and contexts are only counted: this is one marginal
+    distribution, as in active learning and Bayesian optimization.
+
+    Parameters
+    ----------
+    scores : array-like of float
+        One score per candidate; −inf excludes a candidate.
+    temperature : float, default 1.0
+        A temperature below 1 sharpens the distribution, above 1 flattens it.
+
+    Examples
+    --------
+    >>> Pool([0.0, 1.0, 2.0], temperature=0.5).sample(5, np.random.default_rng(0))
+    array([2, 2, 1, 1, 2])
+    """
+
+    def __init__(self, scores: ArrayLike, temperature: float = 1.0) -> None:
+        temperature = validate.number("temperature", temperature, above=0, below=np.inf)
+        self._make("scores", validate.floats("scores", scores), None, temperature)
+
+    @staticmethod
+    def uniform(size: int) -> Pool:
+        """Build the uniform distribution over a pool of `size` candidates."""
+        return Pool(np.zeros(validate.integer("size", size)))
 
 
 @dataclass(frozen=True)
@@ -186,45 +214,20 @@ class ClassifierLogits:
         return table
 
 
-@dataclass(frozen=True)
-class ReorderedColumns:
-    """The table of a policy, as a function of the contexts, with its columns in another order."""
-
-    policy: Categorical
-    order: tuple[int, ...]
-
-    def __call__(self, contexts: Any) -> Floats:
-        """One row of log-probabilities per context."""
-        return self.policy.log_prob_all(contexts)[:, list(self.order)]
-
-
-def in_order_of(first: Policy, second: Policy) -> Policy:
-    """The second policy with its actions in the order of the first one's, if it can be."""
-    if not (is_finite(first) and is_finite(second)) or type(second) is not Categorical:
-        return second
-    wanted, own = np.asarray(first.actions), np.asarray(second.actions)
-    if len(wanted) != len(own) or (wanted.dtype.kind in "US") != (own.dtype.kind in "US"):
-        return second
-    if np.array_equal(wanted, own) or not np.array_equal(np.sort(wanted), np.sort(own)):
-        return second
-    order: Integers = positions(own, wanted)
-    if second._function is None:
-        return Categorical(second._table[..., order], wanted)
-    return Categorical(ReorderedColumns(second, tuple(order.tolist())), wanted)
-
-
 def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> Floats:
     """Log-probabilities from a vector or a table of them, of probabilities or of logits."""
     ndim = np.ndim(values)
     if ndim not in (1, 2):
         raise ValueError(f"{name} must be a vector or a table, got shape {np.shape(values)}")
     array = validate.floats(name, values, ndim=ndim)
-    if holds == "logits":
+    if holds in ("logits", "scores"):
         if not array.max() < np.inf:
             validate.reject(name, array, ~(array < np.inf), "a score below +inf")
         top = np.atleast_1d(array.max(axis=-1))
         if top.min() == -np.inf:
-            raise ValueError(f"{name} rule out every action in row {int(np.argmin(top))}: all -inf")
+            raise ValueError(
+                f"{name} rule out every action in row {int(np.argmin(top))}: all are -inf"
+            )
         return log_softmax(array, temperature)
     hint = ""
     if holds == "probabilities":
@@ -233,7 +236,7 @@ def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> F
         with np.errstate(divide="ignore"):
             probabilities, table = array, np.log(array)
         if ndim == 2:
-            hint = "; of predictions for each action, write 1 for the best and 0 for the others"
+            hint = "; if they are predicted outcomes, pass 1 for the best action and 0 for the rest"
     else:
         table = validate.log_probabilities(name, array, ndim=ndim, zero=True)
         probabilities = np.exp(table)

@@ -248,8 +248,8 @@ def decide(
         The columns that either policy looks at; a single name passes the column itself, a sequence
         a frame. Leave it out only if neither policy looks at anything.
     propensity : str or float, optional
-        The column of the probabilities with which the actions were taken, or the one number that
-        they all are. Needed without `old`; beside it they are compared.
+        The column of the probabilities with which the actions were taken, or one number if they
+        are all the same. Needed without `old`; beside it they are compared.
     old : classifier, function or Policy, optional
         The old policy. Without it, it is read from the propensities where contexts repeat;
         otherwise what is served is a mix of the two, and `min_propensity` is needed.
@@ -263,9 +263,9 @@ def decide(
     family : str, optional
         How the two policies become one; clip by default where the old policy is known, else mix.
     min_propensity : float, optional
-        A number that no probability of the old policy is below, as in `make_log`.
+        A lower bound on the probabilities of the old policy, as in `make_log`.
     seed : int, default 0
-        What recorded draws are made from.
+        The seed of the recorded draws.
 
     Returns
     -------
@@ -356,7 +356,11 @@ def _naming_what_is_wrong(question: Question) -> Iterator[None]:
         for each in told:
             warn_user(_in_users_words(str(each.message)), each.category)
     except ValueError as error:
-        looks = "" if question.context else ". No context= names columns that a policy looks at"
+        looks = (
+            ""
+            if question.context
+            else ". If either policy looks at columns, name them with context="
+        )
         raise ValueError(f"{_in_users_words(str(error))}{looks}") from error
 
 

@@ -15,11 +15,17 @@ from tether._core.contexts import labels, labels_of
 from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical
-from tether.policies.kept_contexts import decode_contexts, encode_contexts
+from tether.policies.kept_contexts import keep, kept
 from tether.policies.logs import check_one_policy, checked_propensities
-from tether.policies.policy import Policy, align_actions, as_policy
+from tether.policies.policy import (
+    Policy,
+    TablePolicy,
+    as_policy,
+    picked,
+    positions,
+    shared_actions,
+)
 from tether.policies.probes import take_probes
-from tether.policies.tables import TablePolicy, picked, positions
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,12 @@ class Month:
 
     def to_plain(self) -> dict[str, Any]:
         """What a file can hold of it."""
-        return {**vars(self), "contexts": encode_contexts(self.contexts, np.inf)}
+        return {**vars(self), "contexts": keep(self.contexts, np.inf)}
 
     @staticmethod
     def from_plain(contexts: Any, **columns: Any) -> Month:
         """Undo `to_plain`."""
-        return Month(decode_contexts(contexts), **columns)
+        return Month(kept(contexts), **columns)
 
 
 @dataclass(frozen=True)
@@ -216,8 +222,7 @@ def pooled_log(
     old: Policy, new: Policy, months: tuple[Month, ...], losses: Mapping[str, Floats]
 ) -> Log:
     """All months in one log: the old policy is the safe one, and each row keeps who acted in it."""
-    old, new = align_actions(old, new)
-    known: NDArray[Any] = np.asarray(old.actions)  # type: ignore[attr-defined]
+    known: Any = shared_actions((old, new), ("old", "new"))
     rows = [len(month.actions) for month in months]
     acted = [old if month.policy is None else month.policy for month in months]
 

@@ -19,7 +19,9 @@ from tether._core.files import import_path
 class FunctionPolicy:
     """A policy whose draws and scores come from two functions.
 
-    They must agree: `log_prob` must score the distribution that `sample` draws from.
+    They must agree: `log_prob` must score the distribution that `sample` draws from. Where scores
+    are estimates, the attribute `approximate` says of what, and `ratio_error` is the factor by
+    which the density may be off; `make_log` hands both on.
 
     Parameters
     ----------
@@ -39,6 +41,9 @@ class FunctionPolicy:
     >>> uniform.log_prob(3, [0.5, 0.1, 2.0])
     array([  0.,   0., -inf])
     """
+
+    approximate: str | None = None
+    ratio_error: float = 1.0
 
     def __init__(
         self,
@@ -82,76 +87,55 @@ class TorchPolicy:
 
     def __init__(self, distribution: Any) -> None:
         self._distribution = distribution
-        self._fixed = not callable(distribution)
-        if self._fixed and tuple(distribution.batch_shape):
+        if not callable(distribution) and tuple(distribution.batch_shape):
             raise ValueError(
                 f"the torch distribution has batch_shape {tuple(distribution.batch_shape)}: wrap "
                 f"it in torch.distributions.Independent, so that it scores an action as a whole"
             )
-        self.actions: NDArray[Any] | None = None
-        if self._fixed and distribution.has_enumerate_support and not distribution.event_shape:
-            self.actions = distribution.enumerate_support(expand=False).cpu().numpy()
 
     def __repr__(self) -> str:
-        return f"TorchPolicy({shown(self._distribution) if self._fixed else 'a function'})"
+        is_function = callable(self._distribution)
+        return f"TorchPolicy({'a function' if is_function else shown(self._distribution)})"
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context."""
         validate.generator("rng", rng)
         import torch
 
-        contexts = as_contexts(contexts)
         with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(int(rng.integers(2**63)))
-            shape = (length(contexts),) if self._fixed else ()
-            drawn = self._evaluate(contexts).sample(shape)
+            drawn = self._evaluate(as_contexts(contexts)).sample()
         return np.asarray(drawn.cpu().numpy())
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score each action; −inf outside the support."""
+        """Score each action; −inf outside the support, where torch raises or returns nonsense."""
         import torch
 
-        actions = np.array(actions)  # torch requires writable arrays
-        contexts = as_contexts(contexts, actions)
-        with torch.no_grad():
-            scores = _log_prob_on_support(self._evaluate(contexts), torch.as_tensor(actions))
+        taken = torch.as_tensor(np.array(actions))  # a copy: torch requires writable arrays
+        with torch.no_grad(), torch.random.fork_rng():
+            distribution = self._evaluate(as_contexts(contexts, taken))
+            try:
+                inside = distribution.support.check(taken)
+            except NotImplementedError:
+                inside = torch.ones(len(taken), dtype=torch.bool)
+            if not inside.all():  # in their place stands an action whose score is not used
+                mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
+                taken = torch.where(mask, taken, distribution.sample().to(taken.dtype))
+            scores = torch.where(inside, distribution.log_prob(taken), -torch.inf)
         return np.asarray(scores.cpu().numpy(), dtype=np.float64)
 
-    def log_prob_all(self, contexts: Contexts) -> Floats:
-        """Score every action of a fixed distribution over finitely many: a single row."""
-        if self.actions is None:
-            raise TypeError("this torch distribution does not list its actions")
-        as_contexts(contexts)
-        return self.log_prob(len(self.actions), self.actions)[None]
-
     def _evaluate(self, contexts: Any) -> Any:
-        if self._fixed:
-            return self._distribution
+        """The distribution with one batch entry per context."""
+        shape = (length(contexts),)
+        if not callable(self._distribution):
+            return self._distribution.expand(shape)
         distribution = self._distribution(contexts)
-        if tuple(distribution.batch_shape) != (length(contexts),):
+        if tuple(distribution.batch_shape) != shape:
             raise ValueError(
                 f"the function returned a torch distribution of batch_shape "
-                f"{tuple(distribution.batch_shape)} for {length(contexts)} context(s)"
+                f"{tuple(distribution.batch_shape)} for {shape[0]} context(s): expected {shape}"
             )
         return distribution
-
-
-def _log_prob_on_support(distribution: Any, actions: Any) -> Any:
-    """Log-probabilities, −inf outside the support, where torch would raise or return nonsense."""
-    import torch
-
-    try:
-        inside = distribution.support.check(actions)
-    except NotImplementedError:
-        return distribution.log_prob(actions)
-    if inside.all() or actions.shape[1:] != distribution.event_shape:
-        return distribution.log_prob(actions)
-    with torch.random.fork_rng():  # in the place of actions outside, whose score is not used
-        shape = () if distribution.batch_shape else (len(actions),)
-        stand_in = distribution.sample(shape).to(actions.dtype)
-    mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
-    scores = distribution.log_prob(torch.where(mask, actions, stand_in))
-    return torch.where(inside, scores, -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -206,7 +190,7 @@ def remember(made: Any, recipe: Recipe) -> None:
     except TypeError:
         raise TypeError(
             f"path must lead to a function that makes a policy, or a part of one; "
-            f"{recipe.path!r} returned {made!r}, which cannot be remembered"
+            f"{recipe.path!r} returned {made!r}"
         ) from None
     _recipes[key] = (reference, recipe)
 

@@ -1,141 +1,216 @@
-"""Contexts of every kind as plain values, exactly as they were when they are read again.
+"""Contexts, actions and candidates as columns of numbers and text, and back, exactly.
 
-Probes keep a few of them in a calibration, and a saved decision all of its rows. Numbers, times and
-text stay arrays, which JSON holds as lists; other values are taken apart.
+Runs store them in their events; calibrations keep a few as probes, and decisions all of theirs. A
+`Format`, which JSON can hold, says what else it takes to read the columns.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tether._core.arrays import plain_array
+from tether._core.contexts import length
+
+Format = dict[str, Any]
+Columns = dict[str, NDArray[Any]]
+NOTHING, NUMBERS, TEXT, VALUES, FRAME = "nothing", "numbers", "text", "values", "frame"
+"""The kinds of formats; values are lists, mappings, or anything else that JSON holds exactly."""
+WIDE = {"f": "<f8", "i": "<i8", "u": "<u8"}
+"""Actions are stored with 64 bits: safe and optimized policies may differ in precision."""
 MAX_PROBED_VALUES = 1 << 16
 """How many numbers and texts the contexts of probes may have in all."""
 
 
-def encode_contexts(contexts: Any, most: float = MAX_PROBED_VALUES) -> dict[str, Any]:
-    """Contexts as plain values; a TypeError where they have another form or a part is too large."""
-    kind = type(contexts).__name__
-    if hasattr(contexts, "candidates"):  # a shortlist: a context is known with its candidates
-        own, data = contexts.contexts, encode_array(contexts.candidates, most)
-        own = own if isinstance(own, int) else encode_contexts(own, most)
-        return {"kind": "candidates", "contexts": own, "data": data}
-    if hasattr(contexts, "iloc"):
-        frame = contexts.to_frame() if len(contexts.shape) == 1 else contexts
-        columns = [_encode_column(frame.iloc[:, k], most) for k in range(frame.shape[1])]
-        return {"kind": kind, "names": _names(frame.columns), "data": columns}
-    if hasattr(contexts, "get_columns"):
-        columns = [encode_array(each.to_numpy(), most) for each in contexts.get_columns()]
-        return {"kind": "polars", "names": _names(contexts.columns), "data": columns}
-    if hasattr(contexts, "tocsr"):
-        table = contexts.tocsr()
-        parts = [encode_array(each, most) for each in (table.data, table.indices, table.indptr)]
-        return {"kind": type(table).__name__, "shape": list(table.shape), "data": parts}
-    if isinstance(contexts, np.ndarray):
-        return {"kind": "array", "data": encode_array(contexts, most)}
-    raise TypeError(f"contexts of type {kind} cannot be kept")
+def format_of(name: str, rows: Any, *, wide: bool = False) -> Format:
+    """The format of contexts, candidates or actions; a TypeError if they cannot be stored."""
+    if isinstance(rows, int):
+        return {"kind": NOTHING}
+    if hasattr(rows, "columns") and len(rows.shape) == 2:
+        names = list(rows.columns)
+        named = all(isinstance(each, (str, int)) for each in names)
+        if not named or len(set(map(str, names))) < len(names):
+            raise TypeError(f"{name} must have columns with distinct names, got {names}")
+        columns = [[key, _column_format(f"{name}[{key!r}]", rows[key])] for key in names]
+        library = "pandas" if hasattr(rows, "iloc") else "polars"
+        return {"kind": FRAME, "library": library, "columns": columns}
+    array = _as_array(rows)
+    shape = list(array.shape[1:])
+    if array.dtype.kind in "biufmM":
+        dtype = array.dtype.newbyteorder("<").str
+        dtype = WIDE.get(array.dtype.kind, dtype) if wide else dtype
+        return {"kind": NUMBERS, "dtype": dtype, "shape": shape}
+    plain = (isinstance(each, str) and not each.endswith("\0") for each in array.flat)
+    if array.dtype.kind == "U" or all(plain):  # numpy's text would lose a NUL at the end
+        return {"kind": TEXT, "shape": shape}
+    if array.dtype == object:
+        return {"kind": VALUES, "shape": shape}
+    raise TypeError(
+        f"{name} must be numbers, times, text, lists or a frame of these to be stored, got dtype "
+        f"{array.dtype} (first value {next(iter(array.flat), None)!r:.80})"
+    )
 
 
-def decode_contexts(held: dict[str, Any]) -> Any:
-    """Undo `encode_contexts`."""
-    kind, data = held["kind"], held["data"]
-    if kind == "candidates":
-        from tether.policies.picker import ShortlistRows
-
-        own = held["contexts"]
-        own = own if isinstance(own, int) else decode_contexts(own)
-        return ShortlistRows(own, decode_array(data))
-    if kind == "array":
-        return decode_array(data)
-    if kind in ("Series", "DataFrame"):
-        import pandas as pd
-
-        frame = pd.concat([_decode_column(each) for each in data], axis=1)
-        frame.columns = pd.Index(held["names"])
-        return frame if kind == "DataFrame" else frame.iloc[:, 0]
-    if kind == "polars":
-        import polars as pl
-
-        return pl.DataFrame(dict(zip(held["names"], map(decode_array, data), strict=True)))
-    import scipy.sparse
-
-    return getattr(scipy.sparse, kind)(tuple(map(decode_array, data)), shape=tuple(held["shape"]))
+def _as_array(rows: Any) -> NDArray[Any]:
+    """Rows as an array: of numbers or text where all values are of the same type."""
+    array = np.asarray(rows)
+    alike = array.ndim == 1 and array.dtype == object and len(set(map(type, array))) == 1
+    return plain_array(array) if alike else array
 
 
-def encode_array(array: Any, most: float = MAX_PROBED_VALUES) -> dict[str, Any]:
-    """An array of numbers, times, texts or plain values, with its type and shape."""
-    array = np.asarray(array)
-    if array.size > most:
-        raise TypeError(f"contexts with {array.size:,} values in a few rows are too large to keep")
-    if array.dtype.kind not in "biufUOmM":
-        raise TypeError(f"values of dtype {array.dtype} cannot be kept")
-    values: Any = array.ravel()
-    if array.dtype.kind == "O":
-        values = [_encode_value(each) for each in values.tolist()]
-    elif array.dtype.kind in "mM":
-        values = values.astype(np.int64)
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
-
-
-def decode_array(held: dict[str, Any]) -> NDArray[Any]:
-    """Undo `encode_array`, also where JSON has made lists of arrays and texts of infinities."""
-    dtype, values = np.dtype(held["dtype"]), held["values"]
-    if dtype.kind == "O":
-        array = np.empty(len(values), dtype=object)
-        array[:] = [_decode_value(each) for each in values]
-    else:
-        array = np.array(values, dtype=np.int64 if dtype.kind in "mM" else dtype).astype(dtype)
-    return array.reshape(held["shape"])
-
-
-def _encode_value(value: Any) -> Any:
-    """A plain value; floats that JSON lacks become a mapping, and pandas' missing value None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return {"float": str(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if type(value).__name__ == "NAType":
+def _categories(dtype: Any) -> list[Any] | None:
+    """The categories of a pandas column or of a polars Enum; polars' Categorical has none."""
+    if not hasattr(dtype, "categories") or type(dtype).__name__ == "Categorical":
         return None
-    if isinstance(value, list):
-        return [_encode_value(each) for each in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: _encode_value(each) for key, each in value.items()}}
-    raise TypeError(f"values of type {type(value).__name__} cannot be kept")
+    return list(dtype.categories)
 
 
-def _decode_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode_value(each) for each in value]
-    if isinstance(value, dict):
-        if "float" in value:
-            return float(value["float"])
-        return {key: _decode_value(each) for key, each in value["dict"].items()}
-    return value
+def _column_format(name: str, column: Any) -> Format:
+    """The format of a frame's column, with its categories or pandas' own type for it."""
+    dtype = column.dtype
+    if (listed := _categories(dtype)) is not None:
+        if not all(isinstance(each, (str, int, float)) for each in listed):
+            raise TypeError(f"{name} must have texts or numbers as categories, got {listed!r:.80}")
+        own = {"categories": listed, "ordered": bool(getattr(dtype, "ordered", False))}
+        return {"kind": NUMBERS, "dtype": "<i8", "shape": [], **own}
+    format_ = format_of(name, column.to_numpy())
+    if hasattr(column, "iloc") and not isinstance(dtype, np.dtype) and format_["kind"] != TEXT:
+        format_["pandas"] = str(dtype)
+    return format_
 
 
-def _encode_column(column: Any, most: float) -> dict[str, Any]:
-    """A pandas column with its type, and the categories of one that has them."""
-    held: dict[str, Any] = {"pandas": str(column.dtype)}
-    if hasattr(column, "cat"):
-        held["categories"] = encode_array(column.cat.categories.to_numpy(), most)
-        held["ordered"] = bool(column.cat.ordered)
-    return held | encode_array(column.to_numpy(), most)
+def _column_values(column: Any) -> Any:
+    """The values of a frame's column; of one with categories their positions, −1 if missing."""
+    if _categories(column.dtype) is None:
+        return column.to_numpy()
+    if hasattr(column, "cat") and hasattr(column, "iloc"):
+        return column.cat.codes.to_numpy()
+    return column.to_physical().cast(int).fill_null(-1).to_numpy()
 
 
-def _decode_column(held: dict[str, Any]) -> Any:
+def encode(name: str, rows: Any, format_: Format) -> Columns:
+    """Rows as columns whose names begin with `name`."""
+    kind = format_["kind"]
+    if kind == NOTHING:
+        return {}
+    if kind == FRAME:
+        columns = Columns()
+        for key, held in format_["columns"]:
+            columns |= encode(f"{name}/{key}", _column_values(rows[key]), held)
+        return columns
+    array = _as_array(rows)
+    if kind == NUMBERS:
+        values = array.astype(format_["dtype"])
+        return {name: values.view(np.int64) if values.dtype.kind in "mM" else values}
+    if kind == VALUES:
+        return {name: _each(array, _to_json)}
+    return {name: array.astype(object)}
+
+
+def decode(name: str, columns: Columns, format_: Format, count: int) -> Any:
+    """Undo `encode`, also where JSON has made lists of the columns and texts of infinities."""
+    kind = format_["kind"]
+    if kind == NOTHING:
+        return count
+    if kind == FRAME:
+        held = [
+            (key, each, decode(f"{name}/{key}", columns, each, count))
+            for key, each in format_["columns"]
+        ]
+        return (_polars if format_["library"] == "polars" else _pandas)(held)
+    if kind == NUMBERS:
+        dtype = np.dtype(format_["dtype"]).newbyteorder("=")
+        return np.array(columns[name], np.int64 if dtype.kind in "mM" else dtype).astype(dtype)
+    texts = np.asarray(columns[name])
+    return _each(texts, json.loads) if kind == VALUES else texts
+
+
+def _polars(held: list[tuple[str, Format, NDArray[Any]]]) -> Any:
+    import polars as pl
+
+    frame = {}
+    for key, each, values in held:
+        if "categories" in each:
+            named = [each["categories"][code] if code >= 0 else None for code in values]
+            frame[key] = pl.Series(named, dtype=pl.Enum(each["categories"]))
+        else:
+            frame[key] = pl.Series(values if each["kind"] == NUMBERS else values.tolist())
+    return pl.DataFrame(frame)
+
+
+def _pandas(held: list[tuple[Any, Format, NDArray[Any]]]) -> Any:
     import pandas as pd
 
-    values = pd.Series(decode_array(held))
-    if "categories" not in held:
-        return values.astype(held["pandas"])
-    return values.astype(pd.CategoricalDtype(decode_array(held["categories"]), held["ordered"]))
+    frame = []
+    for _, each, values in held:
+        if "categories" in each:
+            named = (each["categories"], each["ordered"])
+            frame.append(pd.Series(pd.Categorical.from_codes(values, *named)))
+        else:
+            column = pd.Series(values.tolist() if each["kind"] == TEXT else values)
+            frame.append(column.astype(each["pandas"]) if "pandas" in each else column)
+    table = pd.concat(frame, axis=1)
+    table.columns = pd.Index([key for key, _, _ in held])
+    return table
 
 
-def _names(columns: Any) -> list[Any]:
-    if not all(isinstance(each, (str, int)) for each in columns):
-        raise TypeError("contexts whose columns are not named by texts or numbers cannot be kept")
-    return list(columns)
+def _each(array: NDArray[Any], change: Callable[[Any], Any]) -> NDArray[Any]:
+    """An array of objects, one for each value."""
+    changed = np.empty(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        changed[place] = change(array[place])
+    return changed
+
+
+def _to_json(value: Any) -> str:
+    """JSON that reads back unchanged; pandas' missing value becomes None."""
+    value = value.item() if isinstance(value, np.generic) else value
+    value = None if type(value).__name__ == "NAType" else value
+    try:
+        text = json.dumps(value)
+        if repr(json.loads(text)) != repr(value):
+            raise TypeError("it would not read back unchanged")
+        return text
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{value!r:.80} in contexts or actions cannot be stored ({error}): use lists, string "
+            f"keys and plain numbers"
+        ) from None
+
+
+def keep(rows: Any, most: float = MAX_PROBED_VALUES) -> dict[str, Any]:
+    """Rows as one plain value; a TypeError where they are too large or have another form."""
+    if hasattr(rows, "candidates"):  # a shortlist: a context is known with its candidates
+        return {name: keep(getattr(rows, name), most) for name in ("contexts", "candidates")}
+    if hasattr(rows, "tocsr"):
+        table = rows.tocsr()
+        parts = [keep(each, most) for each in (table.data, table.indices, table.indptr)]
+        return {"sparse": type(table).__name__, "shape": list(table.shape), "parts": parts}
+    if hasattr(rows, "iloc") and len(rows.shape) == 1:
+        return {"series": rows.name, "frame": keep(rows.to_frame(""), most)}
+    format_ = format_of("contexts", rows)
+    columns = encode("", rows, format_)
+    if (size := sum(each.size for each in columns.values())) > most:
+        raise TypeError(f"contexts with {size:,} values in a few rows are too large to keep")
+    plain = {key: each.tolist() if each.dtype == object else each for key, each in columns.items()}
+    return {"format": format_, "rows": length(rows), "columns": plain}
+
+
+def kept(held: dict[str, Any]) -> Any:
+    """Undo `keep`."""
+    if "candidates" in held:
+        from tether.policies.picker import ShortlistRows
+
+        return ShortlistRows(kept(held["contexts"]), kept(held["candidates"]))
+    if "sparse" in held:
+        import scipy.sparse
+
+        parts = tuple(map(kept, held["parts"]))
+        return getattr(scipy.sparse, held["sparse"])(parts, shape=tuple(held["shape"]))
+    if "series" in held:
+        return kept(held["frame"]).iloc[:, 0].rename(held["series"])
+    return decode("", held["columns"], held["format"], held["rows"])

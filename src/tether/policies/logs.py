@@ -1,8 +1,8 @@
 """The log and the proposals of a calibration, scored under the policies.
 
 Of a bandit log only propensities may be known, the probabilities with which the actions shown were
-chosen. Without contexts, or with two actions, everything can be computed from them; otherwise mix,
-whose weights need no normalizing constant. Clip needs the safe policy itself.
+chosen. Without contexts, or with two actions, everything can be computed from them; otherwise only
+mix can be calibrated, whose weights need no normalizing constant. Clip needs the safe policy.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tether.control.proposals import Proposals
 from tether.policies.policy import (
     Policy,
     PolicyLike,
-    align_actions,
     as_policy,
     is_finite,
+    picked,
+    positions,
     shared_actions,
 )
 from tether.policies.probes import take_probes
-from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
 
 PROPENSITY_TOLERANCE = 0.01
@@ -85,8 +85,8 @@ def make_log(
         The probability with which the safe policy chose each action. Beside a safe policy they are
         compared with its own, which are used.
     min_propensity : float, optional
-        A number that the safe policy's probability of any action in any context is not below, over
-        finitely many actions. It bounds the weights of mix.
+        A lower bound on the safe policy's probability of any action in any context, over finitely
+        many actions. It bounds the weights of mix.
     logged_by : Policy, optional
         The policy that took the actions if it was not the safe policy: after several rounds or
         months, a `Mixture` of the policies that acted, weighted by their numbers of rows.
@@ -115,16 +115,17 @@ def make_log(
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
     if propensities is not None and logged_by is not None:
-        raise ValueError("propensities are of actions of the safe policy, not of logged_by")
+        raise ValueError(
+            "propensities are those of the safe policy: leave them out beside logged_by"
+        )
     stated: dict[str, Any] = {"reward": rewards, "safe_share": safe_share}
     if not isinstance(contexts, int):
         stated["context"] = labels(contexts)
     if safe is None and propensities is None:
-        raise TypeError("safe is None: pass the safe policy, or the propensities of actions")
+        raise TypeError("safe is None, and so are propensities: pass one of them")
     policies = {"optimized": optimized}
     if safe is not None:
-        both = align_actions(as_policy("safe", safe), optimized)
-        policies = dict(zip(("safe", "optimized"), both, strict=True))
+        policies = {"safe": as_policy("safe", safe), **policies}
     noted = dict(policies)
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
@@ -204,7 +205,7 @@ def compare_with_policy(
         return
     row, after = int(np.argmax(off)), ""
     if name == "safe":
-        after = ". Of decisions of a tethered policy, pass the tethered policy as logged_by"
+        after = ". If a tethered policy took them, pass it as logged_by"
     raise ValueError(
         f"propensities disagree with the {name} policy in {int(off.sum())} of {len(off)} row(s) by "
         f"more than {PROPENSITY_TOLERANCE:.0%} (row {row}: {propensities[row]:.6g} in the log, "
@@ -318,8 +319,7 @@ def make_proposals(
         The draws; None if the log has contexts and lists the scores of all actions already, so
         that no draws are needed.
     """
-    both = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
-    policies = dict(zip(("safe", "optimized"), both, strict=True))
+    policies = {"safe": as_policy("safe", safe), "optimized": as_policy("optimized", optimized)}
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
     contexts = 1 if contexts is None else as_contexts(contexts)

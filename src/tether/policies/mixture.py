@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import MAX_VALUES, Actions, Contexts, Floats, plain_column
-from tether._core.contexts import as_contexts, length, take
-from tether.policies.policy import PolicyLike, as_policy, shared_actions
+from tether._core.contexts import as_contexts, length
+from tether.policies.policy import Policy, PolicyLike, as_policy, shared_actions
 
 
 class Mixture:
@@ -71,40 +71,27 @@ class Mixture:
         validate.generator("rng", rng)
         contexts = as_contexts(contexts)
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
-        rows = [np.flatnonzero(chosen == k) for k in range(len(self.policies))]
-        drawn = policy_calls.concatenate_actions(
-            [
-                policy_calls.draw(f"mixture's {k}", policy, take(contexts, rows[k]), rng)
-                for k, policy in enumerate(self.policies)
-                if len(rows[k])
-            ]
-        )
-        actions = np.empty_like(drawn)
-        actions[np.concatenate(rows)] = drawn
-        return actions
+        return policy_calls.draw_chosen(self._by_name, chosen, contexts, rng)
 
     def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
         """Compute the log of the weighted average of the policies' probabilities."""
         actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
-        return self._average(
-            [
-                policy_calls.score(f"mixture's {k}", policy, contexts, actions)
-                for k, policy in enumerate(self.policies)
-            ]
-        )
+        scored = [policy_calls.score(*each, contexts, actions) for each in self._by_name.items()]
+        return self._average(scored)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """Score every action, if all policies share finitely many; one row if all are alike."""
         if self.actions is None:
             raise TypeError("not every policy of this mixture has finitely many actions")
         contexts = as_contexts(contexts)
-        return self._average(
-            [
-                policy_calls.table(f"mixture's {k}", policy, contexts)
-                for k, policy in enumerate(self.policies)
-            ]
-        )
+        tables = [policy_calls.table(*each, contexts) for each in self._by_name.items()]
+        return self._average(tables)
+
+    @property
+    def _by_name(self) -> dict[str, Policy]:
+        """The policies, as errors call them."""
+        return {f"mixture's number-{k}": policy for k, policy in enumerate(self.policies)}
 
     def _average(self, logs: list[Floats]) -> Floats:
         """The log of the weighted average of arrays that broadcast."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls, validate
 from tether._core.arrays import Floats, Integers, shown
 from tether._core.contexts import as_contexts, length, part, take
-from tether.policies.policy import as_policy
-from tether.policies.tables import TablePolicy
+from tether.policies.policy import TablePolicy, as_policy
 from tether.sampling.samplers import log_softmax
 
 
@@ -116,7 +115,8 @@ class Picker(TablePolicy):
         self, optimized: Any, size: int, temperature: float = 1.0, safe: Any = None
     ) -> None:
         self.size = validate.integer("size", size, 2)
-        self.temperature = checked_temperature(temperature)
+        limits: Any = {"above": 0, "below": np.inf, "including": (0,)}
+        self.temperature = validate.number("temperature", temperature, **limits)
         self.actions = validate.frozen(np.arange(self.size))
         self._is_policy = hasattr(optimized, "log_prob") or hasattr(optimized, "predict_proba")
         if self._is_policy:
@@ -136,7 +136,7 @@ class Picker(TablePolicy):
         """Score every candidate of each row, before scores are divided by the temperature."""
         if not isinstance(rows, ShortlistRows):
             raise TypeError(
-                f"a picker needs candidates: pass ShortlistRows, which Shortlist.draw makes, got "
+                f"contexts of a picker must be ShortlistRows, as Shortlist.draw makes them, got "
                 f"{type(rows).__name__}"
             )
         if rows.size != self.size:
@@ -190,8 +190,3 @@ class Picker(TablePolicy):
             self._reference, self.optimized, contexts, actions, drew_safe=True
         )
         return np.asarray(log_optimized - log_safe)
-
-
-def checked_temperature(temperature: float) -> float:
-    """A finite temperature of at least 0."""
-    return validate.number("temperature", temperature, above=0, below=np.inf, including=(0,))

@@ -1,7 +1,8 @@
-"""The interface of a policy: it draws actions and states their log-probabilities."""
+"""The interface of a policy, which draws actions and states their log-probabilities; tables."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
@@ -9,16 +10,19 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Floats, few, shown
+from tether._core import validate
+from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_column, shown
+from tether._core.contexts import as_contexts, length
+from tether.sampling.samplers import sample_categorical
 
 TO_KNOW_MORE_ACTIONS = (
-    "If it is a classifier that never saw them in its training rows, it takes them with "
-    "probability 0: pass tether.Categorical.from_classifier(model, actions=all_actions)"
+    "A classifier whose training rows lack some actions gives them probability 0 if it is passed "
+    "as tether.Categorical.from_classifier(model, actions=all_actions)"
 )
 """What to do about a model that knows too few actions."""
 OUTCOMES = (
     "A model that predicts an outcome is not a policy: predict it for each action, and pass "
-    "tether.Categorical.from_probabilities a function that returns 1 for the best and 0 for others"
+    "tether.Categorical.from_probabilities a function that returns 1 for the best, else 0"
 )
 TO_PREDICT_PROBABILITIES = (
     "pass the model itself, not its predict_proba; wrap a classifier without one in sklearn's "
@@ -76,6 +80,60 @@ class FinitePolicy(Policy, Protocol):
         ...
 
 
+class TablePolicy(ABC):
+    """Scores and draws from `log_prob_all`, which a subclass defines."""
+
+    actions: NDArray[Any]
+    """Every action."""
+
+    @abstractmethod
+    def log_prob_all(self, contexts: Contexts) -> Floats:
+        """The log-probability of every action in each context; one row if all are alike."""
+
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """The log-probability of each action in its context."""
+        columns = positions(self.actions, actions)
+        return picked(self.log_prob_all(as_contexts(contexts, columns)), columns)
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """One action per context."""
+        validate.generator("rng", rng)
+        checked = as_contexts(contexts)
+        columns = sample_categorical(self.log_prob_all(checked), length(checked), rng)
+        return np.asarray(self.actions[columns])
+
+
+def positions(known: NDArray[Any], actions: Actions, name: str | None = None) -> Integers:
+    """The position of each action among the known ones; an unknown action is an error."""
+    actions = plain_column("actions", actions)
+    if actions.ndim != 1:
+        raise ValueError(f"actions must have 1 dimension, got shape {actions.shape}")
+    order = np.argsort(known, kind="stable")
+    try:
+        found = order[np.minimum(np.searchsorted(known, actions, sorter=order), len(known) - 1)]
+        unknown = known[found] != actions
+    except TypeError as error:
+        raise TypeError(
+            f"actions must be among {few(known)}, got {few(actions)}. {OUTCOMES}"
+        ) from error
+    if unknown.any():
+        lacking = np.unique(actions[unknown])
+        whose = "" if name is None else f" of the {name} policy. {TO_KNOW_MORE_ACTIONS}"
+        raise ValueError(
+            f"actions has {few(lacking)} in {int(unknown.sum()):,} of {len(actions):,} rows, first "
+            f"in row {int(np.argmax(unknown))}: expected one of {few(known)}, the {len(known)} "
+            f"actions{whose}. {OUTCOMES}"
+        )
+    return np.asarray(found, dtype=np.int64)
+
+
+def picked(table: Floats, columns: Integers) -> Floats:
+    """One entry per row of a table, in the given columns; a single row is used for all."""
+    if len(table) == 1:
+        return np.asarray(table[0][columns])
+    return np.asarray(table[np.arange(len(columns)), columns])
+
+
 PolicyLike: TypeAlias = Any
 """What `as_policy` accepts: a policy, a scikit-learn classifier or a torch distribution."""
 
@@ -106,17 +164,6 @@ def shared_actions(
     return first
 
 
-def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
-    """Both policies, with the actions of one in the order of the other where they are the same."""
-    if not (is_finite(safe) and is_finite(optimized)):
-        return safe, optimized
-    from tether.policies.categorical import Categorical, in_order_of
-
-    if type(safe) is Categorical:
-        return in_order_of(optimized, safe), optimized
-    return safe, in_order_of(safe, optimized)
-
-
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
     """How two lists of actions differ, in words."""
     first, second = np.asarray(first), np.asarray(second)
@@ -127,11 +174,11 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
             if len(extra := np.setdiff1d(own, other))
         ]
         if only:
-            return f"{', '.join(only)}; they must list the same ones. {TO_KNOW_MORE_ACTIONS}"
+            return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
     place = int(np.argmax(first != second)) if len(first) == len(second) else 0
     return (
         f"{first_name} has {first[place].item()!r} where {second_name} has "
-        f"{second[place].item()!r}; they must list the same ones in the same order"
+        f"{second[place].item()!r}; both must list the same actions in the same order"
     )
 
 

@@ -1,13 +1,13 @@
 """Whether the policies that are served are those that a calibration is of.
 
-Nothing in a beta tells. So `make_log` notes probes, and whatever serves a calibration, in memory or
-loaded, lets both policies score them again.
+A beta does not say which policies it is for. So `make_log` keeps probes, and whatever serves a
+calibration, in memory or loaded, has both policies score them again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -22,12 +22,7 @@ from tether._core.contexts import labels, length, take
 from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.log import Probes
-from tether.policies.kept_contexts import (
-    decode_array,
-    decode_contexts,
-    encode_array,
-    encode_contexts,
-)
+from tether.policies.kept_contexts import keep, kept
 from tether.policies.policy import Policy, different_actions, is_finite
 
 PROBED_CONTEXTS = 8
@@ -48,11 +43,14 @@ def fingerprint(policy: Any) -> str | None:
     own = getattr(policy, "fingerprint", None)
     if own is not None:
         return str(own() if callable(own) else own)
-    text = _describe(policy)
-    return None if text is None else blake2b(text.encode(), digest_size=16).hexdigest()
+    try:
+        return blake2b(_describe(policy).encode(), digest_size=16).hexdigest()
+    except TypeError:
+        return None
 
 
-def _describe(value: Any) -> str | None:
+def _describe(value: Any) -> str:
+    """Everything that determines what an object does; a TypeError if that contains code."""
     own = getattr(value, "fingerprint", None)
     if isinstance(own, str):
         return repr(own)
@@ -64,18 +62,14 @@ def _describe(value: Any) -> str | None:
         content = blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{value.dtype.str}{value.shape}{content}"
     if isinstance(value, (list, tuple)):
-        parts = [_describe(item) for item in value]
-    elif isinstance(value, dict):
-        ordered = sorted(value.items(), key=lambda pair: repr(pair[0]))  # not an array's long repr
-        parts = [_describe(item) for pair in ordered for item in pair]
+        parts: Iterable[Any] = value
+    elif isinstance(value, dict):  # sorted by its keys alone: an array's repr is long
+        parts = (part for key in sorted(value, key=repr) for part in (key, value[key]))
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
-        made_of = {name: part for name, part in vars(value).items() if name != "_remembered"}
-        parts = [_describe(made_of)]
+        parts = [{name: part for name, part in vars(value).items() if name != "_remembered"}]
     else:
-        return None
-    if any(part is None for part in parts):
-        return None
-    return f"{type(value).__name__}({','.join(map(str, parts))})"
+        raise TypeError(f"{type(value).__name__} contains code")
+    return f"{type(value).__name__}({','.join(map(_describe, parts))})"
 
 
 def take_probes(
@@ -108,11 +102,11 @@ def take_probes(
         probed = actions[chosen]
         at = {name: np.array(column[chosen]) for name, column in scores.items()}
     try:
-        held = None if isinstance(contexts, int) else encode_contexts(take(contexts, chosen))
-        kept = encode_array(probed)
+        held = None if isinstance(contexts, int) else keep(take(contexts, chosen))
+        held_actions = keep(probed)
     except TypeError as error:
         return Probes(digests, listed, missing=str(error))
-    return Probes(digests, listed, held, kept, place, at.get("safe"), at.get("optimized"))
+    return Probes(digests, listed, held, held_actions, place, at.get("safe"), at.get("optimized"))
 
 
 def _different(contexts: Any, most: int) -> Integers:
@@ -171,10 +165,10 @@ def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
         if probes.actions is None or name == "candidates" or not is_finite(policy):
             continue
         if encode_actions(policy.actions) != probes.actions:
-            how = "its list of actions is another one"
+            how = "the lists differ"
             if not isinstance(probes.actions, str):
                 how = different_actions("the log", probes.actions, name, policy.actions)
-            raise ValueError(f"the {name} policy has other actions than in the log: {how}")
+            raise ValueError(f"the {name} policy's actions are not those of the log: {how}")
 
 
 def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
@@ -189,15 +183,15 @@ def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> N
         return
     if why and name in probes.fingerprints:
         warn_user(
-            f"it cannot be checked that the {name} policy is the one that was calibrated: {why}",
+            f"whether the {name} policy is the one that was calibrated cannot be checked: {why}",
             AssumptionWarning,
         )
 
 
 def _score(name: str, policy: Policy, probes: Probes) -> Floats:
     """The log-probabilities that a policy gives to the probes now."""
-    contexts = None if probes.contexts is None else decode_contexts(probes.contexts)
-    actions = decode_array(probes.probed)
+    contexts = None if probes.contexts is None else kept(probes.contexts)
+    actions = kept(probes.probed)
     try:
         if is_finite(policy):
             table = policy_calls.table(name, policy, 1 if contexts is None else contexts)
@@ -208,8 +202,8 @@ def _score(name: str, policy: Policy, probes: Probes) -> Floats:
         return policy_calls.score(name, policy, where, actions)
     except ValueError as error:
         raise ValueError(
-            f"the {name} policy cannot score contexts of the log that was calibrated on, so it is "
-            f"another one: {error}"
+            f"the {name} policy is not the one of the log that was calibrated on: it cannot score "
+            f"the contexts of that log: {error}"
         ) from error
 
 
@@ -228,7 +222,7 @@ def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probe
     with np.errstate(invalid="ignore"):
         distance = np.where(same, -1.0, np.nan_to_num(np.abs(now - then), nan=np.inf))
     worst = int(np.argmax(distance))
-    action = decode_array(probes.probed)[worst]
+    action = kept(probes.probed)[worst]
     return (
         f"the {name} policy is not the one of the log that was calibrated on: in a context of the "
         f"log it takes the action {str(action)[:60]!r} with log-probability {now[worst]:.4g}, and "

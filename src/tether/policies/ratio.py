@@ -1,4 +1,4 @@
-"""Two policies that tell no probabilities: their density ratio, estimated from draws of both."""
+"""Two policies that report no probabilities: their density ratio, estimated from draws."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers, plain_column, shown
@@ -32,25 +32,6 @@ MAX_LOG_FACTOR = 60.0
 """A factor whose logarithm is past this counts as infinite."""
 
 
-class EstimatedPolicy(FunctionPolicy):
-    """A policy whose draws are exact and whose density, relative to the safe one's, is estimated.
-
-    `approximate` says what is approximate, None for the safe policy; `ratio_error` is the factor by
-    which the density may be off.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        sample: Callable[[Any, np.random.Generator], ArrayLike],
-        log_prob: Callable[[Any, NDArray[Any]], Floats],
-        approximate: str | None = None,
-        ratio_error: float = 1.0,
-    ) -> None:
-        super().__init__(sample, log_prob, name=name)
-        self.approximate, self.ratio_error = approximate, ratio_error
-
-
 @dataclass(frozen=True)
 class DensityRatio:
     """An estimated density ratio of two policies, and the two as policies to calibrate.
@@ -61,13 +42,10 @@ class DensityRatio:
     cell, it is not seen. A promise that rests on it is therefore approximate.
     """
 
-    safe: EstimatedPolicy
-    optimized: EstimatedPolicy
+    safe: FunctionPolicy
+    optimized: FunctionPolicy
     error: float
     """The factor by which ratios may be off, the largest over all cells: for `ratio_error`."""
-    mean_ratio: float
-    """The mean estimated ratio over held-out draws of the safe policy; 1 for the true ratio."""
-    mean_ratio_error: float
     draws: int
     """How many draws of each policy it rests on."""
 
@@ -79,8 +57,7 @@ class DensityRatio:
     def __str__(self) -> str:
         return (
             f"approximate density ratio from {self.draws:,} draws of each policy, off by a factor "
-            f"of up to {self.error:.3g} ({RATIO_CONFIDENCE:.0%} confidence), mean ratio "
-            f"{self.mean_ratio:.3g} ± {self.mean_ratio_error:.2g}"
+            f"of up to {self.error:.3g} ({RATIO_CONFIDENCE:.0%} confidence)"
         )
 
 
@@ -94,7 +71,7 @@ def estimate_ratio(
     features: Features | None = None,
     classifier: Any = None,
 ) -> DensityRatio:
-    """Estimate the density ratio of two policies that can be drawn from but tell no probabilities.
+    """Estimate the density ratio of two policies that draw but report no probabilities.
 
     A classifier learns to tell the draws of the two policies apart; its log odds are the log ratio.
     The result has two policies with densities relative to the safe one, for `make_log`,
@@ -135,8 +112,8 @@ def estimate_ratio(
     count = length(contexts) * validate.integer("draws", draws)
     if count < MIN_RATIO_DRAWS:
         raise ValueError(
-            f"contexts and draws make {count} draws of a policy; at least {MIN_RATIO_DRAWS} are "
-            f"needed"
+            f"contexts and draws make {count} draws of each policy; at least {MIN_RATIO_DRAWS} "
+            f"are needed"
         )
     rows = np.repeat(np.arange(length(contexts)), draws)
     where, drawn_in = take(contexts, rows), take(contexts, np.tile(rows, 2))
@@ -157,17 +134,17 @@ def estimate_ratio(
     tree = _fit_regions(matrix[fitting], found[fitting], is_optimized[fitting], rng)
     held_out = ~fitting
     regions = tree.apply(matrix[held_out])
-    error, mean, mean_error = measure(found[held_out], is_optimized[held_out], regions)
+    error = measure(found[held_out], is_optimized[held_out], regions)
     approximate = (
         f"approximate: the policies report no probabilities, and their density ratio was estimated "
         f"by a classifier from {count:,} draws of either policy. On held-out draws it is off by a "
         f"factor of up to {error:.3g} on average over cells of draws; the promise holds "
         f"only if no ratio is off by more than the ratio_error stated"
     )
-    safe = EstimatedPolicy("safe", samplers["safe"].sample, EstimatedLogRatio())
-    sample = samplers["optimized"].sample
-    optimized = EstimatedPolicy("optimized", sample, log_ratio, approximate, error)
-    return DensityRatio(safe, optimized, error, mean, mean_error, count)
+    found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio(), name="safe")
+    found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio, name="optimized")
+    found_optimized.approximate, found_optimized.ratio_error = approximate, error
+    return DensityRatio(found_safe, found_optimized, error, count)
 
 
 @dataclass(frozen=True)
@@ -214,8 +191,8 @@ def default_classifier(matrix: Any) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-    steps: list[Any] = [StandardScaler(with_mean=not is_sparse(matrix))]
-    if matrix.shape[1] <= MAX_FEATURES_WITH_PRODUCTS and not is_sparse(matrix):
+    steps: list[Any] = [StandardScaler(with_mean=not hasattr(matrix, "tocsr"))]
+    if matrix.shape[1] <= MAX_FEATURES_WITH_PRODUCTS and not hasattr(matrix, "tocsr"):
         steps += [PolynomialFeatures(2, include_bias=False), StandardScaler()]
     return make_pipeline(*steps, LogisticRegression(max_iter=1_000))
 
@@ -226,7 +203,7 @@ def feature_matrix(features: Features | None, contexts: Any, actions: NDArray[An
         columns = [] if isinstance(contexts, int) else [_numbers("contexts", contexts)]
         return np.hstack([*columns, _numbers("actions", actions)])
     matrix = features(contexts, actions)
-    matrix = matrix.tocsr() if is_sparse(matrix) else _numbers("features", matrix)
+    matrix = matrix.tocsr() if hasattr(matrix, "tocsr") else _numbers("features", matrix)
     if matrix.shape[0] != len(actions):
         raise ValueError(f"features returned {matrix.shape[0]} rows for {len(actions)} actions")
     return matrix
@@ -241,11 +218,6 @@ def _numbers(name: str, values: Any) -> Floats:
         f"actions) that returns a matrix of them, such as lambda contexts, actions: "
         f"contexts.assign(action=actions)"
     )
-
-
-def is_sparse(matrix: Any) -> bool:
-    """Whether a matrix is a SciPy sparse one."""
-    return hasattr(matrix, "tocsr")
 
 
 def _fit_regions(
@@ -266,10 +238,8 @@ def _fit_regions(
     return tree.fit(matrix, (is_optimized - expected) / variance, sample_weight=variance)
 
 
-def measure(
-    log_ratio: Floats, is_optimized: Booleans, regions: Integers
-) -> tuple[float, float, float]:
-    """The factor that ratios are off by, and their mean and its standard error, by held-out draws.
+def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> float:
+    """The factor by which ratios are off, by held-out draws.
 
     Cells are draws of similar ratio, and regions.
     """
@@ -285,8 +255,7 @@ def measure(
         hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(cells)
         low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
         factors += [high, 1 / low if low > 0 else np.inf]
-    error = float(ratio.std(ddof=1) / np.sqrt(len(ratio)))
-    return float(max(factors)), float(ratio.mean()), error
+    return float(max(factors))
 
 
 def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, float]:

@@ -97,7 +97,7 @@ def serve(
     try:
         actions = policy_calls.draw("safe", safe, contexts, rng)
     except RuntimeError as error:
-        told = f"{error}. The tethered policy had failed before it: {failure}"
+        told = f"{error}. The tethered policy failed before it: {failure}"
         raise RuntimeError(told) from error
     return Served(actions, np.ones(len(actions), dtype=np.bool_), (failure,))
 

@@ -23,10 +23,10 @@ from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration
 from tether.control.families import Family
 from tether.control.log import Log
-from tether.policies.picker import Picker, ShortlistRows, checked_temperature
+from tether.policies.categorical import Pool
+from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import as_sampler
 from tether.policies.probes import check_probes, take_probes
-from tether.policies.tables import Pool
 from tether.policies.tethered import Tethered
 
 SHORTLIST_SIZE = 16
@@ -99,7 +99,8 @@ class Shortlist:
     ) -> None:
         self.safe = as_sampler("safe", safe)
         self.size = validate.integer("size", size, 2)
-        self.temperature = checked_temperature(temperature)
+        limits: Any = {"above": 0, "below": np.inf, "including": (0,)}
+        self.temperature = validate.number("temperature", temperature, **limits)
         self.uniform = Pool.uniform(self.size)
         self.picker = None if optimized is None else self.picker_of(optimized)
 
@@ -115,12 +116,6 @@ class Shortlist:
                 )
             return optimized
         return Picker(optimized, self.size, self.temperature, self.safe)
-
-    def with_optimized(self, optimized: Any) -> Shortlist:
-        """The same candidates with another score or policy that picks."""
-        other = Shortlist(self.safe, size=self.size, temperature=self.temperature)
-        other.picker = self.picker_of(optimized)
-        return other
 
     @property
     def required_picker(self) -> Picker:

@@ -22,9 +22,8 @@ from tether.policies.normalizer import (
     joined,
     normalizers_by_context,
 )
-from tether.policies.policy import PolicyLike, align_actions, as_policy, shared_actions
+from tether.policies.policy import PolicyLike, as_policy, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
-from tether.policies.tables import picked, positions
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered, sample_categorical
@@ -103,9 +102,7 @@ class Tethered:
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
-        self.safe, self.optimized = align_actions(
-            as_policy("safe", safe), as_policy("optimized", optimized)
-        )
+        self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
         log_betas, log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         if found is not None:
@@ -169,9 +166,7 @@ class Tethered:
             for log_beta, each in zip(self._betas, rows, strict=True)
             if len(each)
         ]
-        drawn = policy_calls.concatenate_actions([actions for actions, _ in pieces])
-        actions = np.empty_like(drawn)
-        actions[np.concatenate(rows)] = drawn
+        actions = policy_calls.concatenate_actions([drawn for drawn, _ in pieces], rows)
         return actions, _together([info for _, info in pieces])
 
     def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:

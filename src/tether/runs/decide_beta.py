@@ -31,7 +31,7 @@ from tether.policies.normalizer import (
     density_with_error,
     exact_normalizer,
 )
-from tether.policies.tables import picked
+from tether.policies.policy import picked
 from tether.runs.errors import LossesMissingError
 from tether.runs.log_rows import Contents
 from tether.runs.settings import Settings

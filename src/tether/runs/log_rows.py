@@ -8,173 +8,22 @@ chain of all that it reads.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
 from numpy.typing import NDArray
 
-from tether._core.arrays import Floats, Integers, plain_array
+from tether._core.arrays import Floats, Integers
 from tether._core.contexts import labels
+from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, encode, format_of
 from tether.policies.picker import ShortlistRows
 from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import NO_HEAD, Event, follow, read_events
 
-Format = dict[str, Any]
-"""How contexts, candidates or actions are stored: a kind, and what else it takes to read them."""
-NOTHING, NUMBERS, TEXT, LISTS, FRAME = "nothing", "numbers", "text", "lists", "frame"
-CATEGORIES = "categories"
-MAX_PADDED_BYTES = 1 << 26
-"""Larger arrays of text are arrays of objects: otherwise all rows have the longest one's size."""
 BYTES_PER_EVENT = 1 << 22
 """Larger columns of scores and draws are stored as several events."""
-WIDE = {"f": "<f8", "i": "<i8", "u": "<u8"}
-"""Actions are stored with 64 bits: safe and optimized policies may differ in precision."""
-
-
-# ---- formats ------------------------------------------------------------------------------------
-
-
-def format_of(name: str, rows: Any, *, wide: bool = False) -> Format:
-    """The format of contexts, candidates or actions; an error if they cannot be stored."""
-    if isinstance(rows, int):
-        return {"kind": NOTHING}
-    if hasattr(rows, "columns") and len(rows.shape) == 2:
-        names = list(rows.columns)
-        if not all(isinstance(each, str) for each in names) or len(set(names)) < len(names):
-            raise TypeError(f"{name} must have columns with distinct text as names, got {names}")
-        columns = {key: _column_format(f"{name}[{key!r}]", rows[key]) for key in names}
-        library = "pandas" if hasattr(rows, "iloc") else "polars"
-        return {"kind": FRAME, "library": library, "columns": columns}
-    array = np.asarray(rows)
-    array = plain_array(array) if array.ndim == 1 else array
-    shape = list(array.shape[1:])
-    if array.dtype.kind in "biuf":
-        kind = array.dtype.newbyteorder("<").str
-        kind = WIDE.get(array.dtype.kind, kind) if wide else kind
-        return {"kind": NUMBERS, "dtype": kind, "shape": shape}
-    if array.dtype.kind == "U" or _holds_only(array, str):
-        return {"kind": TEXT, "shape": shape}
-    if _holds_only(array, (list, dict)):
-        return {"kind": LISTS, "shape": shape}
-    raise TypeError(
-        f"{name} must be numbers, text, lists or a frame of numbers and text to be stored, got "
-        f"dtype {array.dtype} (first value {next(iter(array.flat), None)!r:.80})"
-    )
-
-
-def _column_format(name: str, column: Any) -> Format:
-    """The format of a frame's column; with its categories, where it has some."""
-    dtype = column.dtype
-    if hasattr(dtype, "categories") and type(dtype).__name__ != "Categorical":
-        return {"kind": CATEGORIES, "categories": [str(each) for each in dtype.categories]}
-    return format_of(name, column.to_numpy())
-
-
-def same_format(name: str, stored: Format | None, given: Format) -> Format:
-    """The format of the run; an error if these rows have another one."""
-    if stored is None or stored == given:
-        return given
-    alike = stored["kind"] == given["kind"] == NUMBERS and stored["shape"] == given["shape"]
-    if alike and np.can_cast(given["dtype"], stored["dtype"], "safe"):
-        return stored
-    raise TypeError(
-        f"{name} must have the format of the run's first rows, {_in_words(stored)}, got "
-        f"{_in_words(given)}"
-    )
-
-
-def _in_words(format_: Format) -> str:
-    if format_["kind"] == NOTHING:
-        return "a number of actions without contexts"
-    details = {key: value for key, value in format_.items() if key != "kind" and value}
-    return f"{format_['kind']} {details}" if details else str(format_["kind"])
-
-
-def encode(name: str, rows: Any, format_: Format) -> Columns:
-    """Rows as columns whose names begin with `name`."""
-    kind = format_["kind"]
-    if kind == NOTHING:
-        return {}
-    if kind == FRAME:
-        columns = Columns()
-        for key, held in format_["columns"].items():
-            columns |= encode(f"{name}/{key}", plain_array(rows[key].to_numpy()), held)
-        return columns
-    array = np.asarray(rows)
-    if kind == NUMBERS:
-        return {name: array.astype(format_["dtype"])}
-    if kind == LISTS:
-        return {name: _each(array, lambda value: _to_json(name, value))}
-    return {name: array.astype(object)}
-
-
-def decode(name: str, columns: Columns, format_: Format, count: int) -> Any:
-    """Undo `encode`."""
-    kind = format_["kind"]
-    if kind == NOTHING:
-        return count
-    if kind == FRAME:
-        formats = format_["columns"]
-        held = {key: decode(f"{name}/{key}", columns, formats[key], count) for key in formats}
-        return (_polars if format_["library"] == "polars" else _pandas)(held, formats)
-    values = columns[name]
-    if kind == NUMBERS:
-        return values.astype(values.dtype.newbyteorder("="))
-    if kind == LISTS:
-        return _each(values, lambda value: json.loads(str(value)))
-    return values.astype(object) if values.nbytes > MAX_PADDED_BYTES else values
-
-
-def _polars(held: Columns, formats: dict[str, Format]) -> Any:
-    import polars as pl
-
-    def series(key: str, values: NDArray[Any]) -> Any:
-        if "categories" in formats[key]:
-            return pl.Series(key, values.tolist(), dtype=pl.Enum(formats[key]["categories"]))
-        return pl.Series(key, values if formats[key]["kind"] == NUMBERS else values.tolist())
-
-    return pl.DataFrame([series(key, values) for key, values in held.items()])
-
-
-def _pandas(held: Columns, formats: dict[str, Format]) -> Any:
-    import pandas as pd
-
-    plain = {
-        key: values.astype(object) if values.dtype.kind == "U" else values
-        for key, values in held.items()
-    }
-    kinds = {key: each["categories"] for key, each in formats.items() if "categories" in each}
-    return pd.DataFrame(plain).astype({key: pd.CategoricalDtype(kinds[key]) for key in kinds})
-
-
-def _holds_only(array: NDArray[Any], kinds: Any) -> bool:
-    return array.dtype == object and all(isinstance(value, kinds) for value in array.flat)
-
-
-def _each(array: NDArray[Any], change: Callable[[Any], Any]) -> NDArray[Any]:
-    """An array of objects, one for each value."""
-    changed = np.empty(array.shape, dtype=object)
-    for place in np.ndindex(array.shape):
-        changed[place] = change(array[place])
-    return changed
-
-
-def _to_json(name: str, value: Any) -> str:
-    """JSON that reads back unchanged."""
-    try:
-        text = json.dumps(value, sort_keys=False)
-        if json.loads(text) != value:
-            raise TypeError("it would not read back unchanged")
-        return text
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} holds {value!r:.80}, which cannot be stored ({error}): use lists, string keys "
-            f"and plain numbers"
-        ) from None
 
 
 # ---- the rows of a call -------------------------------------------------------------------------
@@ -194,6 +43,26 @@ def formats_of(contexts: Any, actions: NDArray[Any]) -> Format:
         key: format_of(f"{key}s", rows, wide=key != "context")
         for key, rows in _parts(contexts, actions).items()
     }
+
+
+def same_format(name: str, stored: Format | None, given: Format) -> Format:
+    """The format of earlier rows; an error if these have another one."""
+    if stored is None or stored == given:
+        return given
+    alike = stored["kind"] == given["kind"] == NUMBERS and stored["shape"] == given["shape"]
+    if alike and np.can_cast(given["dtype"], stored["dtype"], "safe"):
+        return stored
+    raise TypeError(
+        f"{name} must have the format of the run's first rows, {_in_words(stored)}, got "
+        f"{_in_words(given)}"
+    )
+
+
+def _in_words(format_: Format) -> str:
+    if format_["kind"] == NOTHING:
+        return "a number of actions without contexts"
+    details = {key: value for key, value in format_.items() if key != "kind" and value}
+    return f"{format_['kind']} {details}" if details else str(format_["kind"])
 
 
 def same_formats(stored: Format | None, given: Format) -> Format:

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.arrays import Booleans, Floats, shown
-from tether._core.contexts import length, take
+from tether._core.contexts import length
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
-from tether.policies.categorical import in_order_of
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import Sampler, as_policy, as_sampler
@@ -75,18 +74,8 @@ class Coin:
     def draw(self, contexts: Any, rng: np.random.Generator) -> tuple[NDArray[Any], Booleans]:
         """Draw one action per context, and say which of them `optimized` took."""
         is_new = rng.random(length(contexts)) < self.share
-        pieces, order = [], []
-        for name, policy, mine in (
-            ("reference", self.reference, ~is_new),
-            ("optimized", self.optimized, is_new),
-        ):
-            where = np.flatnonzero(mine)
-            if len(where):
-                own = contexts if len(where) == len(mine) else take(contexts, where)
-                pieces.append(policy_calls.draw(name, policy, own, rng))  # type: ignore[arg-type]
-                order.append(where)
-        drawn = policy_calls.concatenate_actions(pieces)
-        return np.asarray(drawn[np.argsort(np.concatenate(order), kind="stable")]), is_new
+        both = {"reference": self.reference, "optimized": self.optimized}
+        return policy_calls.draw_chosen(both, is_new, contexts, rng), is_new
 
 
 @dataclass
@@ -152,7 +141,7 @@ class Policies:
             return given if isinstance(given, Picker) else self.shortlist.picker_of(given)
         if self._ramps:
             return as_sampler(name, given)
-        return in_order_of(self.safe, as_policy(name, given))
+        return as_policy(name, given)
 
     def _pair(self, name: str, given: Any) -> PathOptimized:
         assert self._path is not None

@@ -15,8 +15,8 @@ from tether._core.contexts import as_contexts, length, take
 from tether.control.calibration import Calibration
 from tether.control.families import blend_scores
 from tether.policies.picker import Picker
+from tether.policies.policy import picked
 from tether.policies.served import call_with_fallback, draw_asking_every_policy
-from tether.policies.tables import picked
 from tether.policies.tethered import Tethered
 from tether.runs.actions import Actions
 from tether.runs.decide_beta import SAFE

@@ -20,8 +20,7 @@ from tether.control.proposals import Proposals
 from tether.policies.logs import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer, settled_normalizer
-from tether.policies.policy import shared_actions
-from tether.policies.tables import picked, positions
+from tether.policies.policy import picked, positions, shared_actions
 from tether.policies.tethered import Tethered
 from tether.runs.decide_beta import (
     DENSITY,

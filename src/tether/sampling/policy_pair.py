@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.arrays import Booleans, Contexts, Floats
-from tether._core.contexts import length, take
+from tether._core.contexts import length
 
 if TYPE_CHECKING:
     from tether.policies.policy import Policy
@@ -58,17 +58,8 @@ class PolicyPair:
         self, from_safe: Booleans, contexts: Contexts, rng: np.random.Generator
     ) -> NDArray[Any]:
         """Draw one action per context from the policy chosen for it."""
-        rows = {"safe": np.flatnonzero(from_safe), "optimized": np.flatnonzero(~from_safe)}
-        drawn = policy_calls.concatenate_actions(
-            [
-                policy_calls.draw(name, getattr(self, name), take(contexts, each), rng)
-                for name, each in rows.items()
-                if len(each)
-            ]
-        )
-        actions = np.empty_like(drawn)
-        actions[np.concatenate(list(rows.values()))] = drawn
-        return actions
+        both = {"safe": self.safe, "optimized": self.optimized}
+        return policy_calls.draw_chosen(both, ~from_safe, contexts, rng)
 
 
 class DrawLimitError(RuntimeError):

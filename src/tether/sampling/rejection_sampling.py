@@ -139,10 +139,7 @@ class _Sampler:
             actions = policy_calls.draw("safe", self.pair.safe, self._at(chunk, 1), self.rng)
             self._store(chunk, actions)
             self.calls += 1
-        drawn_actions = policy_calls.concatenate_actions(self.pieces)
-        actions = np.empty_like(drawn_actions)
-        actions[np.concatenate(self.rows)] = drawn_actions
-        return actions
+        return policy_calls.concatenate_actions(self.pieces, self.rows)
 
     def _propose_in(self, rows: Integers, repeats: int) -> Booleans:
         """Propose `repeats` times for each of these rows; says which of them have an action now."""

@@ -3,7 +3,6 @@
 from tether.saving.objects import CannotSaveError
 from tether.saving.save_and_load import (
     load,
-    policy_digest,
     policy_from_bytes,
     policy_to_bytes,
     save_policy,
@@ -13,7 +12,6 @@ from tether.saving.verify_record import verify_record
 __all__ = [
     "CannotSaveError",
     "load",
-    "policy_digest",
     "policy_from_bytes",
     "policy_to_bytes",
     "save_policy",

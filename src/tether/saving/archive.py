@@ -81,7 +81,7 @@ def _problem(entries: list[zipfile.ZipInfo], size: int) -> str:
     for entry in entries:
         shown = repr(entry.filename[:80])
         if not MEMBER_NAME.fullmatch(entry.filename) or stat.S_ISLNK(entry.external_attr >> 16):
-            return f"its member {shown} has a name that no member has, or is a link"
+            return f"its member {shown} has a name that tether does not use, or is a link"
         if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
             return f"its member {shown} is compressed or encrypted"
     if sum(entry.file_size for entry in entries) > size:

@@ -35,7 +35,7 @@ from tether.policies.decision import Decision
 from tether.policies.decision_rows import Month, Question, RecordedPolicy, RuleOrProbabilities
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
-from tether.policies.probes import check_probes
+from tether.policies.probes import told_elsewhere
 from tether.saving import models
 from tether.saving.objects import CannotSaveError, Kind, Permissions
 
@@ -48,18 +48,21 @@ SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
 MAX_SAVED_SHORTLIST = 1_000_000
 """The most candidates of a saved shortlist."""
-_FUNCTIONS = ("_sample", "_log_prob", "name")
+_FUNCTIONS = ("_sample", "_log_prob", "name", "approximate", "ratio_error")
 
 
 def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
     return categorical.Categorical(function if table is None else table, actions)
 
 
-def _pool(log_probabilities: Any) -> Pool:
-    table = categorical.log_table("scores", log_probabilities, "log_probabilities")
-    pool = Pool(table)
-    pool._table = validate.frozen(table[None])  # normalized once, not twice
-    return pool
+def _function_policy(approximate: Any, ratio_error: Any, **functions: Any) -> FunctionPolicy:
+    policy = FunctionPolicy(**functions)
+    policy.approximate, policy.ratio_error = approximate, ratio_error
+    return policy
+
+
+def _pool(table: Any) -> Pool:
+    return Pool.__new__(Pool)._make("log_probabilities", table, None)  # normalized already
 
 
 def _size(size: Any) -> int:
@@ -74,49 +77,34 @@ def _picker(optimized: Any, size: Any, temperature: Any, reference: Any) -> Pick
 
 
 def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist:
-    shortlist = Shortlist(safe, size=_size(size), temperature=temperature)
-    shortlist.picker = None if picker is None else shortlist.picker_of(picker)
-    return shortlist
+    return Shortlist(safe, picker, size=_size(size), temperature=temperature)
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
-    names = ("safe", "optimized", "family", "log_beta", "log_betas", "log_shares", "blend")
-    options = ("sampler", "max_draws", "normalizer_draws", "calibration")
+    names = ("safe", "family", "sampler", "max_draws", "normalizer_draws")
+    optimized: Any = policy.optimized
     return {
-        **{name: getattr(policy, name) for name in (*names, *options)},
-        "marginal": policy._marginal,
+        **{name: getattr(policy, name) for name in names},
+        "optimized": optimized.policies[0] if policy.blend else optimized,
+        "beta": policy.log_beta if policy.calibration is None else policy.calibration,
         "normalizer": policy._remembered,
     }
 
 
 def _tethered(
-    safe: Any,
-    optimized: Any,
-    log_beta: float,
-    log_betas: Any,
-    log_shares: Any,
-    blend: float,
-    marginal: bool,
-    calibration: Calibration | None,
-    normalizer: Normalizer | None,
-    **options: Any,
+    safe: Any, optimized: Any, beta: Any, normalizer: Normalizer | None, **options: Any
 ) -> Tethered:
-    policy = Tethered(safe, optimized, 1.0, **options)
-    # Beta itself may overflow, and the log of its exponential round differently.
-    policy.log_beta = validate.real("log_beta", log_beta)
-    policy.blend = validate.number("blend", blend, above=0, below=1, including=(0,))
-    policy._marginal, policy._remembered = bool(marginal), normalizer
-    policy.serve_at(
-        validate.floats("log_betas", log_betas), validate.floats("log_shares", log_shares)
-    )
-    if calibration is not None:
-        stated = (calibration.log_beta, calibration.family, calibration.blend)
-        if stated != (policy.log_beta, policy.family.name, policy.blend):
-            raise ValueError(f"the calibration has log beta, family and blend {stated}")
-        last = policy.optimized
-        bare = last.policies[0] if policy.blend else last  # type: ignore[attr-defined]
-        check_probes(calibration.probes, {"safe": policy.safe, "optimized": bare})
-        policy.calibration = calibration
+    """The policy of a calibration, or at a log beta: beta itself may overflow."""
+    with told_elsewhere():
+        calibrated = isinstance(beta, Calibration)
+        policy = Tethered(safe, optimized, beta if calibrated else 1.0, **options)
+    if not calibrated:
+        limits = (-np.inf, np.inf)
+        policy.log_beta = validate.number(
+            "log_beta", beta, above=limits[0], below=limits[1], including=limits
+        )
+        policy.serve_at(np.array([policy.log_beta]), np.zeros(1))
+    policy._remembered = normalizer
     return policy
 
 
@@ -151,18 +139,16 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
-        _of(categorical.ReorderedColumns),
         _of(RuleOrProbabilities),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
         (Month, Kind("Month", Month.to_plain, Month.from_plain)),
         _of(Decision),
-        (Pool, Kind("Pool", lambda pool: {"log_probabilities": pool._table[0]}, _pool)),
+        _of(Pool, "_table", build=_pool),
         _of(Mixture, "policies", "weights"),
-        _of(FunctionPolicy, *_FUNCTIONS),
+        _of(FunctionPolicy, *_FUNCTIONS, build=_function_policy),
         _of(FunctionSampler),
         _of(TorchPolicy, "_distribution"),
-        _of(ratio.EstimatedPolicy, *_FUNCTIONS, "approximate", "ratio_error"),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
         _record(Calibration),

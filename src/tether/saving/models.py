@@ -63,7 +63,7 @@ def load_sklearn(permissions: Permissions, model: bytes) -> Any:
 
 
 def _bounded(archive: zipfile.ZipFile, most: int) -> list[str]:
-    """The names of members, if these are not larger than is said."""
+    """The names of the members, which must not be larger than allowed."""
     if sum(entry.file_size for entry in archive.infolist()) > most:
         raise ValueError(f"the saved model unpacks to more than {most:,} bytes")
     return archive.namelist()

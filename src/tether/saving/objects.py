@@ -93,11 +93,9 @@ class Kind:
     asks: bool = False
 
 
-def encode(
-    value: Any, kind_of: Callable[[Any], Kind | None], without: tuple[str, ...] = ()
-) -> dict[str, bytes]:
-    """The members of a file with this object, or without some entries of all objects."""
-    encoder = _Encoder(kind_of, without)
+def encode(value: Any, kind_of: Callable[[Any], Kind | None]) -> dict[str, bytes]:
+    """The members of a file with this object."""
+    encoder = _Encoder(kind_of)
     try:
         encoder.index("policy", value)
     except RecursionError:
@@ -107,10 +105,10 @@ def encode(
 
 
 class _Encoder:
-    def __init__(self, kind_of: Callable[[Any], Kind | None], without: tuple[str, ...]) -> None:
+    def __init__(self, kind_of: Callable[[Any], Kind | None]) -> None:
         self.table: list[Any] = []
         self.members: dict[str, bytes] = {}
-        self._kind_of, self._without = kind_of, without
+        self._kind_of = kind_of
         self._known: dict[int, tuple[Any, int]] = {}
 
     def index(self, where: str, value: Any) -> int:
@@ -128,11 +126,7 @@ class _Encoder:
             state = kind.state(value)
         except CannotSaveError as error:
             raise CannotSaveError(f"{where} {error}") from error
-        entries = {
-            name: self._value(f"{where}.{name}", item)
-            for name, item in state.items()
-            if name not in self._without
-        }
+        entries = {name: self._value(f"{where}.{name}", item) for name, item in state.items()}
         self.table.append([kind.name, entries])
         self._known[id(value)] = (value, len(self.table) - 1)  # kept, and its id with it
         return len(self.table) - 1
@@ -214,4 +208,4 @@ def _decoded(value: Any, members: dict[str, bytes], objects: list[Any]) -> Any:
         return members[content]
     if tag == "array" and content in members:
         return array_from_bytes(content, members[content])
-    raise ValueError(f"there is no {tag!s:.20} {content!r:.80} here")
+    raise ValueError(f"the value {{{tag!s:.20}: {content!r:.80}}} refers to nothing in the file")

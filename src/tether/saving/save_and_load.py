@@ -8,7 +8,7 @@ from typing import Any
 from tether._core import files
 from tether.policies.policy import as_policy
 from tether.policies.probes import warn_not_useful
-from tether.saving.archive import digest_of, pack, unpack
+from tether.saving.archive import pack, unpack
 from tether.saving.kinds import KINDS, kind_of
 from tether.saving.objects import AllowImports, CannotSaveError, Permissions, decode, encode
 
@@ -105,7 +105,12 @@ def in_folder(path: str | Path) -> Path:
 
 def policy_to_bytes(policy: Any) -> bytes:
     """Convert a policy to the bytes that `save_policy` writes, always the same ones."""
-    return pack(encode(_checked("policy", policy), kind_of))
+    acts = any(hasattr(policy, each) for each in (*ACTING, "predict_proba"))
+    if isinstance(policy, type) or not acts:
+        raise CannotSaveError(f"policy must be a policy, got {policy!r:.200}")
+    if hasattr(policy, "log_prob") or hasattr(policy, "predict_proba"):
+        policy = as_policy("policy", policy)  # a classifier becomes one
+    return pack(encode(policy, kind_of))
 
 
 def policy_from_bytes(
@@ -121,19 +126,3 @@ def policy_from_bytes(
     if not any(hasattr(policy, each) for each in ACTING):
         raise ValueError(f"the file holds a {type(policy).__name__}, which is not a policy")
     return policy
-
-
-def policy_digest(policy: Any) -> str:
-    """Compute a digest of what determines actions and scores, not of caches or calibrations."""
-    beside = ("calibration", "normalizer")
-    return digest_of(encode(_checked("policy", policy), kind_of, without=beside))
-
-
-def _checked(name: str, policy: Any) -> Any:
-    """Policies, shortlists and samplers as they are; a classifier or distribution as a policy."""
-    if isinstance(policy, type) or not any(
-        hasattr(policy, each) for each in (*ACTING, "predict_proba")
-    ):
-        raise CannotSaveError(f"{name} must be a policy, got {policy!r:.200}")
-    scores = hasattr(policy, "log_prob") or hasattr(policy, "predict_proba")
-    return as_policy(name, policy) if scores else policy

@@ -85,7 +85,7 @@ def _findings(
             yield Finding("digest", False, str(error))
         else:
             yield Finding("digest", True, "the policies and rows have the digest in the archive")
-            yield Finding("signature", key is None and None, "archives are not signed")
+            yield Finding("signature", None if key is None else False, "archives are not signed")
         return
     try:
         entries = records.parse(path)
@@ -99,7 +99,7 @@ def _findings(
     if problem is not None:
         return
     kind = entries["kind"]
-    record = next((each for each in _record_classes() if each._kind == kind), None)
+    record = next((each for each in _record_classes() if records.kind_of(each) == kind), None)
     if record is None:
         yield Finding("content", False, f"{kind!r} is not a kind of record that tether saves")
         return
@@ -135,7 +135,7 @@ def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool)
     if signature is None:
         return Finding("signature", None, "not signed: whoever can write the file can forge it")
     named = signature.get("key") if isinstance(signature, dict) else None
-    return Finding("signature", None, f"says to be signed by {named}: give the public key")
+    return Finding("signature", None, f"claims to be signed by {named}: give the public key")
 
 
 def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Finding:
@@ -148,10 +148,10 @@ def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Fi
         except (ValueError, TypeError) as error:
             if str(error).startswith("family must be"):
                 return Finding("result", None, f"{found.family!r} is not a family of the package")
-            return Finding("result", False, f"the log does not calibrate as it says: {error}")
+            return Finding("result", False, f"calibrating on the log fails: {error}")
         if not (problem := difference(found, again)):
             return Finding("result", True, "calibrating again gives the same")
-    return Finding("result", False, f"calibrating again gives another {problem}")
+    return Finding("result", False, f"calibrating again gives a different {problem}")
 
 
 def settings_of(found: Calibration) -> dict[str, Any]:
