@@ -150,12 +150,11 @@ class Pure:
 
     def observe(self, keys: Array, new: Array, lost: Array) -> None:
         """What came of all keys of a call."""
-        self.rows.append((self.places[keys], new, lost))
+        known = (self.seen[keys] > 0) & self.sticky
+        self.rows.append((self.places[keys], new, lost, known))
         returns, failing = self.seen[keys] >= SEEN_BY_NEW, new & (lost > 0)
         if self.limit.is_relative:
-            rule = lost, new, self._coins(keys), self.limit.delta, self.limit.ratio
-            self.fresh += relative_log_factors(*rule)
-            self.finish[-1] += relative_log_factors(*rule, finish=True)
+            self.fresh += self._relative(lost[~known], new[~known], self.levels[-1])
         else:
             self.fresh += log_factors(lost[new & ~returns], self.limit.tolerated or 0.0)
             self.returning += log_factors(lost[new & returns], self.limit.tolerated or 0.0)
@@ -166,9 +165,14 @@ class Pure:
 
     def advance(self) -> None:
         """The next step."""
+        place, new, lost, known = (np.concatenate(each) for each in zip(*self.rows, strict=True))
+        if self.limit.is_relative:
+            part = new[known].mean() if known.any() else 0.0
+            self.returning = self._relative(lost[known], new[known], part)
+            coin = np.where(known, part, self.levels[-1])
+            self.finish.append(self._relative(lost, new, coin, finish=True))
         self._judge(self.fresh + self.returning)
         self.sums.append(self.fresh + self.returning)
-        place, new, lost = (np.concatenate(each) for each in zip(*self.rows, strict=True))
         low = min(self.levels[-2:]) if self.sticky else 0.0
         share = self._share(low, place, new, lost)
         if self.limit.is_relative:
@@ -181,9 +185,8 @@ class Pure:
 
     def _begin(self, share: float) -> None:
         self.levels.append(share)
-        self.rows: list[tuple[Array, Array, Array]] = []
+        self.rows: list[tuple[Array, ...]] = []
         self.fresh, self.returning = np.zeros((2, len(STAKES)))
-        self.finish.append(np.zeros(len(STAKES)))
 
     def _share(self, low: float, place: Array, new: Array, lost: Array) -> float:
         within = is_below(place[new], low)
@@ -195,11 +198,8 @@ class Pure:
             return relative_sticky_share(*both, low)
         return decide_share.sticky_share(inside, added, low, self.old, limit.tolerated or 0.0)
 
-    def _coins(self, keys: Array) -> Array:
-        reached, share = max(self.levels[:-1]), self.levels[-1]
-        beyond = max(share - reached, 0.0) / (1 - reached) if reached < 1 else 0.0
-        known = np.where(is_below(self.places[keys], reached), 0.0, beyond)
-        return np.where(self.sticky & (self.seen[keys] > 0), known, share)
+    def _relative(self, lost: Array, new: Array, coin: Any, **how: bool) -> Array:
+        return relative_log_factors(lost, new, coin, self.limit.delta, self.limit.ratio, **how)
 
     def _judge(self, now: Array) -> None:
         if self.stop is not None and self.failed >= FEWEST_FAILURES:
@@ -300,7 +300,7 @@ class ArrivalStop(watch.Stop):
 
 def first_step_only(self: watch.Stop, place: int, end: int) -> float:
     """Too slow: one capital since the first step, without restarts."""
-    total = self.sums[:end, place, : watch.FINISH].sum(axis=(0, 1))
+    total = self.sums[:end, place].sum(axis=(0, 1))
     return float(np.logaddexp.reduce(total) - np.log(len(total)))
 
 
