@@ -4,8 +4,9 @@ A world has keys that come in a step and the risk of each under both systems, so
 of what is served is known. Each right rule is the package as it is; a wrong one is the package with
 one function exchanged: a plug-in share, a key's first unit alone, one pooled sample of keys that
 return, unknown outcomes left out, bets in the order of arrival, no restarts, a share of 1 without a
-finish. Tables that need many releases are made with the rules alone, which a test compares with the
-class. `make validity` runs the cases; `python -m benchmarks.validity --room releases` these alone.
+finish, or after one that is about new keys alone. Tables that need many releases are made with the
+rules alone, which a test compares with the class. `make validity` runs the cases;
+`python -m benchmarks.validity --room releases` these alone.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class World:
     calls: int = 1
     growth: float = 3.0
     sticky: bool = True
+    old_rows: int = 2000
     guardrail: Guardrail | None = None
     turns_bad: int | None = None
     drift: float = 0.0
@@ -81,7 +83,7 @@ class Run:
     over_old: Array
     failures: Array
     lost: Array
-    halted: int | None
+    halted: bool
 
 
 class Stored:
@@ -219,15 +221,13 @@ def simulate(
 ) -> Run:
     """One release."""
     limit = world.guardrail or Guardrail(world.tolerated)
-    old = None if limit.is_relative else (rng.random(2000) < world.old_risk) * 1.0
-    harmed = rng.random(world.regulars) < world.harmed
+    old = None if limit.is_relative else (rng.random(world.old_rows) < world.old_risk) * 1.0
+    harmed = rng.permutation(world.regulars) < world.harmed * world.regulars
     met = np.zeros(world.regulars, bool)
-    found, waiting, halted = [], [], None
+    found, waiting, halted = [], [], False
     options = {"stop": stop, "growth": world.growth, "sticky": world.sticky}
     with closing(rules(limit, old, rng, **options)) as release:
         for step in range(1, world.steps + 1):
-            if step > 1:
-                release.advance()
             while waiting:
                 release.observe(*waiting.pop())
             chance = np.where(met if world.retry else harmed, 1.0, world.present)
@@ -248,16 +248,18 @@ def simulate(
                 for part in (call[~later], call[later]):
                     waiting.append((keys[part], new[part], lost[part]))
                 release.observe(*waiting.pop(-2))
-                if stop is not None and (lost * new)[call].any() and release.share == 0:
-                    halted = step
+                halted = stop is not None and (lost * new)[call].any() and release.share == 0
+                if halted:
                     break
             served = np.where(new, risk, old_risk).mean()
             lost_part = lost.sum() / (world.tolerated * len(keys))
             found.append((served, served - old_risk, lost[new].sum(), lost_part))
-            if halted is not None:
-                break
             went = keys[new & returns]
             met[went] = harmed[went]
+            release.advance()  # keys that return are judged now
+            halted = stop is not None and release.share == 0
+            if halted:
+                break
     return Run(*np.array(found).T, halted)
 
 
@@ -304,6 +306,12 @@ def first_step_only(self: watch.Stop, place: int, end: int) -> float:
     return float(np.logaddexp.reduce(total) - np.log(len(total)))
 
 
+def of_new_keys(self: watch.Stop, state: State, number: int) -> Array:
+    """Wrong: the finish is shown by keys that are new, though others are served as well."""
+    rows = state.kept(state.of_unit(number))
+    return rows[state.rows["known"][rows] == 0]
+
+
 def largest_reached(self: watch.Stop, state: State) -> bool:
     """Wrong: the largest share with old rows is taken for evidence that nothing is worse."""
     return bool(state.share >= decide_share.LARGEST_RELATIVE)
@@ -319,7 +327,9 @@ KEPT = State.kept
 Rules = type[Stored | Pure]
 RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "": nullcontext,
-    "but harm brings keys back": nullcontext,  # an assumption of the promise
+    "but harm brings keys back": nullcontext,  # three assumptions that are needed
+    "but 100 old rows at 0.095": nullcontext,
+    "but few keys, who always fail": nullcontext,
     "plug-in share": lambda: patch.object(decide_share, "sticky_share", plug_in),
     "relative plug-in": lambda: patch(f"{__name__}.relative_share", relative_plug_in),
     "no limit on growth": nullcontext,  # the world has none
@@ -328,6 +338,7 @@ RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "unknown left out": lambda: patch.object(decide_share, "scaled", known_only),
     "order of arrival": lambda: patch("tether.runs.state.Stop", ArrivalStop),
     "no restarts": lambda: patch.object(watch.Stop, "_log_wealth", first_step_only),
+    "finish by new keys": lambda: patch.object(watch.Stop, "_rows_of", of_new_keys),
     "share 1 without a finish": lambda: patch.object(watch.Stop, "is_finished", largest_reached),
 }
 
@@ -339,6 +350,11 @@ REGULARS = World("900 regulars, 15 % harmed", 0.0, regulars=900, harmed=0.15, vi
 LEAVE = replace(REGULARS, name="80 % harmed, who leave", harmed=0.8, leave=True, growth=UNLIMITED)
 RELATIVE = World("relative, 0.04 against 0.02", 0.04, guardrail=relative(0.01), visitors=400)
 RELATIVE = replace(RELATIVE, steps=40, sticky=False)
+APART = replace(REGULARS, name="relative, 15 % of regulars harmed", old_risk=0.1, steps=40)
+APART = replace(APART, guardrail=relative(0.01))
+NEAR = World("an old system near what is tolerated", 1.0, old_risk=0.095, old_rows=100, steps=4)
+SAME = World("false halts, 8 % harmed", 0.0, regulars=1000, harmed=0.08, visitors=0, steps=20)
+SAME = replace(SAME, old_risk=0.08)
 SLOW = World("false halts, harmless late", 0.08, visitors=1000, steps=4, calls=10, late=(0.0, 1.0))
 TABLE = World("", 0.05, 0.05, 0.01, visitors=1000, steps=12, calls=50)
 TURNS = World("failures after step 10 turns bad", 0.03, turns_bad=10, steps=14, calls=10)
@@ -354,7 +370,7 @@ def risks(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> Ar
 def halts(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> float:
     """Whether a version within its guardrail is stopped."""
     with RULES[rule]():
-        return simulate(world, rng, stop=0.05, rules=rules).halted is not None
+        return simulate(world, rng, stop=0.05, rules=rules).halted
 
 
 def cost(world: World, rule: str, rules: Rules, rng: np.random.Generator) -> float:
@@ -425,6 +441,13 @@ def cases() -> Iterator[Case]:
     yield case(risks, REGULARS, "", 0.1, 1000, Pure)
     yield case(risks, LEAVE, "", 0.1, 1000, Pure)
     yield case(risks, LEAVE, "one pooled sample", 0.1, 1000, Pure)
+    yield case(risks, NEAR, "but 100 old rows at 0.095", 0.1, 4000, Pure)
+    yield case(halts, SAME, "", 0.05, 200, Pure)
+    few = replace(SAME, regulars=200)
+    yield case(halts, few, "but few keys, who always fail", 0.05, 200, Pure)
+    yield case(risks, APART, "", 0.01, 200, Pure)
+    yield case(risks, APART, "", 0.01, 10)
+    yield case(risks, APART, "finish by new keys", 0.01, 10)
     loud = World("relative, 0.38 against 0.3", 0.38, old_risk=0.3, visitors=400, growth=UNLIMITED)
     loud = replace(loud, guardrail=relative(0.01), steps=4, sticky=False)
     yield case(risks, loud, "", 0.01, 2000, Pure)

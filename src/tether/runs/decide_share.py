@@ -77,7 +77,7 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         used = int(last.decision["used"])
     # once it is shown that the new system is not worse, no old rows are needed any more
     finished = last is not None and (
-        bool(last.decision.get("finished")) and not is_tightened or state.stop.is_finished(state)
+        (bool(last.decision.get("finished")) and not is_tightened) or state.stop.is_finished(state)
     )
     shares = {
         name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
