@@ -89,7 +89,7 @@ class Settings:
         for name, value in changes.items():
             if name in limits:
                 limits[name] = _tighter_limit(name, limits[name], value)
-            elif name in ("growth", "outcome_deadline"):
+            elif name in ("growth", "outcome_deadline", "stop"):
                 rest[name] = _tighter(name, getattr(self, name), value)
             else:
                 raise ValueError(
@@ -100,8 +100,9 @@ class Settings:
 
 
 def _tighter_limit(name: str, limit: Guardrail, value: float) -> Guardrail:
-    part = "tolerated" if not limit.is_relative else "delta" if limit.delta else "ratio"
-    return replace(limit, **{part: _tighter(name, getattr(limit, part), value)})
+    if limit.is_relative:
+        return replace(limit, delta=_tighter(name, limit.delta, value))
+    return replace(limit, tolerated=_tighter(name, limit.tolerated, value))
 
 
 def _tighter(name: str, stored: float | None, value: float) -> float:
