@@ -154,6 +154,9 @@ an alarm that stands does not lower the share
 unknown outcomes of the new system are harmless
   - new, unknown=1.0
   + new, unknown=0.0
+what was seen before a tightening counts
+  - used = int(last.decision["used"])
+  + used = last.number
 runs/decide_ramp.py | tests/runs/test_controller_ramps.py
 a ramp takes unknown losses for none
   - rows, unknown=1.0
@@ -161,6 +164,9 @@ a ramp takes unknown losses for none
 the reference of a ramp is not asked for
   - (float(known.sum()) + 1) / (len(known) + 1)
   + 0.0
+a reference that is chosen is like the safe policy
+  - risk = upper_bound(known,
+  + risk = risk or upper_bound(known,
 runs/stop.py | tests/runs/test_stop.py src/tether/runs/stop.py
 no restarts
   - np.log(first * (first + 1))
@@ -170,8 +176,11 @@ a stop without failures
   - < FEWEST_FAILURES
   + < 0
 unknown outcomes count against the new system
-  - np.where(overdue, bet.silence, 0.0), losses)
-  + np.where(overdue, bet.silence, 1.0), losses)
+  - np.zeros(len(rows), bool))
+  + np.ones(len(rows), bool))
+keys that return are not seen by a relative guardrail
+  - part = float(
+  + part = 0 * float(
 the limit of several guardrails is that of one
   - settings.stop)
   + settings.stop) - 3

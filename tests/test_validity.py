@@ -54,8 +54,9 @@ RELEASES = {
     "0.25, harmless outcomes known sooner": 5,
     "900 regulars, 15 % harmed": 6,
     "80 % harmed, who leave": 15,
-    "relative, 0.04 against 0.02, share 1": 10,
+    "relative, 0.04 against 0.02": 10,
     "relative, keys stay": 10,
+    "relative, 15 % of regulars harmed": 2,
     "false halts, harmless late": 8,
     "failures after step 10 turns bad": 5,
 }

@@ -119,7 +119,8 @@ def test_steps_end_by_themselves():
         assert run.verify() == []
 
 
-def test_against_the_last_policy_that_reached_everybody():
+@pytest.mark.parametrize("first", [0, 70])
+def test_against_the_last_policy_that_reached_everybody(first):
     rng = np.random.default_rng(3)
     with ramp(against="last") as run:
         run.begin()
@@ -129,8 +130,12 @@ def test_against_the_last_policy_that_reached_everybody():
             serve(run, rng, 400)
             run.advance()
         reached = run.round.number
-        serve(run, rng, 400)
+        taken = run.round.act(400, rng)
+        run.observe(taken, (np.arange(400) < first) * 1.0)
         round_ = run.begin(Draws(-2.0))
+        if first:  # less than 0.2, but that is not shown
+            assert round_.reference == 0
+            return
         assert round_.reference == reached
         taken = serve(run, rng, 300)
         assert set(taken.served) == {reached, round_.number}

@@ -180,8 +180,11 @@ def test_settings_can_be_tightened_and_not_loosened(sqlite_url):
         for looser in ({"error": 0.2}, {"growth": 5.0}, {"outcome_deadline": -1}, {"colour": 1.0}):
             with pytest.raises(ValueError, match=next(iter(looser))):
                 release.tighten("no", **looser)
+        last = release.step
         release.tighten("fewer errors", actor="ann", error=0.03, growth=1.5)
-        assert release.step.number == 3  # at once
+        assert release.step.number == 3  # at once, and without the rows that were seen so far
+        assert release.step.decision["used"] == last.decision["used"]
+        assert 0 < release.share <= last.level
         assert release.settings.limits["error"].tolerated == 0.03
         assert release.verify() == []
     with open_release(sqlite_url) as release:  # as it was created

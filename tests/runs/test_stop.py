@@ -154,6 +154,9 @@ def test_a_relative_guardrail_grows_to_everybody_by_evidence_alone():
         assert release.share == 1.0
         assert release.step.decision["finished"]
         assert largest <= 0.8
+        release.tighten("less", error=0.01)  # that was not shown
+        assert not release.step.decision["finished"]
+        assert release.share < 1
         assert release.verify() == []
 
 
@@ -165,6 +168,22 @@ def test_a_relative_guardrail_stops_a_worse_version_though_both_drift():
             serve(release, rng, (base, base + 0.2), call, 1000)
             if release.history().alarm:
                 break
+        assert release.history().alarm.monitor == "stop"
+        assert release.verify() == []
+
+
+def test_a_relative_guardrail_stops_what_harms_those_who_return_and_helps_the_others():
+    rng, regulars = np.random.default_rng(7), np.arange(600)
+    with Release("sqlite://", {"error": relative(0.02)}) as release:
+        for step in range(30):
+            keys = np.append(regulars, 1000 * step + np.arange(1000, 1100))
+            is_new = np.array(release.assign(keys.tolist())) == "new"
+            harmed = np.where(keys < 600, keys % 4 == 0, False)
+            losses = (rng.random(len(keys)) < np.where(is_new, harmed, 0.1)) * 1.0
+            who = np.where(is_new, "new", "old").tolist()
+            release.observe(keys.tolist(), {"error": losses}, system=who)
+            release.advance()
+            assert not release.step.decision["finished"]
         assert release.history().alarm.monitor == "stop"
         assert release.verify() == []
 

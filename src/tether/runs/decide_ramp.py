@@ -8,7 +8,9 @@ rows of the next window does not depend on their losses.
 
 The reference's rows are calibration rows alone, since the new policy may have learned from training
 rows: of the safe policy those of the last rounds without a policy; of a policy that reached a share
-of 1, those of its first step at this share, which other rows had decided.
+of 1, those of its first step at this share, which other rows had decided. That the safe policy is
+within what is tolerated is assumed. Of another reference it has to be shown, so an upper bound that
+fails in one of twenty is used for its risk; where it does not pass, the safe policy is used.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ import numpy as np
 
 from tether._core.arrays import Integers
 from tether.runs.decide_share import limited_share, scaled
-from tether.runs.shares import fresh_share
-from tether.runs.state import NEW, State, Unit
+from tether.runs.shares import fresh_share, upper_bound
+from tether.runs.state import NEW, State
 
 SAFE = 0
+REFERENCE_ERROR = 0.05
+"""How often the bound on the risk of a reference that is not the safe policy may fail."""
 LEAST_PART_OF_WINDOW = 0.25
 """A window is replaced once the steps after it have this part of its rows."""
 
@@ -53,7 +57,7 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
         least = LEAST_PART_OF_WINDOW * len(_new_rows(state, *window))
         window = fresh if len(_new_rows(state, *fresh)) >= least else window
     old = _old_rows(state, header["reference"], header["ramp"])
-    shares = _shares(state, old, _new_rows(state, *window))
+    shares = _shares(state, header["reference"], old, _new_rows(state, *window))
     reason = ""
     if not min(shares.values()):
         reason = "the reference policy alone is not shown to be within what is tolerated"
@@ -65,12 +69,14 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
     return state.next_unit(share, decision, **header)
 
 
-def _shares(state: State, old: Integers, new: Integers) -> dict[str, float]:
+def _shares(state: State, reference: int, old: Integers, new: Integers) -> dict[str, float]:
     """The share that each loss allows; one that is not known counts as the worst."""
     shares = {}
     for name, limit in state.given.limits.items():
         known, losses = (scaled(state, name, rows, unknown=1.0) for rows in (old, new))
         risk = (float(known.sum()) + 1) / (len(known) + 1)
+        if reference != SAFE:
+            risk = upper_bound(known, REFERENCE_ERROR / len(state.given.limits))
         tolerated = (limit.tolerated or 0.0) / limit.bound
         shares[name] = float(fresh_share(losses, risk, tolerated)) if len(known) else 0.0
     return shares
@@ -101,18 +107,14 @@ def _of_calibration(state: State, rows: Integers) -> Integers:
 
 
 def _find_reference(state: State) -> int:
-    """The last policy that reached a share of 1 and passes, with "last"; otherwise the safe one."""
-    if state.given.against == "safe":
-        return SAFE
-    reached: dict[int, Unit] = {}
-    for unit in reversed(state.units):
+    """With "last" the last policy that reached a share of 1, if it passes; else the safe policy."""
+    found = SAFE
+    for unit in state.units:
         if unit.policy is None or unit.cleared != state.cleared:
-            break
-        if unit.level == 1.0:
-            reached[unit.ramp] = unit
-    nothing = np.zeros(0, np.int64)
-    for unit in reached.values():
-        rows = _old_rows(state, unit.number, unit.number)
-        if min(_shares(state, rows, nothing).values()) > 0:
-            return unit.number
-    return SAFE
+            found = SAFE
+        elif unit.level == 1.0 and (found == SAFE or state.units[found - 1].ramp != unit.ramp):
+            found = unit.number
+    if state.given.against == "safe" or found == SAFE:
+        return SAFE
+    shares = _shares(state, found, _old_rows(state, found, found), np.zeros(0, np.int64))
+    return found if min(shares.values()) > 0 else SAFE

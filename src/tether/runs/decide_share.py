@@ -7,6 +7,9 @@ outcome that is not known counts as the worst loss for the new system, and as no
 A step that has its units waits for their outcomes before the next one begins: until all are known,
 or the outcome deadline has passed, or without one for a tenth of its length. That is harmless
 however delays depend on losses: at any time the share is at most what all outcomes would give.
+
+A person who tightens a guardrail may have seen losses, so the rows of the present step are left out
+then: the next share rests on the rows of the present one, and is not larger.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ def is_over(state: State, now: int) -> bool:
     last = state.last
     if last is None or state.standing is not None or state.raises is not None:
         return False
-    if state.cleared > last.cleared or state.tightened > last.event:
+    if state.cleared > last.cleared or _is_tightened(state, last):
         return True
     if not _has_ended(state, last, now):
         return False
@@ -51,6 +54,10 @@ def is_over(state: State, now: int) -> bool:
     if is_collecting(last) and min(int(each.sum()) for each in known) == 0:
         return False
     return all(each.all() for each in known) or _has_settled(state, last, now)
+
+
+def _is_tightened(state: State, last: Unit) -> bool:
+    return state.tightened > last.event and not is_collecting(last)
 
 
 def is_collecting(unit: Unit) -> bool:
@@ -65,9 +72,12 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         last = None  # a new ramp begins
     ramp = number if last is None else last.ramp
     used = 0 if last is None else last.number
+    is_tightened = last is not None and _is_tightened(state, last)
+    if last is not None and is_tightened:
+        used = int(last.decision["used"])
     # once it is shown that the new system is not worse, no old rows are needed any more
     finished = last is not None and (
-        bool(last.decision.get("finished")) or state.stop.is_finished(state)
+        (bool(last.decision.get("finished")) and not is_tightened) or state.stop.is_finished(state)
     )
     shares = {
         name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
@@ -80,6 +90,8 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         reason = "the old system alone is not shown to be within what is tolerated"
     promises = {name: _promised(state, name, limit) for name, limit in limits.items()}
     share, reason = limited_share(state, min(shares.values()), last, reason)
+    if last is not None and is_tightened:
+        share = min(share, last.level)
     return state.next_unit(
         share,
         {

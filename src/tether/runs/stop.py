@@ -10,11 +10,14 @@ with weights 1/(u(u + 1)) and the rest as cash, over u. They are judged after an
 keys that return to the new system when their step is over. They grow with every loss, so an outcome
 that is not known may count as 0.
 
-**A relative guardrail.** Let c be the probability, given the past, that the new system answers a
-key, and y = (1 − c)·l if it does, else −c·(1 + γ)·l. E[y | past] = c·(1 − c)·(R1 − (1 + γ)·R0)
-whatever the drift. The stop bets on y > c·(1 − c)·δ (unknown: 0 for the new system, B for the old
-one), the finish on the contrary (B and 0). Keys that stay with their system by their own past say
-nothing here: whether they differ may be the luck of the draw.
+**A relative guardrail.** Let c be the probability that the new system answers a key, and z = l/c if
+it does, else −(1 + γ)·l/(1 − c). E[z] = R1 − (1 + γ)·R0 whatever the drift. The stop bets on z > δ
+(unknown: 0 for the new system, B for the old one). For a key that nobody has seen, c is the share.
+Who answers a key that returns is known, so c is the part of these keys that came to the new system
+in this step; over all of them E[z] is the same, and they are judged when the step is over.
+
+The finish bets on z < δ (unknown: B and 0), on the new and the returning keys of a step in one
+product, with one stake: what is shown is about all that is served, in the mix in which it comes.
 """
 
 from __future__ import annotations
@@ -44,19 +47,19 @@ def log_factors(losses: Floats, limit: float) -> Floats:
 def relative_log_factors(
     losses: Floats,
     is_new: Booleans,
-    coin: Floats,
+    coin: Floats | float,
     delta: float,
     ratio: float,
     *,
     finish: bool = False,
 ) -> Floats:
-    """The same for a relative guardrail; rows say nothing of which it was known who answers."""
-    drawn = (coin > 0) & (coin < 1)
-    losses, is_new, coin = losses[drawn], is_new[drawn], coin[drawn]
-    weight, centre = coin * (1 + ratio), coin * (1 - coin) * delta
-    gains = np.where(is_new, (1 - coin) * losses, -weight * losses) - centre
-    scaled = -gains / (1 - coin - centre) if finish else gains / (weight + centre)
-    return np.asarray(np.log1p(STAKES * scaled).sum(axis=1))
+    """The same for a relative guardrail, from rows of one step; 0 if who answers was certain."""
+    lowest, highest = np.min(coin), np.max(coin)
+    if not len(losses) or lowest <= 0 or highest >= 1:
+        return np.zeros(len(STAKES))
+    excess = np.where(is_new, losses / coin, -(1 + ratio) * losses / (1 - coin)) - delta
+    least = delta - 1 / lowest if finish else delta + (1 + ratio) / (1 - highest)
+    return np.asarray(np.log1p(STAKES * excess / least).sum(axis=1))
 
 
 def log_wealth(sums: Floats) -> float:

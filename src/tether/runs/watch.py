@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Floats, Integers
-from tether.runs.keys import is_below
+from tether._core.arrays import Booleans, Floats, Integers
 from tether.runs.settings import RELEASE, Settings
 from tether.runs.shares import Guardrail
 from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
@@ -29,9 +28,8 @@ from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, r
 if TYPE_CHECKING:
     from tether.runs.state import State, Unit
 
-FRESH, RETURNING, FINISH = 0, 1, 2
-"""Bets that the new system is worse than tolerated, on rows that are judged at once and on rows
-that are judged when their step is over; and bets that it is not worse."""
+FRESH, RETURNING = 0, 1
+"""Bets on rows that are judged at once, and on rows that are judged when their step is over."""
 NEVER = 2**31 - 1
 SEEN_BY_NEW = 2
 """The bit of the column `known` that says that the new system answered the key before."""
@@ -73,6 +71,11 @@ class Stop:
         """One more step; the returning keys of the last one are judged now."""
         if len(self.sums):
             self._count(state, unit.before)
+            rows = self._rows_of(state, unit.number - 1)
+            for place, bet in enumerate(self._bets):
+                if bet.limit.is_relative:
+                    losses = self._losses(state, bet, rows)
+                    self.sums[-1, place] = self._factors(state, bet, rows, losses)
             self._touched = min(self._touched, len(self.sums) - 1)
         self.sums = np.concatenate((self.sums, self._no_sums(1)))
 
@@ -119,12 +122,13 @@ class Stop:
         return None
 
     def is_finished(self, state: State) -> bool:
-        """Whether it is shown that no relative guardrail is exceeded."""
-        relative = [k for k, each in enumerate(self._bets) if each.limit.is_relative]
-        limit = math.log(1 / (state.given.stop or 0.05))
-        return bool(relative and len(self.sums)) and all(
-            log_wealth(self.sums[:, place, FINISH]) >= limit for place in relative
-        )
+        """Whether it is shown, when a step ends, that no relative guardrail is exceeded."""
+        wealth, numbers = list[float](), range(self.first, len(state.units) + 1)
+        for bet in self._bets:
+            if bet.limit.is_relative and numbers:
+                sums = [self._finish(state, bet, self._rows_of(state, each)) for each in numbers]
+                wealth.append(log_wealth(np.array(sums)))
+        return bool(wealth) and min(wealth) >= math.log(1 / (state.given.stop or 0.05))
 
     # ---- factors ------------------------------------------------------------------------------
 
@@ -149,30 +153,68 @@ class Stop:
         units = state.rows["unit"][rows]
         for number in np.unique(units).tolist():
             mine = units == number
-            factors = self._factors(state, self._bets[place], number, rows[mine], losses[mine])
+            factors = self._factors(state, self._bets[place], rows[mine], losses[mine])
             self.sums[number - self.first, place] += sign * factors
 
-    def _factors(
-        self, state: State, bet: Bet, number: int, rows: Integers, losses: Floats
-    ) -> Floats:
+    def _factors(self, state: State, bet: Bet, rows: Integers, losses: Floats) -> Floats:
         """The sums of log factors of rows of one step; an unknown loss is the most harmless."""
         is_new = state.rows["arm"][rows] > 0
-        unknown, overdue = np.isnan(losses), rows < self.overdue_before
-        found = np.zeros((FINISH + 1, len(STAKES)))
-        if bet.limit.is_relative:
-            coin = _coins(state, number, rows)
-            rule = bet.limit.delta / bet.limit.bound, bet.limit.ratio
-            for kind, waiting in ((FRESH, ~is_new), (FINISH, is_new)):
-                filled = np.where(unknown, np.where(overdue, bet.silence, waiting), losses)
-                found[kind] = relative_log_factors(
-                    filled, is_new, coin, *rule, finish=kind == FINISH
-                )
+        found = np.zeros((RETURNING + 1, len(STAKES)))
+        if not len(rows):
             return found
-        filled = np.where(unknown, np.where(overdue, bet.silence, 0.0), losses)
+        if bet.limit.is_relative:
+            filled = self._filled(bet, rows, losses, ~is_new)
+            returns, share, part = self._coins(state, rows)
+            for kind, mine, coin in ((FRESH, ~returns, share), (RETURNING, returns, part)):
+                rule = coin, bet.limit.delta / bet.limit.bound, bet.limit.ratio
+                found[kind] = relative_log_factors(filled[mine], is_new[mine], *rule)
+            return found
+        filled = self._filled(bet, rows, losses, np.zeros(len(rows), bool))
         returns = (state.rows["known"][rows] & SEEN_BY_NEW) > 0
         found[FRESH] = log_factors(filled[is_new & ~returns], bet.level)
         found[RETURNING] = log_factors(filled[is_new & returns], bet.level)
         return found
+
+    def _finish(self, state: State, bet: Bet, rows: Integers) -> Floats:
+        """The sums of log factors of the contrary bets, from all rows of one step."""
+        if not len(rows):
+            return np.zeros(len(STAKES))
+        is_new = state.rows["arm"][rows] > 0
+        filled = self._filled(bet, rows, self._losses(state, bet, rows), is_new)
+        returns, share, part = self._coins(state, rows, is_over=True)
+        coin = np.where(returns, part, share)
+        rule = coin, bet.limit.delta / bet.limit.bound, bet.limit.ratio
+        return relative_log_factors(filled, is_new, *rule, finish=True)
+
+    def _rows_of(self, state: State, number: int) -> Integers:
+        """The rows of a step that are bet on, for a release."""
+        rows = state.kept(state.of_unit(number))
+        mine = (rows >= self.from_row) & state.rows["calibration"][rows]
+        return np.asarray(rows[mine])
+
+    def _filled(self, bet: Bet, rows: Integers, losses: Floats, waiting: Booleans) -> Floats:
+        """The losses, and for those that are not known what they count as."""
+        unknown = np.where(rows < self.overdue_before, bet.silence, waiting)
+        return np.where(np.isnan(losses), unknown, losses)
+
+    def _coins(
+        self, state: State, rows: Integers, is_over: bool = False
+    ) -> tuple[Booleans, float, float]:
+        """Which rows of a step are of keys that return, and the new system's part of both kinds.
+
+        Of new keys that is the share; of those that return, once the step is over, the part of them
+        that it had. Before, 0: they are not judged.
+        """
+        number = int(state.rows["unit"][rows[0]])
+        share, part = state.units[number - 1].level, 0.0
+        if not state.given.sticky or state.given.kind != RELEASE:
+            return np.zeros(len(rows), bool), share, part
+        if is_over or number < len(state.units):
+            step = state.of_unit(number)  # withdrawn rows too: nothing changes it any more
+            mine = slice(max(step.start, self.from_row), step.stop)
+            returning = (state.rows["known"][mine] > 0) & state.rows["calibration"][mine]
+            part = float(state.rows["arm"][mine][returning].mean()) if returning.any() else 0.0
+        return np.asarray(state.rows["known"][rows] > 0), share, part
 
     def _losses(self, state: State, bet: Bet, rows: Integers) -> Floats:
         return np.asarray(state.loss(bet.name)[rows] / bet.limit.bound)
@@ -244,7 +286,7 @@ class Stop:
         self.failures, self._touched = rest
 
     def _no_sums(self, steps: int) -> Floats:
-        return np.zeros((steps, len(self._bets), FINISH + 1, len(STAKES)))
+        return np.zeros((steps, len(self._bets), RETURNING + 1, len(STAKES)))
 
 
 def _bets(settings: Settings) -> list[Bet]:
@@ -256,18 +298,3 @@ def _bets(settings: Settings) -> list[Bet]:
         both = limit.is_relative and settings.outcome_deadline is not None
         found += [Bet(name, limit, level, silence) for silence in ((1.0, 0.0) if both else (1.0,))]
     return found
-
-
-def _coins(state: State, number: int, rows: Integers) -> Floats:
-    """The probability of the new system for each row of a step, given all that is known of its key.
-
-    A key that nobody has seen: the share. One that was seen, and lies beyond every share so far:
-    chance decides whether the step reaches it. Any other: 0, it stays where it was.
-    """
-    share = state.units[number - 1].level
-    if not state.given.sticky or state.given.kind != RELEASE:
-        return np.full(len(rows), share)
-    reached = max((each.level for each in state.units[: number - 1]), default=0.0)
-    beyond = max(share - reached, 0.0) / (1 - reached) if reached < 1 else 0.0
-    coins = np.where(is_below(state.rows["position"][rows], reached), 0.0, beyond)
-    return np.where(state.rows["known"][rows] == 0, share, coins)
