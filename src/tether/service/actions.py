@@ -15,29 +15,21 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
-from starlette.responses import Response
 
 from tether._core.contexts import length
 from tether._core.files import import_path, redact_text
 from tether.runs import Controller
 from tether.runs.actions import Actions
-from tether.runs.errors import (
-    FinalLossError,
-    LossesMissingError,
-    RoundOverError,
-    RoundTakenError,
-    StoreError,
-)
-from tether.service.api import ApiError, endpoint, json_response
+from tether.runs.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
+from tether.service.api import ApiError, endpoint
 from tether.service.batcher import calls_in_threads
 from tether.service.metrics import ServiceMetrics
 from tether.service.operate import Reason
-from tether.service.served import Served, loss_columns, one_or_many, store_errors
-from tether.service.settings import RunTable, ServiceSettings
+from tether.service.served import Served, check_count, loss_columns, refusals
+from tether.service.settings import ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
 """How often an action may find its round over, before that is an error."""
@@ -52,11 +44,16 @@ Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
-class ActionRequest(Struct, forbid_unknown_fields=True):
-    """One context, or several; null where the run has none."""
+class OneContext(Struct, forbid_unknown_fields=True):
+    """A context; null where the run has none."""
 
-    context: Any = UNSET
-    contexts: list[Any] | UnsetType = UNSET
+    context: Any
+
+
+class ManyContexts(Struct, forbid_unknown_fields=True):
+    """Several contexts, or nulls."""
+
+    contexts: Annotated[list[Any], Meta(min_length=1)]
 
 
 class Action(Struct):
@@ -82,12 +79,20 @@ class RunOutcome(Struct, forbid_unknown_fields=True):
     losses: dict[str, float] | UnsetType = UNSET
     reward: float | None = None
 
+    def named(self, known: Sequence[str]) -> dict[str, float]:
+        """The losses by name."""
+        if self.losses is not UNSET and self.loss is UNSET:
+            return self.losses
+        if self.loss is UNSET or self.losses is not UNSET or len(known) > 1:
+            told = f"losses, with some of {known}" if len(known) > 1 else "either loss or losses"
+            raise ApiError(400, f"an outcome of this run has {told}")
+        return {known[0]: self.loss}
 
-class RunOutcomeRequest(RunOutcome, forbid_unknown_fields=True):
-    """One outcome, or several."""
 
-    id: Id | UnsetType = UNSET  # type: ignore[assignment]
-    outcomes: list[RunOutcome] | UnsetType = UNSET
+class ManyRunOutcomes(Struct, forbid_unknown_fields=True):
+    """Several outcomes."""
+
+    outcomes: list[RunOutcome]
 
 
 class RunOutcomeResult(Struct):
@@ -133,9 +138,9 @@ class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
     `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
-    `convert(values)` makes contexts of JSON values. `drawing` is the policy of a tethered gateway
-    that draws answers: then there are no other actions. Up to `at_once` calls act at once, and
-    `waiting` more may wait.
+    `convert(values)` makes contexts of JSON values. With `is_drawing` answers are drawn from an
+    upstream, and there are no other actions. Up to `at_once` calls act at once, and `waiting` more
+    may wait.
     """
 
     def __init__(
@@ -147,36 +152,40 @@ class ServedRun(Served):
         *,
         name: str | None = None,
         convert: Callable[[Sequence[Any]], Any] = contexts_from_json,
-        drawing: Any = None,
+        is_drawing: bool = False,
         at_once: int = 4,
         waiting: int = 20_000,
     ) -> None:
         super().__init__("", title, run, deadline)
         self.controller, self._improve, self._name = run, improve, name
-        self.convert, self.drawing, self.ending = convert, drawing, Event()
+        self.convert, self._is_drawing, self.ending = convert, is_drawing, Event()
         self._round = run.round or run.begin()
         self._acting = calls_in_threads(at_once, waiting, "tether-actions")
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
         is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
-        absent = {"/v1/actions": drawing is not None, "/v1/begin": improve is None}
+        absent = {"/v1/actions": is_drawing, "/v1/begin": improve is None}
         absent["/v1/advance"] = not is_ramp
         self.hidden = frozenset(path for path, is_absent in absent.items() if is_absent)
 
     async def close(self) -> None:
         """Let actions end that are under way; a model may not end them soon, and is given up."""
         self.ending.set()
-        await self._acting.close(0.0 if self.drawing is not None else 5.0)
+        await self._acting.close(0.0 if self._is_drawing else 5.0)
         await super().close()
 
     async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
         """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
         try:
-            with store_errors():
+            with refusals(None):
                 found: Result = await self._acting.ask(call, within)
                 return found
-        except Exception as error:
-            raise act_error(error, hidden) from error
+        except (ValueError, TypeError, RecursionError, RuntimeError) as error:
+            text = str(error).replace(hidden, "the upstream") if hidden else str(error)
+            if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
+                log.error("the safe policy is unavailable: %s", without_bodies(text))
+                raise ApiError(502, "the safe policy is unavailable") from error
+            raise ApiError(409 if "used for another context" in text else 400, text) from error
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -202,8 +211,8 @@ class ServedRun(Served):
         self.takes_rows = taken.stored
         if bool(taken.failure) != self._fails:
             self._fails = bool(taken.failure)
-            told = without_bodies(taken.failure)
             if self._fails:
+                told = without_bodies(taken.failure)
                 log.warning("the safe policy acts instead of the round's: %s", told)
             else:
                 log.info("the policy of the round acts again")
@@ -214,7 +223,7 @@ class ServedRun(Served):
         if self._beginning is not None or number != present:
             if self._beginning == number + 1 or number == present - 1:
                 return number + 1
-            raise ApiError(409, f"round must be the present one, {present}")
+            raise ApiError(409, f"round must be the present one, {present}, got {number}")
         self.controller.append_act("begin", reason, actor)
         self._beginning, self._begin_failure = number + 1, ""
         Thread(target=self._begin, name="tether-begin", daemon=True).start()
@@ -257,18 +266,16 @@ class ServedRun(Served):
 class RunApi:
     """The endpoints of a run, of which its `hidden` ones are left out."""
 
-    def __init__(
-        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings
-    ) -> None:
+    def __init__(self, served: ServedRun, metrics: ServiceMetrics) -> None:
         self._served, self._metrics = served, metrics
-        self._most, self._losses = settings.limits.items_per_request, served.run.settings.limits
 
-    @endpoint("POST", "/v1/actions", "decide", 409, 502, 503)
-    async def actions(self, request: Request, body: ActionRequest) -> Action | ActionList:
+    @endpoint("POST", "/v1/actions", "decide")
+    async def actions(
+        self, request: Request, body: OneContext | ManyContexts
+    ) -> Action | ActionList:
         """Take an action in a context, or in each of many."""
-        contexts = one_or_many(body.context, body.contexts, "contexts", self._most)
-        if not contexts:
-            raise ApiError(400, f"contexts must have 1 to {self._most:,} items, got none")
+        contexts = [body.context] if isinstance(body, OneContext) else body.contexts
+        check_count(contexts, "contexts")
         served, key = self._served, request.headers.get("idempotency-key")
         taken = await served.soon(
             lambda: served.act(served.convert(contexts), key), served.deadline
@@ -276,63 +283,52 @@ class RunApi:
         served.note(taken, self._metrics)
         rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
         made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
-        return made[0] if body.contexts is UNSET else ActionList(made)
+        return made[0] if isinstance(body, OneContext) else ActionList(made)
 
-    @endpoint("POST", "/v1/outcomes", "report", 409, 503)
-    async def outcomes(self, request: Request, body: RunOutcomeRequest) -> RunOutcomeResult:
+    @endpoint("POST", "/v1/outcomes", "report")
+    async def outcomes(
+        self, request: Request, body: RunOutcome | ManyRunOutcomes
+    ) -> RunOutcomeResult:
         """Store what actions cost and brought: all of a request, or nothing."""
-        one = UNSET if body.id is UNSET else body
-        given = one_or_many(one, body.outcomes, "outcomes", self._most)
+        given = [body] if isinstance(body, RunOutcome) else body.outcomes
+        check_count(given, "outcomes")
         if not given:
             return RunOutcomeResult(0)
-        named = ((int(each.id), f"id {each.id}", self._named(each)) for each in given)
-        rows, columns = loss_columns(named, self._losses)
+        run, limits = self._served.controller, self._served.run.settings.limits
+        named = ((int(each.id), each.named(list(limits))) for each in given)
+        rows, columns = loss_columns(named, limits)
         rewards = {int(each.id): each.reward for each in given if each.reward is not None}
         gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
-        run = self._served.controller
-        try:
-            new = await self._served.call(lambda: run.observe(rows, columns, gained))
-        except FinalLossError as error:
-            raise ApiError(409, str(error)) from None
-        except (ValueError, TypeError, OverflowError) as error:
-            raise ApiError(400, str(error)) from None
+        new = await self._served.call(lambda: run.observe(rows, columns, gained), invalid=400)
         self._metrics.outcomes(self._served.title, new)
         return RunOutcomeResult(new)
 
-    @endpoint("POST", "/v1/begin", "operate", 409, 503, results=(Beginning,))
-    async def begin(self, request: Request, body: BeginRequest) -> Response:
+    @endpoint("POST", "/v1/begin", "operate", status=202)
+    async def begin(self, request: Request, body: BeginRequest) -> Beginning:
         """Calibrate and begin the next round, beside all requests."""
         served, actor = self._served, request.scope["tether.name"]
         number = await served.call(lambda: served.begin(body.round, body.reason, actor))
         self._metrics.count("operator_acts", served.title, "begin")
-        return json_response(Beginning(number), 202)
-
-    def _named(self, outcome: Any) -> dict[str, float]:
-        """The losses of an outcome, by name."""
-        known = list(self._losses)
-        if (outcome.loss is UNSET) == (outcome.losses is UNSET):
-            raise ApiError(400, f"an outcome has either loss or losses, some of {known}")
-        if outcome.losses is not UNSET:
-            return dict(outcome.losses)
-        if len(known) > 1:
-            raise ApiError(400, f"this run has several losses: send losses, some of {known}")
-        return {known[0]: outcome.loss}
+        return Beginning(number)
 
 
-def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
+def open_run(settings: ServiceSettings) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
-    store, paths = table.store_at(folder), msgspec.structs.asdict(table)
+    assert settings.run is not None
+    table, folder = settings.run, settings.folder
+    paths = {"controller": table.controller, "optimized": table.optimized}
+    paths["contexts"] = table.contexts
     make, improve, convert = (
-        None if paths[name] is None else named_function(f"run.{name}", paths[name], folder)
-        for name in ("controller", "optimized", "contexts")
+        None if path is None else named_function(f"run.{name}", path, folder)
+        for name, path in paths.items()
     )
     assert make is not None
-    made = make() if store is None else make(store)
+    made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
     options = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
     try:
-        return ServedRun(made, "run", deadline, improve, **options)  # type: ignore[arg-type]
+        return ServedRun(made, "run", settings.limits.store_deadline, improve, **options)  # type: ignore[arg-type]
     except BaseException:
         made.close()
         raise
@@ -350,19 +346,6 @@ def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
     if not callable(found):
         raise ValueError(f"{name} must name a function, {path!r} is {found!r:.80}")
     return found  # type: ignore[no-any-return]
-
-
-def act_error(error: Exception, hidden: str) -> ApiError:
-    """An error of `act` as a client is told of it, without the text that is `hidden`."""
-    if isinstance(error, ApiError):
-        return error
-    text = str(error).replace(hidden, "the upstream") if hidden else str(error)
-    if isinstance(error, ValueError | TypeError | RecursionError):
-        return ApiError(409 if "used for another context" in text else 400, text)
-    if isinstance(error, RuntimeError):
-        log.error("the safe policy is unavailable: %s", without_bodies(text))
-        return ApiError(502, "the safe policy is unavailable")
-    raise error
 
 
 def without_bodies(message: str) -> str:

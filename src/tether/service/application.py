@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tether.runs.errors import StoreError
-from tether.service.access import Access, Handler
-from tether.service.actions import RunApi, open_run
-from tether.service.api import Endpoint, endpoints_of, openapi
+from tether.service.access import Access
+from tether.service.actions import RunApi, ServedRun, open_run
+from tether.service.api import Endpoint, Handler, endpoints_of, error_response, openapi
 from tether.service.decisions import DecisionsApi, OfrepApi
 from tether.service.gateway import GatewayApi
-from tether.service.keys import KeyFile
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import GateApi, HealthApi, OperateApi
-from tether.service.page import IndexApi, PageApi
+from tether.service.operate import GateApi, OperateApi, ServiceApi
 from tether.service.served import PatientRelease, Served, ServedRelease
-from tether.service.settings import ReleaseTable, ServiceSettings, TetheredGateway
+from tether.service.settings import ReleaseTable, ServiceSettings
 from tether.service.tethered import TetheredApi, open_tethered
 from tether.service.webhooks import Webhooks
+
+ALLOWED_HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key", "X-Tether-Key")
+OWN_HEADERS = ("Draws", "Id", "Key", "Served", "Stored", "System")
+EXPOSED_HEADERS = ("ETag", *(f"X-Tether-{name}" for name in OWN_HEADERS))
+"""What the web pages of access.origins may send, and see of an answer."""
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
     """Open what is served and make the web application that serves it.
 
     It is opened at once, so that errors in its settings are errors of this call, and closed when
-    the application shuts down. A web server that waits for open answers before it shuts an
-    application down calls `application.state.end_streams()` first, as `run_service` does.
+    the application shuts down.
 
     Parameters
     ----------
@@ -60,11 +66,28 @@ def make_application(settings: ServiceSettings) -> Starlette:
         finally:
             await service.close()
 
-    application = Starlette(routes=service.routes, lifespan=lifespan)
+    async def refuse(request: Request, error: Exception) -> Response:
+        """What is said of a path or method that there is not."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        service.metrics.request("other", status, 0.0)
+        words = {404: "there is no such path", 405: "another method is needed here"}
+        return error_response(status, words.get(status, str(error)))
+
+    origins = Middleware(
+        CORSMiddleware,
+        allow_origins=settings.access.origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=ALLOWED_HEADERS,
+        expose_headers=EXPOSED_HEADERS,
+    )
+    application = Starlette(
+        routes=service.routes,
+        lifespan=lifespan,
+        middleware=[origins] if settings.access.origins else [],
+        exception_handlers={HTTPException: refuse},
+    )
     application.router.redirect_slashes = False  # to a host that the client has named
-    application.middleware_stack = service.access.around(application.router)  # and nothing else
     application.state.service = service
-    application.state.end_streams = service.end_streams
     return application
 
 
@@ -72,86 +95,79 @@ class Service:
     """Everything that a service consists of; it closes what it has opened."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.settings, self.metrics = settings, ServiceMetrics()
-        path = settings.access.keys
-        self.keys = None if path is None else KeyFile(Path(settings.folder, path))
-        self.access = Access(settings, self.keys, self.metrics)
+        self._settings, self.metrics = settings, ServiceMetrics()
         self.served: list[Served] = []
-        self.pages: list[PageApi] = []
-        self._endpoints: list[Endpoint] = []
-        self._closing: list[Callable[[], Awaitable[None]]] = []
-        self._health = HealthApi(self.served, self.metrics)
+        self._gateways: list[GatewayApi] = []
+        self._api = ServiceApi(self.served, self.metrics)
+        access = Access(settings)
         try:
-            self._open()
+            endpoints = [*self._open(), *endpoints_of(self._api)]
         except BaseException:
             for each in self.served:
                 each.run.close()
             raise
-        self.webhooks = Webhooks(settings.webhooks, self.metrics)
-        self._endpoints += endpoints_of(self._health)
-        title = ", ".join(each.title for each in self.served)
-        self._health.schema = openapi(title, self._endpoints)
+        self._webhooks = Webhooks(settings.webhooks, self.metrics)
+        self._api.schema = openapi(", ".join(each.title for each in self.served), endpoints)
+        most = settings.limits.body_bytes
         self.routes = [
-            Route(each.path, Handler(self.access, each), methods=[each.method])
-            for each in self._endpoints
+            Route(each.path, Handler(each, access, self.metrics, most), methods=[each.method])
+            for each in endpoints
         ]
 
     async def start(self) -> None:
         """Look at every store once, and begin to follow it."""
         for each in self.served:
             await each.start(self._noticed)
-        self._health.is_ready = True
+        self._api.is_ready = True
 
     async def close(self) -> None:
         """Let everything end that is under way, and close the stores."""
-        self._health.is_ready = False
-        for close in self._closing:
-            await close()
-        for each in self.served:
+        self._api.is_ready = False
+        closing: list[Any] = [*self._gateways, *self.served, self._webhooks]
+        for each in closing:
             await each.close()
-        await self.webhooks.close()
-
-    def end_streams(self) -> None:
-        """End the answers that have no end."""
-        for page in self.pages:
-            page.end()
 
     def _noticed(self, served: Served) -> None:
-        self.metrics.present(served.title, served.present, served.is_serving)
-        self.webhooks.noticed(served)
+        self.metrics.present(served)
+        self._webhooks.noticed(served)
 
-    def _open(self) -> None:
-        settings, metrics, limits = self.settings, self.metrics, self.settings.limits
-        if settings.run is not None:
-            run = open_run(settings.run, settings.folder, limits.store_deadline)
+    def _open(self) -> list[Endpoint]:
+        """Open what is served, and say what is answered about it."""
+        settings, metrics, flags = self._settings, self.metrics, {}
+        apis: list[tuple[Served, Any]] = []
+        if settings.run is not None or settings.gateway is not None:
+            run: ServedRun
+            if settings.run is not None:
+                run = open_run(settings)
+            else:
+                run = open_tethered(settings, settings.limits.store_deadline)
             self.served.append(run)
-            self._add(run, RunApi(run, metrics, settings))
-        elif isinstance(gateway := settings.gateway, TetheredGateway):
-            run = open_tethered(gateway, settings.folder, limits.store_deadline)
-            self.served.append(run)
-            self._add(run, RunApi(run, metrics, settings), TetheredApi(run, gateway, metrics))
-        flags = {}
-        for name, table in settings.named_releases():
+            apis.append((run, RunApi(run, metrics)))
+            if settings.gateway is not None:
+                apis.append((run, TetheredApi(run, settings.gateway, metrics)))
+        for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
-            flags[table.flag.key] = table.flag, served
-            apis: list[Any] = [DecisionsApi(served, metrics, limits.items_per_request)]
-            apis += [] if table.gateway is None else [GatewayApi(served, table.gateway, metrics)]
-            self._add(served, *apis, GateApi(served))
-        if flags:
-            self._endpoints += endpoints_of(OfrepApi(flags, metrics))
-        if settings.releases:
-            self._endpoints += endpoints_of(IndexApi(self.served))
+            flags[served.title] = table.flag, served
+            apis += [(served, DecisionsApi(served, metrics)), (served, GateApi(served))]
+            if table.gateway is not None:
+                self._gateways.append(GatewayApi(served, table.gateway, metrics))
+                apis.append((served, self._gateways[-1]))
+        apis += [(each, OperateApi(each, metrics)) for each in self.served]
+        found = endpoints_of(OfrepApi(flags, metrics)) if flags else []
+        for each, api in apis:
+            hidden = {each.prefix + path for path in each.hidden}
+            found += [made for made in endpoints_of(api, each.prefix) if made.path not in hidden]
+        return found
 
     def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:
-        limits, options = self.settings.limits, table.options(self.settings.folder)
-        store = table.store_at(self.settings.folder)
         where = f"releases.{name}" if name else "release"
-        if store is None:
-            raise ValueError(f"{where} must name a store or a store_variable")
-        if table.gateway is not None:
-            options |= {"reported": table.gateway.reported, "patience": table.gateway.patience}
+        settings, limits = self._settings, self._settings.limits
         try:
+            options = table.options(settings.folder)
+            if table.gateway is not None:
+                options |= {"reported": table.gateway.reported, "patience": table.gateway.patience}
+            store = settings.store_of(name, table)
             release = PatientRelease(store, **options, deadline=limits.store_deadline)
         except StoreError as error:
             if "guardrails" in options:
@@ -159,16 +175,5 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        title = table.flag.key
+        title = table.flag.key or name or "release"
         return ServedRelease(name, title, release, limits.store_deadline, limits.answer_within)
-
-    def _add(self, served: Served, *apis: Any) -> None:
-        """What is answered about a run or release: by its kind, and by all of them."""
-        page = PageApi(served, self.keys)
-        self.pages.append(page)
-        for api in (*apis, OperateApi(served, self.metrics), page):
-            found = endpoints_of(api, served.prefix)
-            hidden = {served.prefix + path for path in served.hidden}
-            self._endpoints += [each for each in found if each.path not in hidden]
-            if hasattr(api, "close"):
-                self._closing.append(api.close)

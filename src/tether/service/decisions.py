@@ -9,7 +9,7 @@ before it is answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
@@ -18,15 +18,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tether.runs.errors import FinalLossError
 from tether.service.api import JSON_TYPE, ApiError, encode, endpoint, json_response
 from tether.service.metrics import ServiceMetrics
 from tether.service.served import (
     Observe,
     OutcomeResult,
     ServedRelease,
+    check_count,
     loss_columns,
-    one_or_many,
 )
 from tether.service.settings import Flag
 
@@ -35,16 +34,20 @@ LONGEST_KEY = 500
 OFREP_PATH = "/ofrep/v1/evaluate/flags"
 """Where all flags are evaluated, and below which each one is."""
 
-KeyText = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
-Key = KeyText | int
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | int
 System = Literal["old", "new"]
 
 
-class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """One key, or several."""
+class OneKey(Struct, forbid_unknown_fields=True):
+    """A key."""
 
-    key: Key | UnsetType = UNSET
-    keys: list[Key] | UnsetType = UNSET
+    key: Key
+
+
+class ManyKeys(Struct, forbid_unknown_fields=True):
+    """Several keys."""
+
+    keys: list[Key]
 
 
 class Decision(Struct):
@@ -69,18 +72,21 @@ class Outcome(Struct, forbid_unknown_fields=True):
     losses: Annotated[dict[str, float], Meta(min_length=1)]
 
 
-class OutcomeRequest(Struct, forbid_unknown_fields=True):
-    """One outcome, or several; with `keep_first` another value for a known loss is passed over."""
+class OneOutcome(Outcome, forbid_unknown_fields=True):
+    """An outcome; with `keep_first` another value for a loss that is known is passed over."""
 
-    key: Key | UnsetType = UNSET
-    system: System | UnsetType = UNSET
-    losses: Annotated[dict[str, float], Meta(min_length=1)] | UnsetType = UNSET
-    outcomes: list[Outcome] | UnsetType = UNSET
+    keep_first: bool = False
+
+
+class ManyOutcomes(Struct, forbid_unknown_fields=True):
+    """Several outcomes."""
+
+    outcomes: list[Outcome]
     keep_first: bool = False
 
 
 class Evaluation(Struct):
-    """A flag of OFREP."""
+    """A flag of OFREP; without the store its reason is "UNKNOWN"."""
 
     key: str
     value: str | bool | float
@@ -93,6 +99,18 @@ class Evaluations(Struct):
     """All flags of OFREP."""
 
     flags: list[Evaluation]
+
+
+class EvaluationContext(Struct, frozen=True):
+    """For whom a flag is evaluated (OFREP)."""
+
+    targetingKey: str = ""  # noqa: N815
+
+
+class EvaluationRequest(Struct):
+    """A request of OFREP."""
+
+    context: EvaluationContext = EvaluationContext()
 
 
 class EvaluationError(Struct, omit_defaults=True):
@@ -114,40 +132,34 @@ def read_key(key: str | int, name: str = "key") -> bytes:
 class DecisionsApi:
     """Decisions and outcomes of one release, as JSON."""
 
-    def __init__(self, served: ServedRelease, metrics: ServiceMetrics, most: int) -> None:
-        self._served, self._metrics, self._most = served, metrics, most
+    def __init__(self, served: ServedRelease, metrics: ServiceMetrics) -> None:
+        self._served, self._metrics = served, metrics
 
     @endpoint("POST", "/v1/decisions", "decide")
-    async def decide(self, request: Request, body: DecisionRequest) -> Decision | Decisions:
+    async def decide(self, request: Request, body: OneKey | ManyKeys) -> Decision | Decisions:
         """Which system answers a key, or each of many."""
-        given = one_or_many(body.key, body.keys, "keys", self._most)
+        given = [body.key] if isinstance(body, OneKey) else body.keys
+        check_count(given, "keys")
         keys = [read_key(each) for each in given]
         found = await self._served.decide(keys) if keys else []
         self._metrics.decisions(self._served.title, found, len(keys))
         systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
         pairs = zip(given, systems, strict=True)
         made = [Decision(key, system, found is not None) for key, system in pairs]
-        return made[0] if body.keys is UNSET else Decisions(made)
+        return made[0] if isinstance(body, OneKey) else Decisions(made)
 
-    @endpoint("POST", "/v1/outcomes", "report", 409, 503)
-    async def outcomes(self, request: Request, body: OutcomeRequest) -> OutcomeResult:
+    @endpoint("POST", "/v1/outcomes", "report")
+    async def outcomes(self, request: Request, body: OneOutcome | ManyOutcomes) -> OutcomeResult:
         """Store the losses of a key, or of each of many: all of them or nothing."""
-        one: Any = (body.key, body.system, body.losses)
-        if body.outcomes is UNSET and UNSET in one:
-            raise ApiError(400, "an outcome has key, system and losses; or send outcomes")
-        single = UNSET if all(each is UNSET for each in one) else Outcome(*one)
-        given = one_or_many(single, body.outcomes, "outcomes", self._most)
+        given: Sequence[Outcome] = [body] if isinstance(body, OneOutcome) else body.outcomes
+        check_count(given, "outcomes")
         if not given:
             return OutcomeResult(0, 0)
-        named = (((read_key(x.key), x.system), f"key {x.key!r}", x.losses) for x in given)
-        rows, columns = loss_columns(named, self._served.run.settings.limits, body.keep_first)
+        named = (((read_key(each.key), each.system), each.losses) for each in given)
+        limits = self._served.run.settings.limits
+        rows, columns = loss_columns(named, limits, body.keep_first)
         keys, systems = [key for key, _ in rows], [system for _, system in rows]
-        try:
-            found = await self._served.observe(Observe(keys, columns, systems, body.keep_first))
-        except FinalLossError as error:
-            raise ApiError(409, str(error)) from None
-        except ValueError as error:
-            raise ApiError(400, str(error)) from None
+        found = await self._served.observe(Observe(keys, columns, systems, body.keep_first))
         self._metrics.outcomes(self._served.title, found.new, found.without_row)
         return found
 
@@ -160,7 +172,7 @@ class OfrepApi:
     ) -> None:
         self._releases, self._metrics = releases, metrics
 
-    @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide", 404)
+    @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
     async def evaluate(self, request: Request, body: bytes) -> Evaluation | Response:
         """Evaluate a flag (OFREP)."""
         name = request.path_params["flag"]
@@ -172,8 +184,8 @@ class OfrepApi:
             return json_response(key, 400)
         return await self._evaluation(name, key)
 
-    @endpoint("POST", OFREP_PATH, "decide", 304, results=(Evaluations,))
-    async def evaluate_all(self, request: Request, body: bytes) -> Response:
+    @endpoint("POST", OFREP_PATH, "decide")
+    async def evaluate_all(self, request: Request, body: bytes) -> Evaluations | Response:
         """Evaluate all flags (OFREP)."""
         key = _targeting_key(body)
         if isinstance(key, EvaluationError):
@@ -181,14 +193,11 @@ class OfrepApi:
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
         content = encode(Evaluations(list(found)))
         tag = f'"{sha256(content).hexdigest()[:32]}"'
-        asked = request.headers.get("if-none-match", "")
-        listed = [each.strip().removeprefix("W/") for each in asked.split(",")]
-        if "*" in listed or tag in listed or tag.strip('"') in listed:
-            return Response(status_code=304, headers={"ETag": tag})
-        return Response(content, headers={"ETag": tag}, media_type=JSON_TYPE)
+        is_known = request.headers.get("if-none-match", "").removeprefix("W/") == tag
+        headers = {"ETag": tag, "Content-Type": JSON_TYPE}
+        return Response(b"" if is_known else content, 304 if is_known else 200, headers)
 
     async def _evaluation(self, name: str, key: bytes) -> Evaluation:
-        """The flag for a key; without the store its reason is "UNKNOWN"."""
         flag, served = self._releases[name]
         found = await served.decide([key])
         self._metrics.decisions(served.title, found, 1)
@@ -201,18 +210,12 @@ class OfrepApi:
 def _targeting_key(content: bytes, name: str | UnsetType = UNSET) -> bytes | EvaluationError:
     """The targeting key of a request, or the protocol's error."""
     try:
-        body = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return EvaluationError("PARSE_ERROR", "the body must be JSON", name)
-    context = body.get("context", {}) if isinstance(body, dict) else None
-    key = context.get("targetingKey", "") if isinstance(context, dict) else None
-    if key == "":
+        key = msgspec.json.decode(content, type=EvaluationRequest).context.targetingKey
+        if key:
+            return read_key(key, "targetingKey")
         told = "the context must have a targetingKey"
         return EvaluationError("TARGETING_KEY_MISSING", told, name)
-    if not isinstance(key, str):
-        told = f"context must be an object whose targetingKey is text, got {key!r:.80}"
-        return EvaluationError("INVALID_CONTEXT", told, name)
-    try:
-        return read_key(key, "targetingKey")
-    except ApiError as error:
-        return EvaluationError("INVALID_CONTEXT", error.message, name)
+    except (msgspec.ValidationError, ApiError) as error:
+        return EvaluationError("INVALID_CONTEXT", str(error), name)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return EvaluationError("PARSE_ERROR", "the body must be JSON", name)

@@ -28,23 +28,22 @@ import math
 import secrets
 import string
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tether.service.api import CODES, ApiError, encode, endpoint
+from tether.service.api import ApiError, decode, encode, endpoint
 from tether.service.decisions import read_key
 from tether.service.metrics import ServiceMetrics
 from tether.service.served import Observe, ServedRelease
 from tether.service.settings import ReleaseGateway
-from tether.service.upstreams import Answer, UpstreamClient, UpstreamError, has_error
+from tether.service.upstreams import Answer, Parts, UpstreamClient, UpstreamError, has_error
 
 KEY_HEADER = "x-tether-key"
 """The header with the key, of requests and of answers; it may be a user, a session or a request."""
@@ -69,86 +68,7 @@ log = logging.getLogger("tether.service")
 def openai_error(status: int, message: str) -> dict[str, Any]:
     """The body of an error, which OpenAI's clients raise as an exception."""
     kind = "invalid_request_error" if status < 500 else "upstream_error"
-    error = {"message": message, "type": kind, "param": None, "code": CODES[status]}
-    return {"error": error}
-
-
-@dataclass
-class Unit:
-    """One request, and what becomes of it.
-
-    `served` is the upstream that has answered, `failed` whether the system that was decided has,
-    and `waited` the seconds to the first byte, or until the client left without one.
-    """
-
-    key: bytes
-    path: str
-    content: bytes
-    headers: Any
-    system: str = "old"
-    is_stored: bool = False
-    is_first: bool = False
-    served: str = "none"
-    failed: bool = False
-    waited: float | None = None
-    begun: float = field(default_factory=time.perf_counter)
-
-
-class Relay:
-    """Asks the upstreams, for one event loop; `close` it at the end."""
-
-    def __init__(self, settings: ReleaseGateway, failed: Callable[[str, str], None]) -> None:
-        self.old, self.new = UpstreamClient(settings.old), UpstreamClient(settings.new)
-        self._failed = failed
-
-    async def ask(self, unit: Unit) -> Answer:
-        """The answer of a system: status 502 if no upstream has answered.
-
-        While the old upstream is asked for the new one, that is a failure, also if nobody waits for
-        the end; if both refuse, it is not counted.
-        """
-        refusal = None
-        if unit.system == "new":
-            refusal = await self._ask_new(unit)
-            if refusal is not None and refusal.is_success:
-                unit.served = "new"
-                return refusal
-            unit.failed = True
-        try:
-            answer = await self.old.post(unit.path, unit.content, unit.headers)
-        except UpstreamError as error:
-            self._failed("old", error.reason)
-            unit.failed = True
-            if refusal is None:
-                return Answer(502, _JSON, encode(openai_error(502, NO_UPSTREAM)))
-            unit.served = "new"
-            return refusal
-        unit.served, is_busy = "old", answer.status == 429
-        if is_busy:
-            self._failed("old", "rate_limited")
-        if refusal is not None and answer.is_success:
-            self._failed("new", "refused")
-        is_clients_error = not answer.is_success and not is_busy
-        unit.failed = is_busy
-        if unit.system == "new":
-            unit.failed = refusal is None or not is_clients_error
-        return answer
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self.old.close()
-        await self.new.close()
-
-    async def _ask_new(self, unit: Unit) -> Answer | None:
-        """The new upstream's answer or refusal; None if it has failed."""
-        try:
-            answer = await self.new.post(unit.path, unit.content, unit.headers)
-            if answer.status == 429:
-                raise UpstreamError("rate_limited")
-        except UpstreamError as error:
-            self._failed("new", error.reason)
-            return None
-        return answer
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
 class GatewayApi:
@@ -157,16 +77,15 @@ class GatewayApi:
     def __init__(
         self, served: ServedRelease, settings: ReleaseGateway, metrics: ServiceMetrics
     ) -> None:
-        self._served, self._settings, self._metrics = served, settings, metrics
-        self._guardrails = settings.reported
+        self.served, self.settings, self.metrics = served, settings, metrics
         known = served.release.settings.limits
-        for name, option in self._guardrails.items():
+        for name, option in settings.reported.items():
             if name not in known or known[name].bound < 1:
                 raise ValueError(
                     f"gateway.{option}_guardrail must be a guardrail of the release with a bound "
                     f"of at least 1, one of {list(known)}, got {name!r}"
                 )
-        self._relay = Relay(settings, self._note_failure)
+        self.upstreams = {name: UpstreamClient(getattr(settings, name)) for name in ("old", "new")}
         self._under_way, self._all_ended = 0, asyncio.Event()
         self._all_ended.set()
         self._reports: list[tuple[Unit, dict[str, float]]] = []
@@ -178,23 +97,23 @@ class GatewayApi:
                 "one answers for it counts for the new system"
             )
 
-    @endpoint("POST", "/v1/chat/completions", "decide", 502, shape=openai_error)
+    @endpoint("POST", "/v1/chat/completions", "decide", shape=openai_error)
     async def chat(self, request: Request, body: bytes) -> Response:
         """Answer a chat (OpenAI)."""
-        return self._response(request, body, "chat/completions")
+        return Unit(self, "chat/completions", body, request)
 
-    @endpoint("POST", "/v1/completions", "decide", 502, shape=openai_error)
+    @endpoint("POST", "/v1/completions", "decide", shape=openai_error)
     async def complete(self, request: Request, body: bytes) -> Response:
         """Complete a text (OpenAI)."""
-        return self._response(request, body, "completions")
+        return Unit(self, "completions", body, request)
 
-    @endpoint("GET", "/v1/models", "decide", 502, shape=openai_error)
+    @endpoint("GET", "/v1/models", "decide", shape=openai_error)
     async def models(self, request: Request, body: None) -> Response:
         """The old upstream's models (OpenAI)."""
         try:
-            answer = await self._relay.old.get("models", request.headers.raw)
+            answer = await self.upstreams["old"].ask("models", request.headers.raw)
         except UpstreamError as error:
-            self._note_failure("old", error.reason)
+            self.note_failure("old", error.reason)
             raise ApiError(502, NO_UPSTREAM) from None
         response = Response(answer.content, answer.status)
         response.raw_headers += answer.headers
@@ -206,22 +125,14 @@ class GatewayApi:
             await asyncio.wait_for(self._all_ended.wait(), CUT_OFF_WITHIN)
         self._is_closing = True
         if self._reporting is not None:
-            await asyncio.wait((self._reporting,), timeout=self._served.deadline)
-        await self._relay.close()
+            await asyncio.wait((self._reporting,), timeout=self.served.deadline)
+        for each in self.upstreams.values():
+            await each.close()
 
-    def _response(self, request: Request, content: bytes, path: str) -> Response:
-        try:
-            body = msgspec.json.decode(content, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise ApiError(400, f"the body must be a JSON object: {error}") from None
-        key = unit_key(request.headers, body)
-        unit = Unit(key, path, content, request.headers.raw)
-        return UnitResponse(unit, self)
-
-    async def decide(self, unit: Unit) -> None:
+    async def begin(self, unit: Unit) -> None:
         """Decide which system answers a unit, and count it as under way."""
-        found = await self._served.decide([unit.key])
-        self._metrics.decisions(self._served.title, found, 1)
+        found = await self.served.decide([unit.key])
+        self.metrics.decisions(self.served.title, found, 1)
         if found is not None:
             unit.is_stored, (unit.system, unit.is_first) = True, found[0]
         self._under_way += 1
@@ -232,100 +143,145 @@ class GatewayApi:
         self._under_way -= 1
         if not self._under_way:
             self._all_ended.set()
-        if not unit.is_first or not self._guardrails:
+        if not unit.is_first or not self.settings.reported:
             return
-        is_slow = unit.waited is None or unit.waited > self._settings.slow_after
+        is_slow = unit.waited is None or unit.waited > self.settings.slow_after
         self._reports.append((unit, {"failure": float(unit.failed), "latency": float(is_slow)}))
         if self._reporting is None or self._reporting.done():
             self._reporting = asyncio.get_running_loop().create_task(self._report())
 
+    def note_failure(self, upstream: str, reason: str) -> None:
+        """Count a request that an upstream has not answered."""
+        self.metrics.count("upstream_failures", self.served.title, upstream, reason)
+
     async def _report(self) -> None:
         """Store losses, many at once, however long the store is away."""
-        title = self._served.title
+        title = self.served.title
         while self._reports:
             await asyncio.sleep(0 if self._is_closing else REPORT_EVERY)
             told, self._reports = self._reports[:MOST_REPORTS], self._reports[MOST_REPORTS:]
-            self._metrics.put("reports_waiting", len(told) + len(self._reports), title)
+            self.metrics.put("reports_waiting", len(told) + len(self._reports), title)
             losses = {
-                name: [values[what] for _, values in told]
-                for name, what in self._guardrails.items()
+                name: np.array([values[what] for _, values in told])
+                for name, what in self.settings.reported.items()
             }
             keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
             report = Observe(keys, losses, systems, keep_first=True)
             try:
-                found = await self._served.observe(report, REPORT_SECONDS)
-                self._metrics.outcomes(title, found.new, found.without_row)
+                found = await self.served.observe(report, REPORT_SECONDS)
+                self.metrics.outcomes(title, found.new, found.without_row)
             except Exception as error:
-                self._metrics.count("gateway_reports_dropped", title, by=len(told))
+                self.metrics.count("gateway_reports_dropped", title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self._metrics.put("reports_waiting", 0, title)
-
-    def _note_failure(self, upstream: str, reason: str) -> None:
-        self._metrics.count("upstream_failures", self._served.title, upstream, reason)
+        self.metrics.put("reports_waiting", 0, title)
 
 
-class UnitResponse(Response):
-    """Answers one unit: decided, asked for, passed on as it comes, and its losses reported.
+class Unit(Response):
+    """One request: decided, asked for, passed on as it comes, and its losses reported.
+
+    `served` is the upstream that has answered, `failed` whether the system that was decided has,
+    and `waited` the seconds to the first byte, or until the client left without one.
 
     A client that leaves does not count as a failure, unless it has waited for longer than
     `slow_after` for the next part of its answer: clients give up on a system that hangs, and that
     must not look as if all were well. The same holds where the service ends before the answer does.
     """
 
-    def __init__(self, unit: Unit, gateway: GatewayApi) -> None:
-        self._unit, self._gateway = unit, gateway
-        self._has_begun = self._is_streaming = self._is_complete = False
-        self._waits_since = unit.begun
+    def __init__(self, gateway: GatewayApi, path: str, content: bytes, request: Request) -> None:
+        self._gateway, self._path, self._content = gateway, path, content
+        self._sent = request.headers.raw
+        self.key = unit_key(request.headers, decode(content, [dict[str, Any]]))
+        self.system, self.served, self.is_stored, self.is_first = "old", "none", False, False
+        self.failed, self._is_streaming, self._is_complete = False, False, False
+        self.waited: float | None = None
+        self._begun = self._waits_since = time.perf_counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client leaves; then the request to the upstream ends too."""
-        unit, patience = self._unit, self._gateway._settings.slow_after
-        await self._gateway.decide(unit)
+        await self._gateway.begin(self)
         try:
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(send))
         except asyncio.CancelledError:  # the service ends, and cannot wait
             await self._cut_off(send)
         except Exception:
-            unit.failed = True
+            self.failed = True
             raise
         finally:
             now = time.perf_counter()
             if not self._is_complete:
-                unit.failed |= now - self._waits_since > patience
-            if unit.waited is None:
-                unit.waited = now - unit.begun
-            self._gateway.end(unit)
+                self.failed |= now - self._waits_since > self._gateway.settings.slow_after
+            if self.waited is None:
+                self.waited = now - self._begun
+            self._gateway.end(self)
 
     async def _answer(self, send: Send) -> None:
-        unit, gateway = self._unit, self._gateway
-        answer = await gateway._relay.ask(unit)
-        try:
-            unit.waited = time.perf_counter() - unit.begun
-            title = gateway._served.title
-            gateway._metrics.first_byte(title, unit.system, unit.served, unit.waited)
-            headers = [*answer.headers, *own_headers(unit)]
+        answer = await self._ask()
+        async with aclosing(answer):
+            self.waited = time.perf_counter() - self._begun
+            title, metrics = self._gateway.served.title, self._gateway.metrics
+            metrics.first_byte(title, self.system, self.served, self.waited)
+            headers = [*answer.headers, *self._own_headers()]
             if answer.rest is None:
                 headers.append((b"content-length", b"%d" % len(answer.content)))
-            self._has_begun = True
             await send(_start(answer.status, headers))
             if answer.rest is None:
                 await self._give(send, answer.content, more=False)
             else:
                 await self._stream(answer.content, answer.rest, send)
             self._is_complete = True
-        finally:
-            await answer.close()
 
-    async def _stream(self, first: bytes, rest: AsyncIterator[bytes], send: Send) -> None:
+    async def _ask(self) -> Answer:
+        """The answer of the system: status 502 if no upstream has answered.
+
+        While the old upstream is asked for the new one, that is a failure, also if nobody waits for
+        the end; if both refuse, it is not counted.
+        """
+        refusal = None
+        if self.system == "new":
+            refusal = await self._try("new")
+            if refusal is not None and refusal.is_success:
+                return refusal
+            if refusal is not None and refusal.status == 429:
+                refusal = None
+            self.failed = True
+        answer = await self._try("old")
+        if answer is None:
+            self.failed = True
+            if refusal is not None:
+                return refusal
+            self.served = "none"
+            return Answer(502, _JSON, encode(openai_error(502, NO_UPSTREAM)))
+        if refusal is not None and answer.is_success:
+            self._gateway.note_failure("new", "refused")
+        if self.system == "old":
+            self.failed = answer.status == 429
+        elif refusal is not None:  # if both refuse, it is the client's error
+            self.failed = answer.is_success or answer.status == 429
+        return answer
+
+    async def _try(self, name: str) -> Answer | None:
+        """The answer or refusal of an upstream; None if it has failed."""
+        upstream = self._gateway.upstreams[name]
+        try:
+            answer = await upstream.ask(self._path, self._sent, self._content)
+        except UpstreamError as error:
+            self._gateway.note_failure(name, error.reason)
+            return None
+        if answer.status == 429:
+            self._gateway.note_failure(name, "rate_limited")
+        self.served = name
+        return answer
+
+    async def _stream(self, first: bytes, rest: Parts, send: Send) -> None:
         """Pass events on; if the stream breaks, end it with an error that clients understand."""
         is_broken = False
 
         async def pass_on(events: bytes) -> None:
             nonlocal is_broken
             if has_error(events) and not is_broken:
-                is_broken = self._unit.failed = True
-                self._gateway._note_failure(self._unit.served, "broken_stream")
+                is_broken = self.failed = True
+                self._gateway.note_failure(self.served, "broken_stream")
             await self._give(send, events, more=True)
 
         self._is_streaming = True
@@ -350,9 +306,19 @@ class UnitResponse(Response):
         """End an answer at once, with an error."""
         if self._is_streaming:
             await send({"type": "http.response.body", "body": error_event(503, ENDING)})
-        elif not self._has_begun:
+        elif self.waited is None:
             await send(_start(503, [*_JSON]))
             await send({"type": "http.response.body", "body": encode(openai_error(503, ENDING))})
+
+    def _own_headers(self) -> list[tuple[bytes, bytes]]:
+        """What a client needs to report an outcome, and who has really answered."""
+        own = {
+            "x-tether-system": self.system,
+            "x-tether-served": self.served,
+            "x-tether-stored": "true" if self.is_stored else "false",
+            KEY_HEADER: quote(self.key, safe=_PRINTED),  # as a header can have it
+        }
+        return [(name.encode(), value.encode()) for name, value in own.items()]
 
 
 async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
@@ -389,17 +355,6 @@ def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
             raise ApiError(400, f"{name} must be text or an integer, got {value!r:.80}")
         return read_key(value, name)
     return secrets.token_hex(16).encode()
-
-
-def own_headers(unit: Unit) -> list[tuple[bytes, bytes]]:
-    """What a client needs to report an outcome, and who has really answered."""
-    own = {
-        "x-tether-system": unit.system,
-        "x-tether-served": unit.served,
-        "x-tether-stored": "true" if unit.is_stored else "false",
-        KEY_HEADER: quote(unit.key, safe=_PRINTED),  # as a header can have it
-    }
-    return [(name.encode(), value.encode()) for name, value in own.items()]
 
 
 def error_event(status: int, message: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What those ask who operate a service: the status, the gate, acts, health, metrics, the schema.
+"""What those ask who operate a service: status, gate, acts, live page, health, metrics, the schema.
 
 The gate is for other rollout tools. `GET` tells in the body whether they may go on, as the web
 metric of Argo Rollouts reads it; `POST` by the status, as Flagger's webhooks do. It fails when an
@@ -8,19 +8,23 @@ not answer nobody knows, and the status is 503. The status says the same.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable
+from datetime import UTC, datetime
+from html import escape
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from tether._version import __version__
 from tether.runs.event_log import Transaction
-from tether.service.api import ApiError, endpoint, json_response
+from tether.service.api import ApiError, endpoint, read_query
 from tether.service.metrics import ServiceMetrics
 from tether.service.served import (
     AlarmStatus,
@@ -28,13 +32,16 @@ from tether.service.served import (
     Present,
     Served,
     ServedRelease,
-    SystemMean,
     UnitStatus,
 )
+from tether.view import document, page_html
 
-CLOSED_STATUS = 412
-"""What `POST` answers where the gate is not open."""
 UNAVAILABLE = "the store is unavailable: the {} answers everything, and no promise applies"
+DOCUMENT_SECONDS, DOCUMENT_SHARE = 1.0, 0.05
+"""The least time between two documents, and the part of the time that they may take: one takes as
+long as the run has rows, so all viewers share the last one."""
+UNITS_SHOWN = 200
+"""How many steps or rounds the page shows."""
 
 Reason = Annotated[str, Meta(min_length=1, max_length=1_000, pattern=r"\S")]
 log = logging.getLogger("tether.service")
@@ -83,6 +90,12 @@ class Status(Struct):
     version: str
 
 
+class GateQuery(Struct, forbid_unknown_fields=True):
+    """The weight that another tool is about to set, in percent."""
+
+    weight: Annotated[float, Meta(ge=0, le=100)] = 0.0
+
+
 class GateAnswer(Struct, rename={"passes": "pass"}):
     """Whether another tool may go on, and why; "wait" is neither yes nor no."""
 
@@ -92,7 +105,21 @@ class GateAnswer(Struct, rename={"passes": "pass"}):
     share: float
     step: int
     alarm: int | None
-    losses: dict[str, dict[str, SystemMean]]
+
+
+class Page(Struct):
+    """What the page shows: a document, unless the reader has seen it, and who reads it."""
+
+    as_of: str
+    seq: int
+    document: dict[str, Any] | None
+    live: dict[str, Any]
+
+
+class PageQuery(Struct, forbid_unknown_fields=True):
+    """The `seq` of the document that the reader has."""
+
+    seen: int = -1
 
 
 class Ready(Struct):
@@ -107,8 +134,10 @@ class OperateApi:
 
     def __init__(self, served: Served, metrics: ServiceMetrics) -> None:
         self._served, self._metrics = served, metrics
+        self._document: dict[str, Any] | None = None
+        self._seq, self._next_at, self._lock = -1, 0.0, asyncio.Lock()
 
-    @endpoint("GET", "/v1/status", "read", 503)
+    @endpoint("GET", "/v1/status", "read")
     async def status(self, request: Request, body: None) -> Status:
         """What holds now, as of a moment ago."""
         served, present = self._served, self._served.present
@@ -137,24 +166,23 @@ class OperateApi:
             version=__version__,
         )
 
-    @endpoint("POST", "/v1/halt", "operate", 409, 503)
+    @endpoint("POST", "/v1/halt", "operate")
     async def halt(self, request: Request, body: Why) -> Halted:
         """Let the old system or safe policy answer everything, in every process."""
         run, actor = self._served.run, request.scope["tether.name"]
-        await self._act(
-            actor, "halt", self._served.call(lambda: run.halt(body.reason, actor=actor))
-        )
+        call = self._served.call(lambda: run.halt(body.reason, actor=actor), invalid=409)
+        await self._act(actor, "halt", call)
         return Halted(True)
 
-    @endpoint("POST", "/v1/resume", "operate", 409, 503)
+    @endpoint("POST", "/v1/resume", "operate")
     async def resume(self, request: Request, body: Why) -> Halted:
         """Clear the alarms that stand; the ramp begins anew."""
         run, actor = self._served.run, request.scope["tether.name"]
-        call = self._served.call(lambda: run.resume(body.reason, actor=actor))
+        call = self._served.call(lambda: run.resume(body.reason, actor=actor), invalid=409)
         await self._act(actor, "resume", call)
         return Halted(False)
 
-    @endpoint("POST", "/v1/advance", "operate", 409, 503)
+    @endpoint("POST", "/v1/advance", "operate")
     async def advance(self, request: Request, body: AdvanceRequest) -> StepBegun:
         """End the present step, which the request names."""
 
@@ -172,15 +200,44 @@ class OperateApi:
 
     async def _act(self, actor: str, name: str, doing: Awaitable[Any]) -> Any:
         """Do it, count it, log it, and see what holds then."""
-        try:
-            done = await doing
-        except ValueError as error:
-            raise ApiError(409, str(error)) from None
+        done = await doing
         self._metrics.count("operator_acts", self._served.title, name)
         fields = {"act": name, "actor": actor, "name": self._served.title}
         log.info("an operator acted", extra={"fields": fields})
         await self._served.look()
         return done
+
+    @endpoint("GET", "/", None, media="text/html")
+    async def page(self, request: Request, body: None) -> Response:
+        """The live page, which has no data."""
+        return HTMLResponse(page_html())
+
+    @endpoint("GET", "/v1/document", "read", query=PageQuery)
+    async def read(self, request: Request, body: None) -> Page:
+        """What the page shows; it asks again and again, and gets a document that has changed."""
+        served, seen = self._served, read_query(request, PageQuery).seen
+        async with self._lock:
+            seq = -1 if served.present is None else served.present.seq
+            now, run = time.monotonic(), served.run
+            is_due = seq != self._seq and now >= self._next_at
+            if self._document is None or (is_due and served.is_available):
+                self._document = await served.call(
+                    lambda: document(run.history(), title=served.title, last=UNITS_SHOWN)
+                )
+                spent, self._seq = time.monotonic() - now, seq
+                self._next_at = now + max(DOCUMENT_SECONDS, spent / DOCUMENT_SHARE)
+        scope = request.scope
+        you = {"name": scope["tether.name"], "roles": sorted(scope["tether.roles"])}
+        live = {
+            "you": you,
+            "outage": None
+            if served.is_serving
+            else "The store is unavailable: no promise applies.",
+            "offers": served.offers(),
+        }
+        new = self._document if self._seq > seen else None
+        as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return Page(as_of, max(seen, self._seq), new, live)
 
 
 class GateApi:
@@ -189,51 +246,39 @@ class GateApi:
     def __init__(self, served: ServedRelease) -> None:
         self._served = served
 
-    @endpoint("GET", "/v1/gate", "read", 400, 503, query=("weight",))
+    @endpoint("GET", "/v1/gate", "read", query=GateQuery)
     async def read_gate(self, request: Request, body: None) -> GateAnswer:
         """Whether another tool may go on."""
-        weight = read_weight(request)
+        weight = read_query(request, GateQuery).weight
+        if 0 < weight < 1:
+            raise ApiError(400, f"weight must be in percent (30 for 30 %), got {weight:g}")
         await self._served.look()  # not what held before
         present = self._served.present
         if present is None or not self._served.is_serving:
             raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
         share = present.share or 0.0
         has = f"the new system has {100 * share:.5g} % of the keys"
+        verdict: Any = "pass"
         if present.failures:
             verdict, reason = "fail", "; ".join(present.failures)
-        elif weight is not None and share < weight / 100:
+        elif share < weight / 100:
             verdict, reason = "wait", f"{has}, less than {weight:g} %"
         else:
-            verdict, reason = "pass", "no alarm stands, and no mean is shown to exceed"
-            reason += "" if weight is None else f"; {has}, at least {weight:g} %"
-        return GateAnswer(
-            passes=verdict == "pass",
-            verdict=verdict,  # type: ignore[arg-type]
-            reason=reason,
-            share=share,
-            step=present.step.number,
-            alarm=None if present.alarm is None else present.alarm.number,
-            losses={name: {"old": x.old, "new": x.new} for name, x in present.losses.items()},
-        )
+            reason = f"no alarm stands, and no mean is shown to exceed; {has}"
+        alarm = None if present.alarm is None else present.alarm.number
+        return GateAnswer(verdict == "pass", verdict, reason, share, present.step.number, alarm)
 
-    @endpoint(
-        "POST",
-        "/v1/gate",
-        "read",
-        400,
-        CLOSED_STATUS,
-        503,
-        query=("weight",),
-        results=(GateAnswer,),
-    )
-    async def check_gate(self, request: Request, body: bytes) -> Response:
-        """Whether another tool may go on, as the status; the body is not used."""
+    @endpoint("POST", "/v1/gate", "read", query=GateQuery)
+    async def check_gate(self, request: Request, body: bytes) -> GateAnswer:
+        """Whether another tool may go on, by the status: 412 if not; the body is not used."""
         answer = await self.read_gate(request, None)
-        return json_response(answer, 200 if answer.passes else CLOSED_STATUS)
+        if not answer.passes:
+            raise ApiError(412, f"{answer.verdict}: {answer.reason}")
+        return answer
 
 
-class HealthApi:
-    """What those ask who run the service itself; `schema` is set once all endpoints are known."""
+class ServiceApi:
+    """What concerns the whole service; `schema` is set once all endpoints are known."""
 
     def __init__(self, served: list[Served], metrics: ServiceMetrics) -> None:
         self._served, self._metrics = served, metrics
@@ -255,13 +300,23 @@ class HealthApi:
     async def show_metrics(self, request: Request, body: None) -> Response:
         """Metrics for Prometheus."""
         for each in self._served:
-            self._metrics.present(each.title, each.present, each.is_serving)
+            self._metrics.present(each)
         return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @endpoint("GET", "/openapi.json", None)
     async def show_schema(self, request: Request, body: None) -> dict[str, Any]:
         """The OpenAPI schema of everything that is answered here."""
         return self.schema
+
+    @endpoint("GET", "/", None, media="text/html")
+    async def index(self, request: Request, body: None) -> Response:
+        """Links to the pages of several releases."""
+        links = "".join(
+            f'<li><a href="{each.prefix[1:]}/">{escape(each.title)}</a></li>'
+            for each in self._served
+        )
+        page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>tether</title>'
+        return HTMLResponse(f"{page}<h1>Releases</h1><ul>{links}</ul></html>")
 
 
 def missing(present: Present) -> list[str]:
@@ -272,21 +327,3 @@ def missing(present: Present) -> list[str]:
         for system, found in (("old", each.old), ("new", each.new))
         if found.missing >= max(20, 0.05 * (found.outcomes + found.missing))
     ]
-
-
-def read_weight(request: Request) -> float | None:
-    """The weight that a request asks for, in percent."""
-    given = request.query_params.multi_items()
-    if not given:
-        return None
-    try:
-        ((name, text),) = given
-        if name == "weight" and ((weight := float(text)) == 0 or 1 <= weight <= 100):
-            return weight
-    except ValueError:
-        pass
-    raise ApiError(
-        400,
-        f"the query may have one weight in percent, 0 or from 1 to 100 (30 for 30 %), got "
-        f"{request.url.query!r:.80}",
-    )

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
+from tether._core.arrays import Floats
 from tether.runs import Controller, Guardrail, Release
+from tether.runs.actions import named_losses
 from tether.runs.decide_share import is_over, used_rows
-from tether.runs.errors import StoreError
+from tether.runs.errors import FinalLossError, StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.history import estimate, moment
 from tether.runs.release import SYSTEMS
@@ -35,6 +37,8 @@ MEASURE_SHARE = 0.02
 """At most this part of the time goes into means and intervals."""
 CALLS_AT_ONCE, CALLS_WAITING = 4, 200
 """How many other calls use the store at once, and how many more may wait."""
+MOST_ITEMS = 1_000
+"""How many keys, contexts or outcomes a request may have."""
 
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
@@ -66,12 +70,12 @@ class LossStatus(Struct, frozen=True):
 class UnitStatus(Struct, frozen=True):
     """The present step or round; `level` is its share, or its log beta as text."""
 
-    number: int
-    begun: str
-    level: float | str
-    rows: int
-    note: str
-    policy: str | None
+    number: int = 0
+    begun: str = ""
+    level: float | str = 0.0
+    rows: int = 0
+    note: str = ""
+    policy: str | None = None
 
 
 class AlarmStatus(Struct, frozen=True):
@@ -214,15 +218,15 @@ class Served:
             log.info("the store is available", extra=fields)
         self._noticed(self)
 
-    async def call(self, function: Callable[[], Result]) -> Result:
+    async def call(self, function: Callable[[], Result], invalid: int | None = None) -> Result:
         """What a function returns that uses the store, in a thread."""
-        with store_errors():
+        with refusals(invalid):
             found: Result = await self._calls.ask(function, self.deadline)
             return found
 
     async def do(self, job: Callable[[Transaction], Result]) -> Result:
         """What a job returns that runs in a transaction."""
-        with store_errors():
+        with refusals(409):
             return await self._submit(job)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
@@ -246,7 +250,7 @@ class Served:
             self._measured = seq, measure(state)
             spent = time.monotonic() - now
             self._measured_at = now + spent + max(FOLLOW_SECONDS, spent / MEASURE_SHARE)
-        unit, promises, alarm = UnitStatus(0, "", 0.0, 0, "", None), self._promises(state), None
+        unit, promises, alarm = UnitStatus(), self._promises(state), None
         if last is not None:
             level = last.level if math.isfinite(last.level) else str(last.level)
             note, rows = str(last.decision.get("reason", "")), state.rows.size - last.before
@@ -269,13 +273,19 @@ class Served:
 
 
 @contextmanager
-def store_errors() -> Iterator[None]:
-    """What a client is told whose call the store has not taken."""
+def refusals(invalid: int | None = 400) -> Iterator[None]:
+    """What a client is told whose call the store has not taken, or that is `invalid`."""
     try:
         yield
     except StoreError as error:
         log.error("a call failed: %s", error)
         raise ApiError(503, "the store is unavailable: repeat the request") from error
+    except FinalLossError as error:
+        raise ApiError(409, str(error)) from None
+    except (ValueError, TypeError, OverflowError) as error:
+        if invalid is None:
+            raise
+        raise ApiError(invalid, str(error)) from None
 
 
 class PatientRelease(Release):
@@ -313,7 +323,7 @@ class Observe(NamedTuple):
     """Losses of keys under the systems that answered."""
 
     keys: list[bytes]
-    losses: dict[str, list[float]]
+    losses: dict[str, Floats]
     systems: list[str]
     keep_first: bool
 
@@ -345,13 +355,13 @@ class ServedRelease(Served):
     ) -> None:
         super().__init__(name, title, release, deadline)
         self.release, self._answer_within = release, answer_within
-        self.batcher: Batcher[Item, Any] = Batcher(self._call, name="tether-release")
+        self._batcher = Batcher(self._call, name="tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided] | None:
         """The system of each key; None if the old one answers without the store."""
         was, found = self.takes_rows, None
         try:
-            found = await self.batcher.ask(Assign(keys), self._answer_within)
+            found = await self._batcher.ask(Assign(keys), self._answer_within)
         except StoreError as error:
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
@@ -362,17 +372,19 @@ class ServedRelease(Served):
 
     async def observe(self, observe: Observe, within: float | None = None) -> OutcomeResult:
         """Store losses; outcomes of which the system has no row are passed over."""
-        with store_errors():
+        with refusals():
             within = self.deadline if within is None else within
-            return await self.batcher.ask(observe, within)  # type: ignore[no-any-return]
+            found: OutcomeResult = await self._batcher.ask(observe, within)
+            return found
 
     async def close(self) -> None:
         """Store what waits, and close the store."""
-        await self.batcher.close()
+        await self._batcher.close()
         await super().close()
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
-        return await self.batcher.ask(job, self.deadline)  # type: ignore[no-any-return]
+        found: Result = await self._batcher.ask(job, self.deadline)
+        return found
 
     def _read(self, t: Transaction) -> Present:
         self.release.begin_if_due(t)
@@ -385,13 +397,10 @@ class ServedRelease(Served):
 
     def _call(self, items: list[Item], seconds: float) -> Sequence[Any]:
         """What comes of items, all of them in one transaction."""
-        try:
-            return self.release.submit(lambda t: self._job(t, items), seconds)
-        except StoreError as error:
-            return [error] * len(items)
+        return self.release.submit(lambda t: self._job(t, items), seconds)
 
     def _job(self, t: Transaction, items: list[Item]) -> Sequence[Any]:
-        results: list[Any] = [None] * len(items)
+        results: dict[int, Any] = {}
         for place, item in enumerate(items):
             if isinstance(item, Observe):
                 results[place] = _attempt(self._observe, t, item)
@@ -408,13 +417,12 @@ class ServedRelease(Served):
                 for key in keys:
                     results[place].append(Decided(SYSTEMS[arms[key]], key in fresh))
                     fresh.discard(key)
-        return results
+        return [results[place] for place in range(len(items))]
 
     def _observe(self, t: Transaction, item: Observe) -> OutcomeResult:
         arms = np.array([SYSTEMS.index(system) for system in item.systems])
-        columns = {name: np.array(values) for name, values in item.losses.items()}
         keep = {"keep_first": item.keep_first, "skip_unknown": True}
-        return OutcomeResult(*self.release.observe_in(t, item.keys, arms, columns, **keep))
+        return OutcomeResult(*self.release.observe_in(t, item.keys, arms, item.losses, **keep))
 
 
 def _attempt(job: Callable[..., Any], *given: Any) -> Any:
@@ -424,40 +432,25 @@ def _attempt(job: Callable[..., Any], *given: Any) -> Any:
         return error
 
 
-def one_or_many(one: Any, many: Any, name: str, most: int) -> list[Any]:
-    """The items of a request, which has either one of them or a list."""
-    if (one is UNSET) == (many is UNSET):
-        raise ApiError(400, f"the body must have either {name.removesuffix('s')} or {name}")
-    found = [one] if many is UNSET else many
-    if len(found) > most:
-        raise ApiError(400, f"{name} may have at most {most:,} items, got {len(found):,}")
-    return found
+def check_count(items: Sequence[Any], name: str) -> None:
+    """Refuse a list that is too long."""
+    if len(items) > MOST_ITEMS:
+        raise ApiError(400, f"{name} may have at most {MOST_ITEMS:,} items, got {len(items):,}")
 
 
 def loss_columns(
-    given: Iterable[tuple[Any, str, Mapping[str, float]]],
+    given: Iterable[tuple[Any, Mapping[str, float]]],
     limits: Mapping[str, Guardrail],
     keep_first: bool = False,
-) -> tuple[list[Any], dict[str, list[float]]]:
-    """Rows, each once, and their losses by name, NaN where there is none.
-
-    Given are rows, what they are called, and losses. A name that is not a loss, a loss out of its
-    range and two values of one loss are refused.
-    """
+) -> tuple[list[Any], dict[str, Floats]]:
+    """Rows, each once, and their losses by name, NaN where there is none."""
     merged: dict[Any, dict[str, float]] = {}
-    for row, called, losses in given:
+    for row, losses in given:
         known = merged.setdefault(row, {})
         for name, loss in losses.items():
-            if name not in limits:
-                raise ApiError(400, f"losses must be among {list(limits)}, got {name!r:.80}")
-            if not 0 <= loss <= (bound := limits[name].bound):
-                is_percent = bound == 1 < loss <= 100
-                hint = f": is it a percentage? {loss:g} % is {loss / 100:g}" if is_percent else ""
-                told = f"loss {name!r} must be from 0 to {bound:g}, got {loss:g}{hint}"
-                raise ApiError(400, told)
             if known.setdefault(name, loss) != loss and not keep_first:
-                told = f"loss {name!r} of {called:.80} has two values in this request"
-                raise ApiError(400, told)
-    names = [name for name in limits if any(name in each for each in merged.values())]
+                raise ApiError(400, f"loss {name!r} of {row!r:.80} has two values in this request")
+    names = dict.fromkeys(name for each in merged.values() for name in each)
     columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
-    return list(merged), columns
+    with refusals():
+        return list(merged), named_losses(columns, limits, len(merged), of="outcomes")

@@ -34,8 +34,18 @@ HEALTH_SECONDS = 120
 """A worker that does not answer for so long is started again."""
 SWITCH_SECONDS = 0.001
 """How long the threads that use the store may keep requests from being answered."""
+IDLE_SECONDS = 30
+"""How long a connection is kept without a request."""
 BACKLOG = 256
 """How many connections may wait to be accepted."""
+HEADERS = (
+    ("content-security-policy", "frame-ancestors 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+"""What every answer says: it is not to be embedded or kept. The page says what it may load."""
 LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
 """The loggers that a service, its run and what it runs on write with."""
 MOST_TRACEBACK_LINES = 100
@@ -65,7 +75,7 @@ def run_service(settings: ServiceSettings) -> None:
             config = make_config(settings, make_application(settings))
             announce(settings, listening)
             avoid_pauses()
-            ServiceServer(config).run([listening])
+            uvicorn.Server(config).run([listening])
             return
         for each in make_application(settings).state.service.served:
             each.run.close()  # errors in the settings are errors here
@@ -93,8 +103,9 @@ def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        headers=[*HEADERS],
         limit_concurrency=settings.limits.connections,
-        timeout_keep_alive=settings.limits.idle_seconds,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_worker_healthcheck=HEALTH_SECONDS,
     )
@@ -108,15 +119,6 @@ class Supervisor(Multiprocess):
         for process in self.processes:
             process.child_conn.close()
         super().keep_subprocess_alive()
-
-
-class ServiceServer(uvicorn.Server):
-    """A web server that ends answers without an end before it waits for the others."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let requests end that were accepted."""
-        self.config.loaded_app.state.end_streams()
-        await super().shutdown(sockets)
 
 
 def worker_application(settings: ServiceSettings) -> Starlette:

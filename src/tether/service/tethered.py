@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from tether.service.actions import ServedRun, named_function, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
 from tether.service.gateway import openai_error
 from tether.service.metrics import ServiceMetrics
-from tether.service.settings import Scorer, TetheredGateway
+from tether.service.settings import Scorer, ServiceSettings, TetheredGateway
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""
@@ -58,7 +58,7 @@ class TetheredApi:
         self._model = settings.old.model
         self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
 
-    @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
+    @endpoint("POST", "/v1/chat/completions", "decide", shape=openai_error)
     async def chat(self, request: Request, body: dict[str, Any]) -> Response:
         """Answer a chat (OpenAI)."""
         asked = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
@@ -73,18 +73,22 @@ class TetheredApi:
             lambda: self._draw(context, key), self._within, self._url
         )
         self._served.note(taken, self._metrics)
-        name, action = str(taken.ids[0]), taken.actions[0]
+        name = str(taken.ids[0])
         headers = {
             "x-tether-served": served_by(int(taken.served[0])),
             "x-tether-id": name,
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.pop("draws")),
         }
-        said = read_answer(action)
-        whole = finished_answer(name, self._model or body["model"], said, usage)
+        head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time())}
+        head["model"] = self._model or body["model"]
+        said = read_answer(taken.actions[0])
         if is_streamed:
-            events = answer_events(whole, with_usage=bool((options or {}).get("include_usage")))
+            told = dict(usage) if (options or {}).get("include_usage") else None
+            events = answer_events(head, said, told)
             return StreamingResponse(events, 200, headers, "text/event-stream")
+        choice = {"index": 0, "logprobs": None, **said}
+        whole = {**head, "object": "chat.completion", "choices": [choice], "usage": dict(usage)}
         return json_response(whole, headers=headers)
 
     def _context(self, asked: dict[str, Any]) -> str:
@@ -116,56 +120,49 @@ class TetheredApi:
             raise
 
 
-def finished_answer(
-    name: str, model: str, said: dict[str, Any], usage: Mapping[str, int]
-) -> dict[str, Any]:
-    """An answer that was picked as one object, with what all draws of its request have used."""
-    return {
-        "id": f"chatcmpl-tether-{name}",
-        "created": int(time.time()),
-        "model": model,
-        "object": "chat.completion",
-        "choices": [{"index": 0, "logprobs": None, **said}],
-        "usage": dict(usage),
-    }
-
-
-def answer_events(whole: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]:
-    """The same as the events of a stream: who speaks, what is said, each tool call, the end."""
-    (choice,), usage = whole["choices"], whole["usage"]
-    head = {name: whole[name] for name in ("id", "created", "model")}
-    head["object"] = "chat.completion.chunk"
-    message = dict(choice["message"])
+def answer_events(
+    head: dict[str, Any], said: dict[str, Any], usage: dict[str, int] | None
+) -> Iterator[bytes]:
+    """An answer as the events of a stream: who speaks, what is said, each tool call, the end."""
+    message = dict(said["message"])
     calls, content = message.pop("tool_calls", None) or [], message.pop("content", None)
     deltas = [{**message, "content": None if calls and content is None else ""}]
     deltas += [{"content": content}] if content else []
     deltas += [{"tool_calls": [{"index": k, **call}]} for k, call in enumerate(calls)]
-    parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    parts.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
-    for part in parts:
-        yield b"data: " + encode({**head, "choices": [part]}) + b"\n\n"
-    if with_usage:
-        yield b"data: " + encode({**head, "choices": [], "usage": usage}) + b"\n\n"
+    parts = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
+    parts.append([{"index": 0, "delta": {}, "finish_reason": said["finish_reason"]}])
+    told: list[dict[str, Any]] = [{"choices": each} for each in parts]
+    told += [] if usage is None else [{"choices": [], "usage": usage}]
+    for each in told:
+        yield b"data: " + encode({**head, "object": "chat.completion.chunk", **each}) + b"\n\n"
     yield b"data: [DONE]\n\n"
 
 
-def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> ServedRun:
+def open_tethered(settings: ServiceSettings, deadline: float) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
-    store = settings.store_at(folder)
-    if store is None:
-        raise ValueError("gateway must name a store or a store_variable")
-    old, scorer, at_once = settings.old, settings.scorer, settings.requests_at_once
-    drawing = ChatPolicy(
-        old.url, old.model, settings=old.settings, max_n=old.max_n, **old.options(at_once)
-    )
+    gateway = settings.gateway
+    assert gateway is not None
+    old, scorer, at_once = gateway.old, gateway.scorer, gateway.requests_at_once
     name = scorer.name or scorer.function or str(scorer.url)
-    if name in settings.past_scorers:
+    if name in gateway.past_scorers:
         raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
-    scorers = settings.past_scorers | {name: scorer}
-    policies = {each: make_scorer(x, each, settings, folder) for each, x in scorers.items()}
-    drawn = Shortlist(drawing, size=settings.candidates, temperature=settings.pick_temperature)
-    given: dict[str, Any] = settings.controller
-    run = Controller(drawn, store, policies=policies, fallback="safe", deadline=deadline, **given)
+    scorers = gateway.past_scorers | {name: scorer}
+    policies = {
+        each: make_scorer(table, each, at_once, settings.folder) for each, table in scorers.items()
+    }
+    safe = ChatPolicy(
+        old.url,
+        old.model,
+        settings=old.settings,
+        max_n=old.max_n,
+        api_key=old.api_key,
+        timeout=old.timeout,
+        retries=old.retries,
+        concurrency=at_once,
+    )
+    drawn = Shortlist(safe, size=gateway.candidates, temperature=gateway.pick_temperature)
+    given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
+    run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
     try:
         return ServedRun(
             run,
@@ -173,7 +170,7 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
             deadline,
             lambda rows: policies[name],
             name=name,
-            drawing=drawing,
+            is_drawing=True,
             at_once=at_once,
             waiting=WAITING_PER_THREAD * at_once,
         )
@@ -182,17 +179,13 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
         raise
 
 
-def make_scorer(table: Scorer, name: str, settings: TetheredGateway, folder: str) -> ChatScorer:
+def make_scorer(table: Scorer, name: str, at_once: int, folder: str) -> ChatScorer:
     """A scorer as the settings name it."""
     options: dict[str, Any] = {"name": name, "check_every": SCORER_CHECK_SECONDS}
-    if table.url is not None:
-        server = ScoreServer(
-            table.url,
-            api_key=table.api_key,
-            timeout=table.timeout,
-            concurrency=settings.requests_at_once,
-        )
-        return ChatScorer(server, batched=True, **options)
-    assert table.function is not None
-    score = named_function("gateway.scorer.function", table.function, folder)
-    return ChatScorer(score, batched=table.batched, **options)
+    if table.function is not None:
+        score = named_function("gateway.scorer.function", table.function, folder)
+        return ChatScorer(score, batched=table.batched, **options)
+    server = ScoreServer(
+        str(table.url), api_key=table.api_key, timeout=table.timeout, concurrency=at_once
+    )
+    return ChatScorer(server, batched=True, **options)

@@ -15,7 +15,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +32,7 @@ from tether.service.served import Present, Served
 from tether.service.settings import Webhook
 
 MOST_WAITING = 1_000
-"""How many events wait for a receiver; beyond them the oldest is given up."""
+"""How many events wait for a receiver; more are given up."""
 FIRST_WAIT, LONGEST_WAIT, GIVE_UP_SECONDS = 1.0, 300.0, 86_400.0
 """How many seconds pass before an event is sent again, at most, and until it is given up."""
 LAST_SECONDS = 5.0
@@ -100,8 +99,9 @@ class Events:
         self, kind: str, name: object, text: str, now: Present | None, details: dict[str, Any]
     ) -> Event:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        share, text = None if now is None else now.share, f"{self._title}: {text}"
-        return Event(f"{self._title}/{kind}/{name}", kind, moment, text, share, details)
+        share = None if now is None else now.share
+        identity = f"{self._title}/{kind}/{name}"
+        return Event(identity, kind, moment, f"{self._title}: {text}", share, details)
 
 
 class DeliveryError(Exception):
@@ -109,11 +109,10 @@ class DeliveryError(Exception):
 
 
 class Sender:
-    """Sends events to one webhook; `place` is its number in the settings, by which it is called."""
+    """Sends events to one webhook, one after the other, and each again until it is taken."""
 
     def __init__(self, webhook: Webhook, place: int, metrics: ServiceMetrics) -> None:
         self._webhook, self._place, self._metrics = webhook, str(place), metrics
-        self._url, self._secret = webhook.address, webhook.secret
         self._waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         self._client = httpx2.AsyncClient(trust_env=False, timeout=webhook.deadline)
         self._task: asyncio.Task[None] | None = None
@@ -125,9 +124,10 @@ class Sender:
             return
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
-        if self._waiting.qsize() >= MOST_WAITING and (oldest := self._waiting.get_nowait()):
-            self._give_up(oldest, "too many events wait")
-        self._waiting.put_nowait(event)
+        if self._waiting.qsize() < MOST_WAITING:
+            self._waiting.put_nowait(event)
+        else:
+            self._give_up(event, "too many events wait")
 
     async def close(self) -> None:
         """Try what waits once more, for a moment, and end."""
@@ -136,23 +136,16 @@ class Sender:
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=LAST_SECONDS)
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait((self._task,))
         await self._client.aclose()
 
     async def _run(self) -> None:
+        again = stamina.AsyncRetryingCaller(
+            attempts=None, timeout=GIVE_UP_SECONDS, wait_initial=FIRST_WAIT, wait_max=LONGEST_WAIT
+        ).on(lambda error: isinstance(error, DeliveryError) and not self._ending)
         while (event := await self._waiting.get()) is not None:
-            attempts = stamina.retry_context(
-                on=lambda error: isinstance(error, DeliveryError) and not self._ending,
-                attempts=None,
-                timeout=GIVE_UP_SECONDS,
-                wait_initial=FIRST_WAIT,
-                wait_max=LONGEST_WAIT,
-            )
             try:
-                async for attempt in attempts:
-                    with attempt:
-                        await self._attempt(event)
+                await again(self._attempt, event)
             except Exception as error:  # it must go on
                 self._give_up(event, str(error) or type(error).__name__)
 
@@ -165,22 +158,20 @@ class Sender:
             "Tether-Event-Id": event.id,  # the same when it is sent again
             "Tether-Timestamp": str(now),
         }
-        if self._secret is not None:
-            headers["Tether-Signature"] = sign_message(self._secret, now, body)
+        if self._webhook.secret is not None:
+            headers["Tether-Signature"] = sign_message(self._webhook.secret, now, body)
         try:
             async with asyncio.timeout(self._webhook.deadline):
-                status = (
-                    await self._client.post(self._url, content=body, headers=headers)
-                ).status_code
-            problem = f"status {status}"
+                found = await self._client.post(self._webhook.url, content=body, headers=headers)
+            status, problem = found.status_code, f"status {found.status_code}"
         except (httpx2.HTTPError, OSError) as error:  # the message may have the URL
-            problem, status = type(error).__name__, 503
-        if 200 <= status < 300:
-            self._metrics.count("webhook_attempts", self._place, "delivered")
-            return
-        self._metrics.count("webhook_attempts", self._place, "failed")
-        is_final = 300 <= status < 500 and status not in TRY_AGAIN
-        raise ValueError(problem) if is_final else DeliveryError(problem)
+            status, problem = 503, type(error).__name__
+        is_taken = 200 <= status < 300
+        result = "delivered" if is_taken else "failed"
+        self._metrics.count("webhook_attempts", self._place, result)
+        if not is_taken:
+            is_for_now = status >= 500 or status in TRY_AGAIN
+            raise DeliveryError(problem) if is_for_now else ValueError(problem)
 
     def _give_up(self, event: Event, problem: str) -> None:
         self._metrics.count("webhook_attempts", self._place, "given_up")
