@@ -70,7 +70,7 @@ def test_the_example_runs_end_to_end(tmp_path):
         assert 'tether_step{release="run"} 2.0' in metrics
         assert 'tether_actions_total{release="run",served="safe",stored="true"} 800.0' in metrics
         assert 'tether_share{release="run"}' not in metrics
-        assert client.get("/v1/document").json()["live"]["offers"][0]["name"] == "begin"
+        assert client.get("/v1/document").json()["live"]["more"]["may_begin"]
 
         taken = client.post("/v1/actions", json={"contexts": [[0.0, 1.0]] * 200}).json()["actions"]
         bad = [{"id": each["id"], "loss": 1.0} for each in taken]

@@ -6,11 +6,13 @@ Ids are text, since those of actions that wait in an outbox are larger than a Ja
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any, TypeVar
@@ -25,7 +27,6 @@ from tether.runs import Controller
 from tether.runs.actions import Actions
 from tether.runs.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
 from tether.service.api import ApiError, endpoint
-from tether.service.batcher import calls_in_threads
 from tether.service.metrics import ServiceMetrics
 from tether.service.operate import Reason
 from tether.service.served import Served, check_count, loss_columns, refusals
@@ -33,10 +34,6 @@ from tether.service.settings import ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
 """How often an action may find its round over, before that is an error."""
-BEGIN_TEXT = (
-    "An optimized policy is made from the training rows and calibrated, and the next round begins "
-    "with it. Actions go on meanwhile. The moment must not depend on losses of calibration rows."
-)
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
@@ -95,23 +92,11 @@ class ManyRunOutcomes(Struct, forbid_unknown_fields=True):
     outcomes: list[RunOutcome]
 
 
-class RunOutcomeResult(Struct):
-    """How many losses are new."""
-
-    new: int
-
-
 class BeginRequest(Struct, forbid_unknown_fields=True):
     """The round that is followed by another: to repeat the request does no harm."""
 
     round: int
     reason: Reason
-
-
-class Beginning(Struct):
-    """The round that is being calibrated."""
-
-    beginning: int
 
 
 def contexts_from_json(values: Sequence[Any]) -> Any:
@@ -138,9 +123,8 @@ class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
     `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
-    `convert(values)` makes contexts of JSON values. With `is_drawing` answers are drawn from an
-    upstream, and there are no other actions. Up to `at_once` calls act at once, and `waiting` more
-    may wait.
+    `convert(values)` makes contexts of JSON values. Up to `at_once` calls act at once, and
+    `waiting` more may wait.
     """
 
     def __init__(
@@ -152,40 +136,41 @@ class ServedRun(Served):
         *,
         name: str | None = None,
         convert: Callable[[Sequence[Any]], Any] = contexts_from_json,
-        is_drawing: bool = False,
         at_once: int = 4,
         waiting: int = 20_000,
     ) -> None:
         super().__init__("", title, run, deadline)
         self.controller, self._improve, self._name = run, improve, name
-        self.convert, self._is_drawing, self.ending = convert, is_drawing, Event()
+        self.convert, self.ending = convert, Event()
         self._round = run.round or run.begin()
-        self._acting = calls_in_threads(at_once, waiting, "tether-actions")
+        self._threads = ThreadPoolExecutor(at_once, "tether-actions")
+        self._acting, self._most_acting = 0, at_once + waiting
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
-        is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
-        absent = {"/v1/actions": is_drawing, "/v1/begin": improve is None}
-        absent["/v1/advance"] = not is_ramp
-        self.hidden = frozenset(path for path, is_absent in absent.items() if is_absent)
 
     async def close(self) -> None:
-        """Let actions end that are under way; a model may not end them soon, and is given up."""
+        """Let actions end that wait for a model, and close the store."""
         self.ending.set()
-        await self._acting.close(0.0 if self._is_drawing else 5.0)
+        self._threads.shutdown(wait=False, cancel_futures=True)
         await super().close()
 
-    async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
+    async def soon(self, call: Callable[[], Result], hidden: str = "") -> Result:
         """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
+        if self._acting >= self._most_acting:
+            raise ApiError(503, "too many requests wait: repeat this one")
+        self._acting += 1
+        loop = asyncio.get_running_loop()
         try:
             with refusals(None):
-                found: Result = await self._acting.ask(call, within)
-                return found
+                return await loop.run_in_executor(self._threads, call)
         except (ValueError, TypeError, RecursionError, RuntimeError) as error:
             text = str(error).replace(hidden, "the upstream") if hidden else str(error)
             if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
                 log.error("the safe policy is unavailable: %s", without_bodies(text))
                 raise ApiError(502, "the safe policy is unavailable") from error
             raise ApiError(409 if "used for another context" in text else 400, text) from error
+        finally:
+            self._acting -= 1
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -219,6 +204,8 @@ class ServedRun(Served):
 
     def begin(self, number: int, reason: str, actor: str) -> int:
         """Make, calibrate and begin the round after one, beside all requests; its number."""
+        if self._improve is None:
+            raise ApiError(409, "run.optimized names no function that makes the next policy")
         present = 0 if self.present is None else self.present.step.number
         if self._beginning is not None or number != present:
             if self._beginning == number + 1 or number == present - 1:
@@ -244,27 +231,15 @@ class ServedRun(Served):
 
     def told(self) -> dict[str, Any]:
         """What only a run tells in its status."""
-        return {"beginning": self._beginning, "begin_failure": self._begin_failure}
-
-    def offers(self) -> list[dict[str, Any]]:
-        """What people may do on the page, beside halt and resume."""
-        if self._improve is None or self.present is None:
-            return []
-        return [
-            {
-                "name": "begin",
-                "title": "Begin a round",
-                "text": BEGIN_TEXT,
-                "confirm": "Begin the round",
-                "style": "",
-                "is_open": self._beginning is None,
-                "body": {"round": self.present.step.number},
-            }
-        ]
+        return {
+            "may_begin": self._improve is not None,
+            "beginning": self._beginning,
+            "begin_failure": self._begin_failure,
+        }
 
 
-class RunApi:
-    """The endpoints of a run, of which its `hidden` ones are left out."""
+class ActionsApi:
+    """The endpoint that acts."""
 
     def __init__(self, served: ServedRun, metrics: ServiceMetrics) -> None:
         self._served, self._metrics = served, metrics
@@ -277,23 +252,28 @@ class RunApi:
         contexts = [body.context] if isinstance(body, OneContext) else body.contexts
         check_count(contexts, "contexts")
         served, key = self._served, request.headers.get("idempotency-key")
-        taken = await served.soon(
-            lambda: served.act(served.convert(contexts), key), served.deadline
-        )
+        taken = await served.soon(lambda: served.act(served.convert(contexts), key))
         served.note(taken, self._metrics)
         rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
         made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
         return made[0] if isinstance(body, OneContext) else ActionList(made)
 
+
+class RunApi:
+    """The endpoints of a run beside those that act."""
+
+    def __init__(self, served: ServedRun, metrics: ServiceMetrics) -> None:
+        self._served, self._metrics = served, metrics
+
     @endpoint("POST", "/v1/outcomes", "report")
     async def outcomes(
         self, request: Request, body: RunOutcome | ManyRunOutcomes
-    ) -> RunOutcomeResult:
+    ) -> dict[str, int]:
         """Store what actions cost and brought: all of a request, or nothing."""
         given = [body] if isinstance(body, RunOutcome) else body.outcomes
         check_count(given, "outcomes")
         if not given:
-            return RunOutcomeResult(0)
+            return {"new": 0}
         run, limits = self._served.controller, self._served.run.settings.limits
         named = ((int(each.id), each.named(list(limits))) for each in given)
         rows, columns = loss_columns(named, limits)
@@ -301,34 +281,30 @@ class RunApi:
         gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
         new = await self._served.call(lambda: run.observe(rows, columns, gained), invalid=400)
         self._metrics.outcomes(self._served.title, new)
-        return RunOutcomeResult(new)
+        return {"new": new}
 
     @endpoint("POST", "/v1/begin", "operate", status=202)
-    async def begin(self, request: Request, body: BeginRequest) -> Beginning:
+    async def begin(self, request: Request, body: BeginRequest) -> dict[str, int]:
         """Calibrate and begin the next round, beside all requests."""
         served, actor = self._served, request.scope["tether.name"]
         number = await served.call(lambda: served.begin(body.round, body.reason, actor))
         self._metrics.count("operator_acts", served.title, "begin")
-        return Beginning(number)
+        return {"beginning": number}
 
 
 def open_run(settings: ServiceSettings) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
     assert settings.run is not None
     table, folder = settings.run, settings.folder
-    paths = {"controller": table.controller, "optimized": table.optimized}
-    paths["contexts"] = table.contexts
-    make, improve, convert = (
-        None if path is None else named_function(f"run.{name}", path, folder)
-        for name, path in paths.items()
-    )
-    assert make is not None
+    make = named_function("run.controller", table.controller, folder)
+    improve = table.optimized and named_function("run.optimized", table.optimized, folder)
+    convert = table.contexts and named_function("run.contexts", table.contexts, folder)
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    options = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
+    options: Any = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
     try:
-        return ServedRun(made, "run", settings.limits.store_deadline, improve, **options)  # type: ignore[arg-type]
+        return ServedRun(made, "run", settings.limits.store_deadline, improve or None, **options)
     except BaseException:
         made.close()
         raise
@@ -336,16 +312,13 @@ def open_run(settings: ServiceSettings) -> ServedRun:
 
 def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
     """The function at an import path; `folder` is searched too, after everything else."""
-    place = str(Path(folder).resolve())
-    if place not in sys.path:
+    if (place := str(Path(folder).resolve())) not in sys.path:
         sys.path.append(place)
     try:
-        found = import_path(path)
+        found: Callable[..., Any] = import_path(path)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    if not callable(found):
-        raise ValueError(f"{name} must name a function, {path!r} is {found!r:.80}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def without_bodies(message: str) -> str:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from tether.runs.errors import StoreError
 from tether.service.access import Access
-from tether.service.actions import RunApi, ServedRun, open_run
+from tether.service.actions import ActionsApi, RunApi, open_run
 from tether.service.api import Endpoint, Handler, endpoints_of, error_response, openapi
 from tether.service.decisions import DecisionsApi, OfrepApi
 from tether.service.gateway import GatewayApi
@@ -136,15 +136,13 @@ class Service:
         settings, metrics, flags = self._settings, self.metrics, {}
         apis: list[tuple[Served, Any]] = []
         if settings.run is not None or settings.gateway is not None:
-            run: ServedRun
-            if settings.run is not None:
-                run = open_run(settings)
-            else:
-                run = open_tethered(settings, settings.limits.store_deadline)
+            run = open_run(settings) if settings.gateway is None else open_tethered(settings)
             self.served.append(run)
-            apis.append((run, RunApi(run, metrics)))
-            if settings.gateway is not None:
+            if settings.gateway is None:
+                apis.append((run, ActionsApi(run, metrics)))
+            else:
                 apis.append((run, TetheredApi(run, settings.gateway, metrics)))
+            apis.append((run, RunApi(run, metrics)))
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
@@ -156,8 +154,7 @@ class Service:
         apis += [(each, OperateApi(each, metrics)) for each in self.served]
         found = endpoints_of(OfrepApi(flags, metrics)) if flags else []
         for each, api in apis:
-            hidden = {each.prefix + path for path in each.hidden}
-            found += [made for made in endpoints_of(api, each.prefix) if made.path not in hidden]
+            found += endpoints_of(api, each.prefix)
         return found
 
     def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:

@@ -1,9 +1,4 @@
-"""Requests that wait are answered together, each within its own time.
-
-One call has what has come while the calls before it were made. A call gets as much time as the item
-in it that may wait for the shortest. Items that a store has not taken are tried again with the next
-call, until their own time is over.
-"""
+"""Requests that wait are answered together, each within its own time."""
 
 from __future__ import annotations
 
@@ -19,6 +14,8 @@ LEAST_SECONDS = 0.005
 """The least time that a call gets."""
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
+MOST_ITEMS, MOST_WAITING = 500, 20_000
+"""How many items a call has at most, and how many may wait."""
 
 
 class _Waiting(NamedTuple):
@@ -31,73 +28,68 @@ class Batcher:
     """Calls a function with what many requests ask for; for one event loop.
 
     `call(items, seconds)` runs in a thread and returns an answer for each item, or an exception for
-    one that failed alone. Up to `at_once` calls run at once, each with at most `most` items.
+    one that failed alone. One call has what has come while the call before it was made, and as much
+    time as the item in it that may wait for the shortest. Items that a store has not taken are
+    tried again with the next call, until their own time is over.
     """
 
-    def __init__(
-        self,
-        call: Callable[[list[Any], float], Sequence[Any]],
-        *,
-        at_once: int = 1,
-        most: int = 500,
-        most_waiting: int = 20_000,
-        name: str,
-    ) -> None:
-        self._call, self._at_once, self._most = call, at_once, most
-        self._most_waiting = most_waiting
-        self._threads = ThreadPoolExecutor(at_once, name)
-        self._waiting: asyncio.Queue[_Waiting | None] = asyncio.Queue()
-        self._workers: list[asyncio.Task[None]] = []
-        self._ends_at = float("inf")
+    def __init__(self, call: Callable[[list[Any], float], Sequence[Any]], name: str) -> None:
+        self._call, self._thread = call, ThreadPoolExecutor(1, name)
+        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._working: asyncio.Task[None] | None = None
+        self._asking, self._ends_at = 0, float("inf")
 
     async def ask(self, item: Any, within: float) -> Any:
         """The answer to one item; a `StoreError` if there was none in time."""
         if self._ends_at < float("inf"):
             raise ApiError(503, "the service is shutting down")
-        if self._waiting.qsize() >= self._most_waiting:
+        if self._asking >= MOST_WAITING:
             raise ApiError(503, "too many requests wait: repeat this one")
         loop = asyncio.get_running_loop()
-        if not self._workers:
-            self._workers = [loop.create_task(self._work()) for _ in range(self._at_once)]
+        if self._working is None:
+            self._working = loop.create_task(self._work())
         waiting = _Waiting(item, loop.time() + within, loop.create_future())
         self._waiting.put_nowait(waiting)
-        return await waiting.answer
+        self._asking += 1
+        try:
+            return await waiting.answer
+        finally:
+            self._asking -= 1
 
     async def close(self, within: float = 5.0) -> None:
         """Let what waits end within a time, and refuse the rest."""
         self._ends_at = asyncio.get_running_loop().time() + within
-        for _ in self._workers:
-            self._waiting.put_nowait(None)
-        await asyncio.gather(*self._workers)
-        self._threads.shutdown(wait=False)
+        while self._asking:
+            await asyncio.sleep(LEAST_SECONDS)
+        if self._working is not None:
+            self._working.cancel()
+        self._thread.shutdown(wait=False)
 
     async def _work(self) -> None:
-        """Make calls, one after the other, until a None ends it."""
-        batch: list[_Waiting | None] = []
-        while None not in batch or len(batch) > 1:
+        """Make calls, one after the other."""
+        batch: list[_Waiting] = []
+        while True:
             if not batch:
                 batch = [await self._waiting.get()]
                 await asyncio.sleep(0)  # requests that have arrived already join it
-            while len(batch) < self._most and batch[-1] is not None and self._waiting.qsize():
+            while self._waiting.qsize() and len(batch) < MOST_ITEMS:
                 batch.append(self._waiting.get_nowait())
-            asked = [each for each in batch if each is not None and not each.answer.done()]
-            again = await self._answer(asked) if asked else []
-            if again:
+            batch = [each for each in batch if not each.answer.done()]  # clients that have gone
+            if batch and (batch := await self._answer(batch)):
                 await asyncio.sleep(PAUSE_SECONDS)
-            batch = [*again, *batch[-1:]] if None in batch else [*again]
 
     async def _answer(self, batch: list[_Waiting]) -> list[_Waiting]:
         """Answer what can be answered, and return what is to be tried again."""
         loop, again = asyncio.get_running_loop(), []
-        left = min(*(each.until for each in batch), self._ends_at) - loop.time()
+        left = min(self._ends_at, *(each.until for each in batch)) - loop.time()
         items, seconds = [each.item for each in batch], max(LEAST_SECONDS, left)
         try:
-            results = await loop.run_in_executor(self._threads, self._call, items, seconds)
+            results = await loop.run_in_executor(self._thread, self._call, items, seconds)
         except Exception as error:
             results = [error] * len(batch)
         for each, result in zip(batch, results, strict=True):
-            left = min(each.until, self._ends_at) - loop.time()
-            if each.answer.done():  # its client has gone
+            left = min(self._ends_at, each.until) - loop.time()
+            if each.answer.done():
                 continue
             if not isinstance(result, Exception):
                 each.answer.set_result(result)
@@ -106,12 +98,3 @@ class Batcher:
             else:
                 each.answer.set_exception(result)
         return again
-
-
-def calls_in_threads(at_once: int, most_waiting: int, name: str) -> Batcher:
-    """A batcher whose items are calls, each made by itself."""
-
-    def make(calls: list[Callable[[], Any]], seconds: float) -> list[Any]:
-        return [call() for call in calls]
-
-    return Batcher(make, at_once=at_once, most=1, most_waiting=most_waiting, name=name)

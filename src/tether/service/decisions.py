@@ -20,13 +20,7 @@ from starlette.responses import Response
 
 from tether.service.api import JSON_TYPE, ApiError, encode, endpoint, json_response
 from tether.service.metrics import ServiceMetrics
-from tether.service.served import (
-    Observe,
-    OutcomeResult,
-    ServedRelease,
-    check_count,
-    loss_columns,
-)
+from tether.service.served import ServedRelease, check_count, loss_columns
 from tether.service.settings import Flag
 
 LONGEST_KEY = 500
@@ -83,6 +77,13 @@ class ManyOutcomes(Struct, forbid_unknown_fields=True):
 
     outcomes: list[Outcome]
     keep_first: bool = False
+
+
+class OutcomeResult(Struct):
+    """How many losses are new, and how many outcomes the system has no row of in the store."""
+
+    new: int
+    without_row: int
 
 
 class Evaluation(Struct):
@@ -159,7 +160,8 @@ class DecisionsApi:
         limits = self._served.run.settings.limits
         rows, columns = loss_columns(named, limits, body.keep_first)
         keys, systems = [key for key, _ in rows], [system for _, system in rows]
-        found = await self._served.observe(Observe(keys, columns, systems, body.keep_first))
+        keep = {"keep_first": body.keep_first}
+        found = OutcomeResult(*await self._served.observe(keys, systems, columns, **keep))
         self._metrics.outcomes(self._served.title, found.new, found.without_row)
         return found
 

@@ -41,7 +41,7 @@ from starlette.types import Receive, Scope, Send
 from tether.service.api import ApiError, decode, encode, endpoint
 from tether.service.decisions import read_key
 from tether.service.metrics import ServiceMetrics
-from tether.service.served import Observe, ServedRelease
+from tether.service.served import ServedRelease
 from tether.service.settings import ReleaseGateway
 from tether.service.upstreams import Answer, Parts, UpstreamClient, UpstreamError, has_error
 
@@ -50,7 +50,6 @@ KEY_HEADER = "x-tether-key"
 KEY_FIELDS = ("safety_identifier", "user")
 """The fields of OpenAI's protocol that say who asks, the newer one first."""
 NO_UPSTREAM, BROKEN = "no upstream has answered", "the upstream's stream has broken"
-ENDING = "the service is shutting down"
 CLIENT_TAKES_WITHIN = 60.0
 """Seconds in which a client must take a part of its answer."""
 CUT_OFF_WITHIN = 2.0
@@ -166,10 +165,10 @@ class GatewayApi:
                 for name, what in self.settings.reported.items()
             }
             keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
-            report = Observe(keys, losses, systems, keep_first=True)
+            options: dict[str, Any] = {"keep_first": True, "within": REPORT_SECONDS}
             try:
-                found = await self.served.observe(report, REPORT_SECONDS)
-                self.metrics.outcomes(title, found.new, found.without_row)
+                found = await self.served.observe(keys, systems, losses, **options)
+                self.metrics.outcomes(title, *found)
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
@@ -192,7 +191,7 @@ class Unit(Response):
         self._sent = request.headers.raw
         self.key = unit_key(request.headers, decode(content, [dict[str, Any]]))
         self.system, self.served, self.is_stored, self.is_first = "old", "none", False, False
-        self.failed, self._is_streaming, self._is_complete = False, False, False
+        self.failed, self._is_complete = False, False
         self.waited: float | None = None
         self._begun = self._waits_since = time.perf_counter()
 
@@ -203,7 +202,7 @@ class Unit(Response):
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(send))
         except asyncio.CancelledError:  # the service ends, and cannot wait
-            await self._cut_off(send)
+            log.info("an answer was cut off by the end of the service")
         except Exception:
             self.failed = True
             raise
@@ -284,7 +283,6 @@ class Unit(Response):
                 self._gateway.note_failure(self.served, "broken_stream")
             await self._give(send, events, more=True)
 
-        self._is_streaming = True
         await pass_on(first)
         try:
             async for events in rest:
@@ -292,7 +290,6 @@ class Unit(Response):
         except UpstreamError:
             if not is_broken:  # otherwise the upstream has said so itself
                 await pass_on(error_event(502, BROKEN))
-        self._is_streaming = False
         await send({"type": "http.response.body", "body": b""})
 
     async def _give(self, send: Send, part: bytes, *, more: bool) -> None:
@@ -301,14 +298,6 @@ class Unit(Response):
         async with asyncio.timeout(CLIENT_TAKES_WITHIN):
             await send({"type": "http.response.body", "body": part, "more_body": more})
         self._waits_since = time.perf_counter()
-
-    async def _cut_off(self, send: Send) -> None:
-        """End an answer at once, with an error."""
-        if self._is_streaming:
-            await send({"type": "http.response.body", "body": error_event(503, ENDING)})
-        elif self.waited is None:
-            await send(_start(503, [*_JSON]))
-            await send({"type": "http.response.body", "body": encode(openai_error(503, ENDING))})
 
     def _own_headers(self) -> list[tuple[bytes, bytes]]:
         """What a client needs to report an outcome, and who has really answered."""

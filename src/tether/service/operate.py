@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
 from datetime import UTC, datetime
 from html import escape
 from typing import Annotated, Any, Literal
@@ -58,19 +57,6 @@ class AdvanceRequest(Struct, forbid_unknown_fields=True):
 
     step: int
     reason: str = ""
-
-
-class Halted(Struct):
-    """Whether only the old system or safe policy answers."""
-
-    halted: bool
-
-
-class StepBegun(Struct):
-    """The step that has begun."""
-
-    step: int
-    share: float
 
 
 class Status(Struct):
@@ -122,13 +108,6 @@ class PageQuery(Struct, forbid_unknown_fields=True):
     seen: int = -1
 
 
-class Ready(Struct):
-    """Whether requests may be sent; also without the store, since "old" is an answer."""
-
-    ready: bool
-    store: bool
-
-
 class OperateApi:
     """The endpoints of one release or run."""
 
@@ -167,45 +146,44 @@ class OperateApi:
         )
 
     @endpoint("POST", "/v1/halt", "operate")
-    async def halt(self, request: Request, body: Why) -> Halted:
+    async def halt(self, request: Request, body: Why) -> dict[str, bool]:
         """Let the old system or safe policy answer everything, in every process."""
-        run, actor = self._served.run, request.scope["tether.name"]
-        call = self._served.call(lambda: run.halt(body.reason, actor=actor), invalid=409)
-        await self._act(actor, "halt", call)
-        return Halted(True)
+        actor, run = request.scope["tether.name"], self._served.run
+        await self._served.call(lambda: run.halt(body.reason, actor=actor), invalid=409)
+        await self._acted(request, "halt")
+        return {"halted": True}
 
     @endpoint("POST", "/v1/resume", "operate")
-    async def resume(self, request: Request, body: Why) -> Halted:
+    async def resume(self, request: Request, body: Why) -> dict[str, bool]:
         """Clear the alarms that stand; the ramp begins anew."""
-        run, actor = self._served.run, request.scope["tether.name"]
-        call = self._served.call(lambda: run.resume(body.reason, actor=actor), invalid=409)
-        await self._act(actor, "resume", call)
-        return Halted(False)
+        actor, run = request.scope["tether.name"], self._served.run
+        await self._served.call(lambda: run.resume(body.reason, actor=actor), invalid=409)
+        await self._acted(request, "resume")
+        return {"halted": False}
 
     @endpoint("POST", "/v1/advance", "operate")
-    async def advance(self, request: Request, body: AdvanceRequest) -> StepBegun:
+    async def advance(self, request: Request, body: AdvanceRequest) -> dict[str, float]:
         """End the present step, which the request names."""
 
-        def job(t: Transaction) -> StepBegun:
+        def job(t: Transaction) -> dict[str, float]:
             number = len(t.state.units)
             if number == body.step:
                 self._served.run.next_step(t)
             elif number != body.step + 1:
                 raise ApiError(409, f"step must be the present one, {number}, got {body.step}")
-            return StepBegun(len(t.state.units), t.state.share)
+            return {"step": len(t.state.units), "share": t.state.share}
 
-        actor = request.scope["tether.name"]
-        begun: StepBegun = await self._act(actor, "advance", self._served.do(job))
+        begun = await self._served.do(job)
+        await self._acted(request, "advance")
         return begun
 
-    async def _act(self, actor: str, name: str, doing: Awaitable[Any]) -> Any:
-        """Do it, count it, log it, and see what holds then."""
-        done = await doing
-        self._metrics.count("operator_acts", self._served.title, name)
-        fields = {"act": name, "actor": actor, "name": self._served.title}
+    async def _acted(self, request: Request, act: str) -> None:
+        """Count an act, log it, and see what holds now."""
+        title = self._served.title
+        self._metrics.count("operator_acts", title, act)
+        fields = {"act": act, "actor": request.scope["tether.name"], "name": title}
         log.info("an operator acted", extra={"fields": fields})
         await self._served.look()
-        return done
 
     @endpoint("GET", "/", None, media="text/html")
     async def page(self, request: Request, body: None) -> Response:
@@ -233,7 +211,7 @@ class OperateApi:
             "outage": None
             if served.is_serving
             else "The store is unavailable: no promise applies.",
-            "offers": served.offers(),
+            "more": served.told(),
         }
         new = self._document if self._seq > seen else None
         as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -290,11 +268,11 @@ class ServiceApi:
         return {"status": "ok"}
 
     @endpoint("GET", "/readyz", None)
-    async def readyz(self, request: Request, body: None) -> Ready:
-        """Whether requests may be sent."""
+    async def readyz(self, request: Request, body: None) -> dict[str, bool]:
+        """Whether requests may be sent; also without the store, since "old" is an answer."""
         if not self.is_ready:
             raise ApiError(503, "the service is starting or shutting down")
-        return Ready(True, all(each.is_serving for each in self._served))
+        return {"ready": True, "store": all(each.is_serving for each in self._served)}
 
     @endpoint("GET", "/metrics", "read", media="text/plain")
     async def show_metrics(self, request: Request, body: None) -> Response:

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -29,14 +30,12 @@ from tether.runs.history import estimate, moment
 from tether.runs.release import SYSTEMS
 from tether.runs.state import MICROSECONDS, OLD, State
 from tether.service.api import ApiError
-from tether.service.batcher import Batcher, calls_in_threads
+from tether.service.batcher import Batcher
 
 FOLLOW_SECONDS = 0.5
 """How often the store is looked at, beside all requests."""
 MEASURE_SHARE = 0.02
 """At most this part of the time goes into means and intervals."""
-CALLS_AT_ONCE, CALLS_WAITING = 4, 200
-"""How many other calls use the store at once, and how many more may wait."""
 MOST_ITEMS = 1_000
 """How many keys, contexts or outcomes a request may have."""
 
@@ -160,19 +159,16 @@ def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
 class Served:
     """A run that is served below a path: what holds now, and calls that use its store.
 
-    `noticed(served)` is told whenever the store was looked at. `hidden` are paths of endpoints that
-    it does not have.
+    `noticed(served)` is told whenever the store was looked at.
     """
 
     unit = "round"
-    hidden: frozenset[str] = frozenset()
 
     def __init__(self, name: str, title: str, run: Controller | Release, deadline: float) -> None:
         self.prefix = f"/{name}" if name else ""
         self.title, self.run, self.deadline = title, run, deadline
         self.present: Present | None = None
         self.is_available, self.takes_rows = False, True
-        self._calls = calls_in_threads(CALLS_AT_ONCE, CALLS_WAITING, "tether-calls")
         self._measured_at, self._measured = 0.0, (-1, dict[str, LossStatus]())
         self._task: asyncio.Task[None] | None = None
 
@@ -188,7 +184,6 @@ class Served:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await self._calls.close()
         await asyncio.to_thread(self.run.close)
 
     @property
@@ -199,10 +194,6 @@ class Served:
     def told(self) -> dict[str, Any]:
         """What only its kind tells in its status."""
         return {}
-
-    def offers(self) -> list[dict[str, Any]]:
-        """What people may do on its page, beside halt and resume."""
-        return []
 
     async def look(self) -> None:
         """Begin what is due, and see what holds now."""
@@ -221,8 +212,7 @@ class Served:
     async def call(self, function: Callable[[], Result], invalid: int | None = None) -> Result:
         """What a function returns that uses the store, in a thread."""
         with refusals(invalid):
-            found: Result = await self._calls.ask(function, self.deadline)
-            return found
+            return await asyncio.to_thread(function)
 
     async def do(self, job: Callable[[Transaction], Result]) -> Result:
         """What a job returns that runs in a transaction."""
@@ -230,8 +220,7 @@ class Served:
             return await self._submit(job)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
-        found: Result = await self._calls.ask(lambda: self.run.submit(job), self.deadline)
-        return found
+        return await asyncio.to_thread(self.run.submit, job, self.deadline)
 
     async def _follow(self) -> None:
         while True:
@@ -313,26 +302,10 @@ class PatientRelease(Release):
                 super().begin_if_due(t)
 
 
-class Assign(NamedTuple):
-    """Keys whose systems are asked for."""
+class Turn(Enum):
+    """In which order a transaction does what requests ask for."""
 
-    keys: list[bytes]
-
-
-class Observe(NamedTuple):
-    """Losses of keys under the systems that answered."""
-
-    keys: list[bytes]
-    losses: dict[str, Floats]
-    systems: list[str]
-    keep_first: bool
-
-
-class OutcomeResult(Struct):
-    """How many losses are new, and how many outcomes the system has no row of in the store."""
-
-    new: int
-    without_row: int
+    OBSERVE, OTHER, ASSIGN = range(3)
 
 
 class Decided(NamedTuple):
@@ -340,9 +313,6 @@ class Decided(NamedTuple):
 
     system: str
     is_first: bool
-
-
-Item = Assign | Observe | Callable[[Transaction], Any]
 
 
 class ServedRelease(Served):
@@ -355,13 +325,13 @@ class ServedRelease(Served):
     ) -> None:
         super().__init__(name, title, release, deadline)
         self.release, self._answer_within = release, answer_within
-        self._batcher = Batcher(self._call, name="tether-release")
+        self._batcher = Batcher(self._call, "tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided] | None:
         """The system of each key; None if the old one answers without the store."""
         was, found = self.takes_rows, None
         try:
-            found = await self._batcher.ask(Assign(keys), self._answer_within)
+            found = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
         except StoreError as error:
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
@@ -370,11 +340,25 @@ class ServedRelease(Served):
             log.info("decisions are stored again")
         return found
 
-    async def observe(self, observe: Observe, within: float | None = None) -> OutcomeResult:
-        """Store losses; outcomes of which the system has no row are passed over."""
+    async def observe(
+        self,
+        keys: list[bytes],
+        systems: Sequence[str],
+        losses: Mapping[str, Floats],
+        *,
+        keep_first: bool,
+        within: float | None = None,
+    ) -> tuple[int, int]:
+        """Store losses: how many are new, and how many outcomes have no row, which is no error."""
+        arms = np.array([SYSTEMS.index(system) for system in systems])
+        keep = {"keep_first": keep_first, "skip_unknown": True}
+
+        def job(t: Transaction) -> tuple[int, int]:
+            return self.release.observe_in(t, keys, arms, losses, **keep)
+
         with refusals():
             within = self.deadline if within is None else within
-            found: OutcomeResult = await self._batcher.ask(observe, within)
+            found: tuple[int, int] = await self._batcher.ask((Turn.OBSERVE, job), within)
             return found
 
     async def close(self) -> None:
@@ -383,7 +367,7 @@ class ServedRelease(Served):
         await super().close()
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
-        found: Result = await self._batcher.ask(job, self.deadline)
+        found: Result = await self._batcher.ask((Turn.OTHER, job), self.deadline)
         return found
 
     def _read(self, t: Transaction) -> Present:
@@ -395,41 +379,29 @@ class ServedRelease(Served):
             return {}
         return {name: each.tolerated for name, each in state.given.limits.items()}
 
-    def _call(self, items: list[Item], seconds: float) -> Sequence[Any]:
+    def _call(self, items: list[tuple[Turn, Any]], seconds: float) -> Sequence[Any]:
         """What comes of items, all of them in one transaction."""
-        return self.release.submit(lambda t: self._job(t, items), seconds)
+        return self.release.submit(lambda t: self._in_turns(t, items), seconds)
 
-    def _job(self, t: Transaction, items: list[Item]) -> Sequence[Any]:
-        results: dict[int, Any] = {}
-        for place, item in enumerate(items):
-            if isinstance(item, Observe):
-                results[place] = _attempt(self._observe, t, item)
-        for place, item in enumerate(items):
-            if callable(item):
-                results[place] = _attempt(item, t)
-        asked = {place: item.keys for place, item in enumerate(items) if isinstance(item, Assign)}
+    def _in_turns(self, t: Transaction, items: list[tuple[Turn, Any]]) -> Sequence[Any]:
+        results: list[Any] = [None] * len(items)
+        for turn in (Turn.OBSERVE, Turn.OTHER):
+            for place, (its, job) in enumerate(items):
+                if its is turn:
+                    try:
+                        results[place] = job(t)
+                    except (ValueError, ApiError) as error:
+                        results[place] = error
+        asked = {place: keys for place, (its, keys) in enumerate(items) if its is Turn.ASSIGN}
         if asked:
-            arms, fresh = self.release.assign_in(
-                t, list(dict.fromkeys(key for keys in asked.values() for key in keys))
-            )
+            every = dict.fromkeys(key for keys in asked.values() for key in keys)
+            arms, fresh = self.release.assign_in(t, list(every))
             for place, keys in asked.items():
                 results[place] = []
                 for key in keys:
                     results[place].append(Decided(SYSTEMS[arms[key]], key in fresh))
                     fresh.discard(key)
-        return [results[place] for place in range(len(items))]
-
-    def _observe(self, t: Transaction, item: Observe) -> OutcomeResult:
-        arms = np.array([SYSTEMS.index(system) for system in item.systems])
-        keep = {"keep_first": item.keep_first, "skip_unknown": True}
-        return OutcomeResult(*self.release.observe_in(t, item.keys, arms, item.losses, **keep))
-
-
-def _attempt(job: Callable[..., Any], *given: Any) -> Any:
-    try:
-        return job(*given)
-    except (ValueError, ApiError) as error:
-        return error
+        return results
 
 
 def check_count(items: Sequence[Any], name: str) -> None:

@@ -56,7 +56,6 @@ class TetheredApi:
     ) -> None:
         self._served, self._metrics, self._url = served, metrics, settings.old.url
         self._model = settings.old.model
-        self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
 
     @endpoint("POST", "/v1/chat/completions", "decide", shape=openai_error)
     async def chat(self, request: Request, body: dict[str, Any]) -> Response:
@@ -69,9 +68,7 @@ class TetheredApi:
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
-        taken, usage = await self._served.soon(
-            lambda: self._draw(context, key), self._within, self._url
-        )
+        taken, usage = await self._served.soon(lambda: self._draw(context, key), self._url)
         self._served.note(taken, self._metrics)
         name = str(taken.ids[0])
         headers = {
@@ -138,10 +135,11 @@ def answer_events(
     yield b"data: [DONE]\n\n"
 
 
-def open_tethered(settings: ServiceSettings, deadline: float) -> ServedRun:
+def open_tethered(settings: ServiceSettings, deadline: float | None = None) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
     gateway = settings.gateway
     assert gateway is not None
+    deadline = settings.limits.store_deadline if deadline is None else deadline
     old, scorer, at_once = gateway.old, gateway.scorer, gateway.requests_at_once
     name = scorer.name or scorer.function or str(scorer.url)
     if name in gateway.past_scorers:
@@ -170,7 +168,6 @@ def open_tethered(settings: ServiceSettings, deadline: float) -> ServedRun:
             deadline,
             lambda rows: policies[name],
             name=name,
-            is_drawing=True,
             at_once=at_once,
             waiting=WAITING_PER_THREAD * at_once,
         )

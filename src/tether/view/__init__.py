@@ -8,11 +8,11 @@ A service answers the live page, `page_html()`, at a path that ends in a slash. 
 path, the page asks every second for
 
 - `GET v1/document?seen=SEQ`: `{"as_of": time, "seq": integer, "document": document(history),
-  "live": {"you": {"name": text, "roles": [text]}, "outage": text or null, "offers": [offer]}}`.
-  The document is null where the page has seen it. An offer, beside to halt, to resume and to end a
-  step, is `{"name", "title", "text", "confirm", "is_open", "style", "body"}`;
-- `POST v1/<name of the offer>` with its `body` and `{"reason": text}`, when somebody acts. An
-  answer that is not a success has `{"error": {"message": text}}`.
+  "live": {"you": {"name": text, "roles": [text]}, "outage": text or null, "more": {"may_begin":
+  boolean, "beginning": integer or null}}}`. The document is null where the page has seen it;
+- `POST v1/halt`, `v1/resume`, `v1/advance` (with the `step` that ends) or `v1/begin` (with the
+  `round` that ends), and `{"reason": text}`, when somebody acts. An answer that is not a success
+  has `{"error": {"message": text}}`.
 """
 
 from __future__ import annotations

@@ -454,7 +454,7 @@ function take(answer) {
   announce("alarm", alarm ? `Alarm ${alarm.number}: ${shown.state.sentence}` : said.alarm ? "No alarm stands." : undefined);
 }
 
-/** What people may do: halt, resume, end a step, and what the service offers beside these. */
+/** What people may do: halt, resume, end a step, begin a round. */
 function offered() {
   const { words, state, units } = shown, halted = state.kind === "alarm", shares = words.level === "share";
   const again = shares ? "a new ramp begins with its smallest share" : "the policy of the present round serves again";
@@ -463,7 +463,7 @@ function offered() {
     offer("halt", "Halt", "Halt now", !halted, "danger", `The ${words.old} serves alone, in every process, until somebody resumes.`),
     offer("resume", "Resume", "Resume now", halted, "primary", `This clears the alarm. The monitors start again, and ${again}.`),
     ...(shown.is_by_hand ? [offer("advance", "End this step", "End the step", !halted, "", "The next step begins, with a share from the rows so far. The moment must not depend on losses.", { step: units.at(-1)?.number ?? 0 })] : []),
-    ...(live.offers ?? []),
+    ...(live.more?.may_begin ? [offer("begin", "Begin a round", "Begin the round", live.more.beginning === null, "", "An optimized policy is made from the training rows and calibrated, and the next round begins with it. Actions go on meanwhile. The moment must not depend on losses of calibration rows.", { round: units.at(-1)?.number ?? 0 })] : []),
   ];
 }
 
