@@ -206,7 +206,7 @@ class ServedRun(Served):
         """Make, calibrate and begin the round after one, beside all requests; its number."""
         if self._improve is None:
             raise ApiError(409, "run.optimized names no function that makes the next policy")
-        present = 0 if self.present is None else self.present.step.number
+        present = 0 if self.seen is None else self.seen.step.number
         if self._beginning is not None or number != present:
             if self._beginning == number + 1 or number == present - 1:
                 return number + 1

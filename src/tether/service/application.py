@@ -128,7 +128,7 @@ class Service:
             await each.close()
 
     def _noticed(self, served: Served) -> None:
-        self.metrics.present(served)
+        self.metrics.status(served.title, served.status)
         self._webhooks.noticed(served)
 
     def _open(self) -> list[Endpoint]:

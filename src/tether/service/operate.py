@@ -15,27 +15,17 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tether._version import __version__
 from tether.runs.event_log import Transaction
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.metrics import ServiceMetrics
-from tether.service.served import (
-    AlarmStatus,
-    LossStatus,
-    Present,
-    Served,
-    ServedRelease,
-    UnitStatus,
-)
+from tether.service.served import Served, ServedRelease, Status
 from tether.view import document, page_html
 
-UNAVAILABLE = "the store is unavailable: the {} answers everything, and no promise applies"
 DOCUMENT_SECONDS, DOCUMENT_SHARE = 1.0, 0.05
 """The least time between two documents, and the part of the time that they may take: one takes as
 long as the run has rows, so all viewers share the last one."""
@@ -57,23 +47,6 @@ class AdvanceRequest(Struct, forbid_unknown_fields=True):
 
     step: int
     reason: str = ""
-
-
-class Status(Struct):
-    """What holds now."""
-
-    name: str
-    kind: str
-    state: str
-    verdict: Literal["pass", "fail", "unknown"]
-    warnings: list[str]
-    share: float | None
-    step: UnitStatus
-    alarm: AlarmStatus | None
-    losses: dict[str, LossStatus]
-    store_available: bool
-    more: dict[str, Any]
-    version: str
 
 
 class GateQuery(Struct, forbid_unknown_fields=True):
@@ -119,31 +92,9 @@ class OperateApi:
     @endpoint("GET", "/v1/status", "read")
     async def status(self, request: Request, body: None) -> Status:
         """What holds now, as of a moment ago."""
-        served, present = self._served, self._served.present
-        if present is None:
+        if (found := self._served.status) is None:
             raise ApiError(503, "the store has not answered yet")
-        serving, warnings = served.is_serving, [*present.failures, *missing(present)]
-        told, share, losses = present.sentence, present.share, present.losses
-        verdict: Any = "fail" if present.failures else "pass"
-        if not serving:
-            fallback = "old system" if served.unit == "step" else "safe policy"
-            told, verdict = UNAVAILABLE.format(fallback), "unknown"
-            warnings, share = [told, *warnings], None if share is None else 0.0
-            losses = {n: msgspec.structs.replace(x, promise=None) for n, x in losses.items()}
-        return Status(
-            name=served.title,
-            kind=served.run.settings.kind,
-            state=told,
-            verdict=verdict,
-            warnings=warnings,
-            share=share,
-            step=present.step,
-            alarm=present.alarm,
-            losses=losses,
-            store_available=serving,
-            more=served.told(),
-            version=__version__,
-        )
+        return found
 
     @endpoint("POST", "/v1/halt", "operate")
     async def halt(self, request: Request, body: Why) -> dict[str, bool]:
@@ -195,8 +146,7 @@ class OperateApi:
         """What the page shows; it asks again and again, and gets a document that has changed."""
         served, seen = self._served, read_query(request, PageQuery).seen
         async with self._lock:
-            seq = -1 if served.present is None else served.present.seq
-            now, run = time.monotonic(), served.run
+            seq, now, run = served.seq, time.monotonic(), served.run
             is_due = seq != self._seq and now >= self._next_at
             if self._document is None or (is_due and served.is_available):
                 self._document = await served.call(
@@ -231,20 +181,20 @@ class GateApi:
         if 0 < weight < 1:
             raise ApiError(400, f"weight must be in percent (30 for 30 %), got {weight:g}")
         await self._served.look()  # not what held before
-        present = self._served.present
-        if present is None or not self._served.is_serving:
+        status = self._served.status
+        if status is None or not status.store_available:
             raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
-        share = present.share or 0.0
+        share = status.share or 0.0
         has = f"the new system has {100 * share:.5g} % of the keys"
         verdict: Any = "pass"
-        if present.failures:
-            verdict, reason = "fail", "; ".join(present.failures)
+        if status.verdict == "fail":
+            verdict, reason = "fail", "; ".join(status.warnings)
         elif share < weight / 100:
             verdict, reason = "wait", f"{has}, less than {weight:g} %"
         else:
             reason = f"no alarm stands, and no mean is shown to exceed; {has}"
-        alarm = None if present.alarm is None else present.alarm.number
-        return GateAnswer(verdict == "pass", verdict, reason, share, present.step.number, alarm)
+        alarm = None if status.alarm is None else status.alarm.number
+        return GateAnswer(verdict == "pass", verdict, reason, share, status.step.number, alarm)
 
     @endpoint("POST", "/v1/gate", "read", query=GateQuery)
     async def check_gate(self, request: Request, body: bytes) -> GateAnswer:
@@ -278,7 +228,7 @@ class ServiceApi:
     async def show_metrics(self, request: Request, body: None) -> Response:
         """Metrics for Prometheus."""
         for each in self._served:
-            self._metrics.present(each)
+            self._metrics.status(each.title, each.status)
         return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @endpoint("GET", "/openapi.json", None)
@@ -295,13 +245,3 @@ class ServiceApi:
         )
         page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>tether</title>'
         return HTMLResponse(f"{page}<h1>Releases</h1><ul>{links}</ul></html>")
-
-
-def missing(present: Present) -> list[str]:
-    """Which outcomes are missing so much that they hold a share back."""
-    return [
-        f"{found.missing} outcomes of {name} of the {system} system are missing"
-        for name, each in present.losses.items()
-        for system, found in (("old", each.old), ("new", each.new))
-        if found.missing >= max(20, 0.05 * (found.outcomes + found.missing))
-    ]

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from tether._core.arrays import Floats
+from tether._version import __version__
 from tether.runs import Controller, Guardrail, Release
 from tether.runs.actions import named_losses
 from tether.runs.decide_share import is_over, used_rows
@@ -87,35 +88,21 @@ class AlarmStatus(Struct, frozen=True):
     raised: str
 
 
-class Present(Struct, frozen=True):
+class Status(Struct, frozen=True):
     """What holds now; a round has no share."""
 
-    unit: str
-    step: UnitStatus
+    name: str
+    kind: str
+    state: str
+    verdict: Literal["pass", "fail", "unknown"]
+    warnings: list[str]
     share: float | None
+    step: UnitStatus
     alarm: AlarmStatus | None
     losses: dict[str, LossStatus]
-    seq: int
-
-    @property
-    def failures(self) -> list[str]:
-        """Why another tool must not go on: an alarm, or a mean that is shown to exceed."""
-        found = []
-        if (alarm := self.alarm) is not None:
-            found.append(f"alarm {alarm.number} stands ({alarm.monitor}): {alarm.message}")
-        return found + [f"{name}: {x.exceeds}" for name, x in self.losses.items() if x.exceeds]
-
-    @property
-    def sentence(self) -> str:
-        """What holds, in words."""
-        if self.alarm is not None:
-            return f"stopped by alarm {self.alarm.number}: {self.alarm.message}"
-        if self.share is None:
-            beta = math.exp(min(float(self.step.level), 700.0))
-            return f"round {self.step.number} with a beta of {beta:.4g}"
-        new, rows = ("system", "keys") if self.unit == "step" else ("policy", "actions")
-        percent = f"{100 * self.share:.5g} %"
-        return f"the new {new} has {percent} of the {rows} in {self.unit} {self.step.number}"
+    store_available: bool = True
+    more: dict[str, Any] = {}
+    version: str = __version__
 
 
 def measure(state: State) -> dict[str, LossStatus]:
@@ -156,18 +143,29 @@ def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
     )
 
 
+def missing(losses: Mapping[str, LossStatus]) -> list[str]:
+    """Which outcomes are missing so much that they hold a share back."""
+    return [
+        f"{found.missing} outcomes of {name} of the {system} system are missing"
+        for name, each in losses.items()
+        for system, found in (("old", each.old), ("new", each.new))
+        if found.missing >= max(20, 0.05 * (found.outcomes + found.missing))
+    ]
+
+
 class Served:
     """A run that is served below a path: what holds now, and calls that use its store.
 
     `noticed(served)` is told whenever the store was looked at.
     """
 
-    unit = "round"
+    unit, fallback = "round", "safe policy"
 
     def __init__(self, name: str, title: str, run: Controller | Release, deadline: float) -> None:
         self.prefix = f"/{name}" if name else ""
         self.title, self.run, self.deadline = title, run, deadline
-        self.present: Present | None = None
+        self.seen: Status | None = None
+        self.seq = -1
         self.is_available, self.takes_rows = False, True
         self._measured_at, self._measured = 0.0, (-1, dict[str, LossStatus]())
         self._task: asyncio.Task[None] | None = None
@@ -191,6 +189,28 @@ class Served:
         """Whether the store could be read a moment ago, and took the last rows."""
         return self.is_available and self.takes_rows
 
+    @property
+    def status(self) -> Status | None:
+        """What holds, as of a moment ago; None if the store has never answered."""
+        if (seen := self.seen) is None:
+            return None
+        seen = msgspec.structs.replace(seen, more=self.told())
+        if self.is_serving:
+            return seen
+        told = (
+            f"the store is unavailable: the {self.fallback} answers everything, and no promise "
+            f"applies"
+        )
+        return msgspec.structs.replace(
+            seen,
+            state=told,
+            verdict="unknown",
+            warnings=[told, *seen.warnings],
+            share=None if seen.share is None else 0.0,
+            losses={n: msgspec.structs.replace(x, promise=None) for n, x in seen.losses.items()},
+            store_available=False,
+        )
+
     def told(self) -> dict[str, Any]:
         """What only its kind tells in its status."""
         return {}
@@ -199,11 +219,11 @@ class Served:
         """Begin what is due, and see what holds now."""
         was, fields = self.is_available, {"fields": {"name": self.title}}
         try:
-            self.present = await self._submit(self._read)
+            self.seen = await self._submit(self._read)
             self.is_available = True
         except StoreError as error:
             self.is_available = False
-            if was or self.present is None:
+            if was or self.seen is None:
                 log.error("the store is unavailable: %s", error, extra=fields)
         if self.is_available and not was:
             log.info("the store is available", extra=fields)
@@ -231,7 +251,7 @@ class Served:
                 self.is_available = False
                 log.exception("following the store failed")
 
-    def _read(self, t: Transaction) -> Present:
+    def _read(self, t: Transaction) -> Status:
         """What holds, inside a transaction; means only now and then, since they take long."""
         state: State = t.state
         last, seq, now = state.last, t.log.seq, time.monotonic()
@@ -252,7 +272,32 @@ class Served:
             for name, each in self._measured[1].items()
         }
         share = float(state.share) if state.given.decides_shares else None
-        return Present(self.unit, unit, share, alarm, losses, seq)
+        failures = [f"{name}: {each.exceeds}" for name, each in losses.items() if each.exceeds]
+        if alarm is not None:
+            told = f"alarm {alarm.number} stands ({alarm.monitor}): {alarm.message}"
+            failures = [told, *failures]
+        self.seq = seq
+        return Status(
+            name=self.title,
+            kind=state.given.kind,
+            state=self._sentence(unit, share, alarm),
+            verdict="fail" if failures else "pass",
+            warnings=[*failures, *missing(losses)],
+            share=share,
+            step=unit,
+            alarm=alarm,
+            losses=losses,
+        )
+
+    def _sentence(self, unit: UnitStatus, share: float | None, alarm: AlarmStatus | None) -> str:
+        """What holds, in words."""
+        if alarm is not None:
+            return f"stopped by alarm {alarm.number}: {alarm.message}"
+        if share is None:
+            beta = math.exp(min(float(unit.level), 700.0))
+            return f"round {unit.number} with a beta of {beta:.4g}"
+        new, rows = ("system", "keys") if self.unit == "step" else ("policy", "actions")
+        return f"the new {new} has {100 * share:.5g} % of the {rows} in {self.unit} {unit.number}"
 
     def _promises(self, state: State) -> Mapping[str, float | None]:
         if state.last is None or state.is_stopped:
@@ -318,7 +363,7 @@ class Decided(NamedTuple):
 class ServedRelease(Served):
     """A release that is served, and everything that uses its store, in batches."""
 
-    unit = "step"
+    unit, fallback = "step", "old system"
 
     def __init__(
         self, name: str, title: str, release: Release, deadline: float, answer_within: float
@@ -370,7 +415,7 @@ class ServedRelease(Served):
         found: Result = await self._batcher.ask((Turn.OTHER, job), self.deadline)
         return found
 
-    def _read(self, t: Transaction) -> Present:
+    def _read(self, t: Transaction) -> Status:
         self.release.begin_if_due(t)
         return super()._read(t)
 

@@ -28,7 +28,7 @@ from msgspec import Struct
 from tether._version import __version__
 from tether.service.api import encode
 from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
-from tether.service.served import Present, Served
+from tether.service.served import Served, Status
 from tether.service.settings import Webhook
 
 MOST_WAITING = 1_000
@@ -61,13 +61,13 @@ class Events:
     step that it finds is not.
     """
 
-    def __init__(self, title: str) -> None:
-        self._title, self._outages = title, 0
+    def __init__(self, served: Served) -> None:
+        self._title, self._unit, self._outages = served.title, served.unit, 0
         self._process = uuid.uuid4().hex[:12]
-        self._before: Present | None = None
+        self._before: Status | None = None
         self._was_available: bool | None = None
 
-    def noticed(self, now: Present | None) -> Iterator[Event]:
+    def noticed(self, now: Status | None) -> Iterator[Event]:
         """The events that lead to what holds now; None if the store is silent."""
         available, was, last = now is not None, self._was_available, self._before
         if available or was is not None:  # not if it never was
@@ -82,21 +82,21 @@ class Events:
         self._before, alarm, step = now, now.alarm, now.step
         before = None if last is None else last.alarm
         if before is not None and (alarm is None or alarm.number != before.number):
-            text = f"the alarm is cleared; {now.sentence}"
+            text = f"the alarm is cleared; {now.state}"
             yield self._event("resume", before.number, text, now, {"alarm": before.number})
         if alarm is not None and (before is None or alarm.number != before.number):
             kind = "halt" if alarm.monitor == "halt" else "alarm"
             details = msgspec.structs.asdict(alarm)
-            details[now.unit] = details.pop("unit")
+            details[self._unit] = details.pop("unit")
             text = f"{kind} {alarm.number}: {alarm.message}"
             yield self._event(kind, alarm.number, text, now, details)
         if last is not None and last.step.number != step.number:
             details = {"number": step.number, "begun": step.begun, "level": step.level}
-            text = f"{now.unit} {step.number} has begun; {now.sentence}"
-            yield self._event(now.unit, step.number, text, now, details)
+            text = f"{self._unit} {step.number} has begun; {now.state}"
+            yield self._event(self._unit, step.number, text, now, details)
 
     def _event(
-        self, kind: str, name: object, text: str, now: Present | None, details: dict[str, Any]
+        self, kind: str, name: object, text: str, now: Status | None, details: dict[str, Any]
     ) -> Event:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         share = None if now is None else now.share
@@ -198,9 +198,9 @@ class Webhooks:
         """Take what holds now."""
         if not self._senders:
             return
-        present = served.present if served.is_available else None
-        events = self._events.setdefault(served.title, Events(served.title))
-        for event in list(events.noticed(present)):
+        seen = served.seen if served.is_available else None
+        events = self._events.setdefault(served.title, Events(served))
+        for event in list(events.noticed(seen)):
             if self._is_mine():
                 for sender in self._senders:
                     sender.put(event)
