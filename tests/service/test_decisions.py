@@ -52,7 +52,7 @@ def test_a_decision_is_a_row_and_its_outcome_is_final(tmp_path):
         ("decisions", {"key": "é" * 300}, "1 to 500 bytes"),
         ("decisions", {"user": "a"}, "either key or keys"),
         ("decisions", {"key": "a", "keys": []}, "unknown field `keys`"),
-        ("decisions", {"keys": list(range(1001))}, "at most 1,000 items"),
+        ("decisions", {"keys": list(range(1001))}, "length <= 1000"),
         ("outcomes", {"key": "a"}, "missing required field `system`"),
         ("outcomes", outcome("a", "blue", complaint=1), "at `$.system`"),
         (

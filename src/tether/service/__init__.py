@@ -42,7 +42,3 @@ def __getattr__(name: str) -> Any:
         raise ImportError(
             f"tether.service.{name} needs pip install 'tether[serve]' ({error})"
         ) from error
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

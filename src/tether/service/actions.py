@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -28,8 +28,7 @@ from tether.runs.actions import Actions
 from tether.runs.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
 from tether.service.api import ApiError, endpoint
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import Reason
-from tether.service.served import Served, check_count, loss_columns, refusals
+from tether.service.served import MOST_ITEMS, Reason, Served, loss_columns, refusals
 from tether.service.settings import ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
@@ -37,7 +36,6 @@ MAX_ROUNDS_MISSED = 20
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
-Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
@@ -50,7 +48,7 @@ class OneContext(Struct, forbid_unknown_fields=True):
 class ManyContexts(Struct, forbid_unknown_fields=True):
     """Several contexts, or nulls."""
 
-    contexts: Annotated[list[Any], Meta(min_length=1)]
+    contexts: Annotated[list[Any], Meta(min_length=1, max_length=MOST_ITEMS)]
 
 
 class Action(Struct):
@@ -89,7 +87,7 @@ class RunOutcome(Struct, forbid_unknown_fields=True):
 class ManyRunOutcomes(Struct, forbid_unknown_fields=True):
     """Several outcomes."""
 
-    outcomes: list[RunOutcome]
+    outcomes: Annotated[list[RunOutcome], Meta(max_length=MOST_ITEMS)]
 
 
 class BeginRequest(Struct, forbid_unknown_fields=True):
@@ -122,9 +120,8 @@ def contexts_from_json(values: Sequence[Any]) -> Any:
 class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
-    `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
-    `convert(values)` makes contexts of JSON values. Up to `at_once` calls act at once, and
-    `waiting` more may wait.
+    `improve(rows)` makes the next policy of training rows, and `name` is the name of that policy.
+    Up to `at_once` calls act at once, and `waiting` more may wait.
     """
 
     def __init__(
@@ -132,16 +129,16 @@ class ServedRun(Served):
         run: Controller,
         title: str,
         deadline: float,
+        metrics: ServiceMetrics,
         improve: Callable[[Any], Any] | None = None,
         *,
         name: str | None = None,
-        convert: Callable[[Sequence[Any]], Any] = contexts_from_json,
         at_once: int = 4,
         waiting: int = 20_000,
     ) -> None:
-        super().__init__("", title, run, deadline)
+        super().__init__("", title, run, deadline, metrics)
         self.controller, self._improve, self._name = run, improve, name
-        self.convert, self.ending = convert, Event()
+        self._ending = Event()
         self._round = run.round or run.begin()
         self._threads = ThreadPoolExecutor(at_once, "tether-actions")
         self._acting, self._most_acting = 0, at_once + waiting
@@ -150,19 +147,19 @@ class ServedRun(Served):
 
     async def close(self) -> None:
         """Let actions end that wait for a model, and close the store."""
-        self.ending.set()
+        self._ending.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         await super().close()
 
-    async def soon(self, call: Callable[[], Result], hidden: str = "") -> Result:
-        """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
+    async def soon(self, call: Callable[[], Actions], hidden: str = "") -> Actions:
+        """The actions of a call, in a thread; errors do not show the text `hidden`."""
         if self._acting >= self._most_acting:
             raise ApiError(503, "too many requests wait: repeat this one")
         self._acting += 1
         loop = asyncio.get_running_loop()
         try:
             with refusals(None):
-                return await loop.run_in_executor(self._threads, call)
+                taken = await loop.run_in_executor(self._threads, call)
         except (ValueError, TypeError, RecursionError, RuntimeError) as error:
             text = str(error).replace(hidden, "the upstream") if hidden else str(error)
             if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
@@ -171,6 +168,8 @@ class ServedRun(Served):
             raise ApiError(409 if "used for another context" in text else 400, text) from error
         finally:
             self._acting -= 1
+        self._note(taken)
+        return taken
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -186,13 +185,13 @@ class ServedRun(Served):
                 self._round = self.controller.round or present
         raise RuntimeError(f"{MAX_ROUNDS_MISSED} rounds were over before an action was stored")
 
-    def note(self, taken: Actions, metrics: ServiceMetrics) -> None:
+    def _note(self, taken: Actions) -> None:
         """Count actions, and log when failures of the round's policy begin and end."""
         safe = int((taken.served == 0).sum())
         stored = str(taken.stored).lower()
         for who, count in (("safe", safe), ("tethered", len(taken) - safe)):
             if count:
-                metrics.count("actions", self.title, who, stored, by=count)
+                self.metrics.count("actions", self.title, who, stored, by=count)
         self.takes_rows = taken.stored
         if bool(taken.failure) != self._fails:
             self._fails = bool(taken.failure)
@@ -237,62 +236,58 @@ class ServedRun(Served):
             "begin_failure": self._begin_failure,
         }
 
+    # ---- endpoints ------------------------------------------------------------------------------
 
-class ActionsApi:
-    """The endpoint that acts."""
+    @endpoint("POST", "/v1/outcomes", "report")
+    async def post_outcomes(
+        self, request: Request, body: RunOutcome | ManyRunOutcomes
+    ) -> dict[str, int]:
+        """Store what actions cost and brought: all of a request, or nothing."""
+        given = [body] if isinstance(body, RunOutcome) else body.outcomes
+        if not given:
+            return {"new": 0}
+        run, limits = self.controller, self.run.settings.limits
+        named = ((int(each.id), each.named(list(limits))) for each in given)
+        rows, columns = loss_columns(named, limits)
+        rewards = {int(each.id): each.reward for each in given if each.reward is not None}
+        gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
+        with refusals():
+            new = await asyncio.to_thread(run.observe, rows, columns, gained)
+        self.metrics.outcomes(self.title, new)
+        return {"new": new}
 
-    def __init__(self, served: ServedRun, metrics: ServiceMetrics) -> None:
-        self._served, self._metrics = served, metrics
+    @endpoint("POST", "/v1/begin", "operate", status=202)
+    async def post_begin(self, request: Request, body: BeginRequest) -> dict[str, int]:
+        """Calibrate and begin the next round, beside all requests."""
+        number = await self._act(
+            request, "begin", lambda who: self.begin(body.round, body.reason, who)
+        )
+        return {"beginning": number}
+
+
+class ActingRun(ServedRun):
+    """A run that acts in contexts of JSON values, from which `convert(values)` makes contexts."""
+
+    def __init__(
+        self, *given: Any, convert: Callable[[Sequence[Any]], Any] | None, **options: Any
+    ) -> None:
+        super().__init__(*given, **options)
+        self._convert = convert or contexts_from_json
 
     @endpoint("POST", "/v1/actions", "decide")
-    async def actions(
+    async def post_actions(
         self, request: Request, body: OneContext | ManyContexts
     ) -> Action | ActionList:
         """Take an action in a context, or in each of many."""
         contexts = [body.context] if isinstance(body, OneContext) else body.contexts
-        check_count(contexts, "contexts")
-        served, key = self._served, request.headers.get("idempotency-key")
-        taken = await served.soon(lambda: served.act(served.convert(contexts), key))
-        served.note(taken, self._metrics)
+        key = request.headers.get("idempotency-key")
+        taken = await self.soon(lambda: self.act(self._convert(contexts), key))
         rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
         made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
         return made[0] if isinstance(body, OneContext) else ActionList(made)
 
 
-class RunApi:
-    """The endpoints of a run beside those that act."""
-
-    def __init__(self, served: ServedRun, metrics: ServiceMetrics) -> None:
-        self._served, self._metrics = served, metrics
-
-    @endpoint("POST", "/v1/outcomes", "report")
-    async def outcomes(
-        self, request: Request, body: RunOutcome | ManyRunOutcomes
-    ) -> dict[str, int]:
-        """Store what actions cost and brought: all of a request, or nothing."""
-        given = [body] if isinstance(body, RunOutcome) else body.outcomes
-        check_count(given, "outcomes")
-        if not given:
-            return {"new": 0}
-        run, limits = self._served.controller, self._served.run.settings.limits
-        named = ((int(each.id), each.named(list(limits))) for each in given)
-        rows, columns = loss_columns(named, limits)
-        rewards = {int(each.id): each.reward for each in given if each.reward is not None}
-        gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
-        new = await self._served.call(lambda: run.observe(rows, columns, gained), invalid=400)
-        self._metrics.outcomes(self._served.title, new)
-        return {"new": new}
-
-    @endpoint("POST", "/v1/begin", "operate", status=202)
-    async def begin(self, request: Request, body: BeginRequest) -> dict[str, int]:
-        """Calibrate and begin the next round, beside all requests."""
-        served, actor = self._served, request.scope["tether.name"]
-        number = await served.call(lambda: served.begin(body.round, body.reason, actor))
-        self._metrics.count("operator_acts", served.title, "begin")
-        return {"beginning": number}
-
-
-def open_run(settings: ServiceSettings) -> ServedRun:
+def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
     assert settings.run is not None
     table, folder = settings.run, settings.folder
@@ -302,9 +297,9 @@ def open_run(settings: ServiceSettings) -> ServedRun:
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    options: Any = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
+    given = made, "run", settings.limits.store_deadline, metrics, improve or None
     try:
-        return ServedRun(made, "run", settings.limits.store_deadline, improve or None, **options)
+        return ActingRun(*given, convert=convert or None, at_once=table.calls_at_once)
     except BaseException:
         made.close()
         raise

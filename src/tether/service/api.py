@@ -42,6 +42,7 @@ DRAINED_BYTES = 64_000_000
 """How much of a body that is too long is read and thrown away: otherwise its client would see a
 broken connection instead of the answer."""
 
+Error = dict[str, dict[str, str | None]]
 encode = msgspec.json.Encoder().encode
 Function = TypeVar("Function", bound=Callable[..., Any])
 log = logging.getLogger("tether.service")
@@ -55,21 +56,10 @@ class ApiError(Exception):
         self.status, self.message = status, message
 
 
-class ErrorDetails(Struct):
-    """What went wrong, for people; programs read the status."""
-
-    message: str
-
-
-class Error(Struct):
-    """An error."""
-
-    error: ErrorDetails
-
-
-def api_error(status: int, message: str) -> Any:
-    """The body of an error."""
-    return Error(ErrorDetails(message))
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """The body of an error, which OpenAI's clients understand too."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
 def json_response(
@@ -79,19 +69,17 @@ def json_response(
     return Response(encode(content), status, headers, JSON_TYPE)
 
 
-def error_response(
-    status: int, message: str, shape: Callable[[int, str], Any] = api_error
-) -> Response:
-    """An error as JSON, in the shape that `shape` gives it."""
-    return json_response(shape(status, message), status, HEADERS.get(status))
+def error_response(status: int, message: str) -> Response:
+    """An error as JSON."""
+    return json_response(error_body(status, message), status, HEADERS.get(status))
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """What a service answers at one path.
 
-    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer, `shape`
-    makes the body of an error, and `bodies` and `results` are the types of which one is sent.
+    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer, and
+    `bodies` and `results` are the types of which one is sent.
     """
 
     method: str
@@ -100,7 +88,6 @@ class Endpoint:
     status: int = 200
     media: str = JSON_TYPE
     query: type[Struct] | None = None
-    shape: Callable[[int, str], Any] = api_error
     bodies: Sequence[Any] = ()
     results: Sequence[Any] = ()
     answer: Callable[[Request, Any], Awaitable[Any]] = NotImplemented
@@ -126,7 +113,8 @@ def endpoint(
 def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
     """What the methods of an object answer, below a path."""
     found = []
-    for name, function in vars(type(api)).items():
+    for name in dir(type(api)):
+        function = getattr(type(api), name)
         if (declared := getattr(function, "declared", None)) is None:
             continue
         hints = get_type_hints(function)
@@ -184,7 +172,7 @@ class Handler:
                 log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
             if status:  # the answer has begun: the connection can only be closed
                 raise
-            await error_response(refused, message, endpoint.shape)(scope, receive, answer)
+            await error_response(refused, message)(scope, receive, answer)
         self._metrics.request(endpoint.path, status, time.perf_counter() - begun)
 
 
@@ -243,7 +231,7 @@ def read_query(request: Request, kind: type[Query]) -> Query:
 def openapi(title: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The OpenAPI schema of endpoints."""
     sent = {kind for each in endpoints for kind in (*each.bodies, *each.results)}
-    kinds = [Error, *(kind for kind in sent if isinstance(kind, type) and issubclass(kind, Struct))]
+    kinds = [Error, *(sent - {bytes})]
     made, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
@@ -271,9 +259,7 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
         anything = {"type": "object" if media == JSON_TYPE else "string"}
         return {media: {"schema": {"oneOf": known} if known else anything}}
 
-    refusal: dict[str, Any] = {"description": "Refused, or failed."}
-    if endpoint.shape is api_error:
-        refusal["content"] = content([Error])
+    refusal = {"description": "Refused, or failed.", "content": content([Error])}
     done = {"description": "Done.", "content": content(endpoint.results, endpoint.media)}
     responses = {str(endpoint.status): done, "4XX": refusal, "5XX": refusal}
     made: dict[str, Any] = {"summary": endpoint.summary, "responses": responses}

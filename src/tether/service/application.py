@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from html import escape
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tether.runs.errors import StoreError
 from tether.service.access import Access
-from tether.service.actions import ActionsApi, RunApi, open_run
-from tether.service.api import Endpoint, Handler, endpoints_of, error_response, openapi
-from tether.service.decisions import DecisionsApi, OfrepApi
-from tether.service.gateway import GatewayApi
+from tether.service.actions import open_run
+from tether.service.api import (
+    ApiError,
+    Endpoint,
+    Handler,
+    endpoint,
+    endpoints_of,
+    error_response,
+    openapi,
+)
+from tether.service.gateway import GatewayRelease
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import GateApi, OperateApi, ServiceApi
-from tether.service.served import PatientRelease, Served, ServedRelease
+from tether.service.ofrep import OfrepApi
+from tether.service.releases import PatientRelease, ServedRelease
+from tether.service.served import Served
 from tether.service.settings import ReleaseTable, ServiceSettings
-from tether.service.tethered import TetheredApi, open_tethered
+from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
 
 ALLOWED_HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key", "X-Tether-Key")
@@ -97,17 +107,16 @@ class Service:
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings, self.metrics = settings, ServiceMetrics()
         self.served: list[Served] = []
-        self._gateways: list[GatewayApi] = []
-        self._api = ServiceApi(self.served, self.metrics)
+        self._is_ready = False
         access = Access(settings)
         try:
-            endpoints = [*self._open(), *endpoints_of(self._api)]
+            endpoints = self._open()
         except BaseException:
             for each in self.served:
                 each.run.close()
             raise
         self._webhooks = Webhooks(settings.webhooks, self.metrics)
-        self._api.schema = openapi(", ".join(each.title for each in self.served), endpoints)
+        self._schema = openapi(", ".join(each.title for each in self.served), endpoints)
         most = settings.limits.body_bytes
         self.routes = [
             Route(each.path, Handler(each, access, self.metrics, most), methods=[each.method])
@@ -118,14 +127,14 @@ class Service:
         """Look at every store once, and begin to follow it."""
         for each in self.served:
             await each.start(self._noticed)
-        self._api.is_ready = True
+        self._is_ready = True
 
     async def close(self) -> None:
         """Let everything end that is under way, and close the stores."""
-        self._api.is_ready = False
-        closing: list[Any] = [*self._gateways, *self.served, self._webhooks]
-        for each in closing:
+        self._is_ready = False
+        for each in self.served:
             await each.close()
+        await self._webhooks.close()
 
     def _noticed(self, served: Served) -> None:
         self.metrics.status(served.title, served.status)
@@ -133,29 +142,22 @@ class Service:
 
     def _open(self) -> list[Endpoint]:
         """Open what is served, and say what is answered about it."""
-        settings, metrics, flags = self._settings, self.metrics, {}
-        apis: list[tuple[Served, Any]] = []
-        if settings.run is not None or settings.gateway is not None:
-            run = open_run(settings) if settings.gateway is None else open_tethered(settings)
-            self.served.append(run)
-            if settings.gateway is None:
-                apis.append((run, ActionsApi(run, metrics)))
-            else:
-                apis.append((run, TetheredApi(run, settings.gateway, metrics)))
-            apis.append((run, RunApi(run, metrics)))
+        settings, metrics, found = self._settings, self.metrics, list[Endpoint]()
+        if settings.run is not None:
+            self.served.append(open_run(settings, metrics))
+        if settings.gateway is not None:
+            self.served.append(open_tethered(settings, metrics))
+        flags = {}
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
             flags[served.title] = table.flag, served
-            apis += [(served, DecisionsApi(served, metrics)), (served, GateApi(served))]
-            if table.gateway is not None:
-                self._gateways.append(GatewayApi(served, table.gateway, metrics))
-                apis.append((served, self._gateways[-1]))
-        apis += [(each, OperateApi(each, metrics)) for each in self.served]
-        found = endpoints_of(OfrepApi(flags, metrics)) if flags else []
-        for each, api in apis:
-            found += endpoints_of(api, each.prefix)
-        return found
+        if flags:
+            found += endpoints_of(OfrepApi(flags))
+        for each in self.served:
+            found += endpoints_of(each, each.prefix)
+        paths = {each.path for each in found}
+        return found + [each for each in endpoints_of(self) if each.path not in paths]
 
     def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:
         where = f"releases.{name}" if name else "release"
@@ -173,4 +175,47 @@ class Service:
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
         title = table.flag.key or name or "release"
-        return ServedRelease(name, title, release, limits.store_deadline, limits.answer_within)
+        given = name, title, release, limits, self.metrics
+        if table.gateway is None:
+            return ServedRelease(*given)
+        try:
+            return GatewayRelease(*given, gateway=table.gateway)
+        except BaseException:
+            release.close()
+            raise
+
+    # ---- endpoints ------------------------------------------------------------------------------
+
+    @endpoint("GET", "/healthz", None)
+    async def healthz(self, request: Request, body: None) -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @endpoint("GET", "/readyz", None)
+    async def readyz(self, request: Request, body: None) -> dict[str, bool]:
+        """Whether requests may be sent; also without the store, since "old" is an answer."""
+        if not self._is_ready:
+            raise ApiError(503, "the service is starting or shutting down")
+        return {"ready": True, "store": all(each.is_serving for each in self.served)}
+
+    @endpoint("GET", "/metrics", "read", media="text/plain")
+    async def show_metrics(self, request: Request, body: None) -> Response:
+        """Metrics for Prometheus."""
+        for each in self.served:
+            self.metrics.status(each.title, each.status)
+        return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @endpoint("GET", "/openapi.json", None)
+    async def show_schema(self, request: Request, body: None) -> dict[str, Any]:
+        """The OpenAPI schema of everything that is answered here."""
+        return self._schema
+
+    @endpoint("GET", "/", None, media="text/html")
+    async def index(self, request: Request, body: None) -> Response:
+        """Links to the pages of several releases."""
+        links = "".join(
+            f'<li><a href="{each.prefix[1:]}/">{escape(each.title)}</a></li>'
+            for each in self.served
+        )
+        page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>tether</title>'
+        return HTMLResponse(f"{page}<h1>Releases</h1><ul>{links}</ul></html>")

@@ -1,23 +1,17 @@
 """The gateway of a release: OpenAI's endpoints in front of two upstreams.
 
-Each request is a unit of the release. Its system is decided and stored, its upstream asked, and the
-answer passed on as it is. A row is of the system that was *decided*, as in a trial that is analysed
-by intention to treat: "new" is the pair "the new upstream, and the old one where it fails", "old"
-the old upstream alone. Each has its own rows, failures of the new upstream included. If rows that
-the old upstream answered were counted for "old", or for none, the new system's rows would be those
-on which it worked: selected by their outcome.
+Each request is a unit of the release: its system is decided and stored, its upstream asked, and the
+answer passed on as it is. A row is of the system that was *decided* (intention to treat): "new" is
+the pair "the new upstream, and the old one where it fails", "old" the old upstream alone. If rows
+that the old upstream had to answer were counted for "old", or for none, the new system's rows would
+be those on which it worked: selected by their outcome. A request that both upstreams refuse is the
+client's error; one that only the new upstream refuses is a failure of the new system.
 
-A request that the new upstream refuses (status 400 to 499) is asked of the old one. If that refuses
-it too it is the client's error; if it answers, it was a failure of the new upstream, such as a
-wrong key, an unknown model or a shorter context.
+Two losses are reported from here, for the first unit of each row:
 
-The losses that can be seen from here are reported by themselves, for the first unit of each row:
-
-- failure: 1 if the system gave no answer or a broken one, where the new system also fails if the
-  old upstream had to answer for it, or if the client left, or the service ended, after it had
-  waited for longer than `slow_after` for the next part; otherwise 0;
-- latency: 1 if the first byte took longer than `slow_after`, or the client left after that without
-  one; otherwise 0.
+- failure: 1 if the system gave no answer or a broken one, if the old upstream had to answer for
+  the new one, or if the client left, or the service ended, after a wait of more than `slow_after`;
+- latency: 1 if the first byte took longer than `slow_after`, or the client left after that.
 """
 
 from __future__ import annotations
@@ -28,27 +22,24 @@ import math
 import secrets
 import string
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tether.service.api import ApiError, decode, encode, endpoint
-from tether.service.decisions import read_key
-from tether.service.metrics import ServiceMetrics
-from tether.service.served import ServedRelease
+from tether.service.api import ApiError, decode, encode, endpoint, error_body
+from tether.service.releases import ServedRelease, read_key
 from tether.service.settings import ReleaseGateway
 from tether.service.upstreams import Answer, Parts, UpstreamClient, UpstreamError, has_error
 
 KEY_HEADER = "x-tether-key"
 """The header with the key, of requests and of answers; it may be a user, a session or a request."""
-KEY_FIELDS = ("safety_identifier", "user")
-"""The fields of OpenAI's protocol that say who asks, the newer one first."""
 NO_UPSTREAM, BROKEN = "no upstream has answered", "the upstream's stream has broken"
 CLIENT_TAKES_WITHIN = 60.0
 """Seconds in which a client must take a part of its answer."""
@@ -56,7 +47,7 @@ CUT_OFF_WITHIN = 2.0
 """Seconds that answers take at most to end when the service cannot wait for them."""
 REPORT_SECONDS = 86_400.0
 """How long a loss that the gateway reports may wait for the store."""
-REPORT_EVERY, MOST_REPORTS = 0.05, 5_000
+REPORT_EVERY = 0.05
 """Seconds in which losses gather, so that decisions need not wait for their transactions."""
 _PRINTED = string.punctuation.replace("%", "")
 _JSON = ((b"content-type", b"application/json"),)
@@ -64,49 +55,47 @@ _JSON = ((b"content-type", b"application/json"),)
 log = logging.getLogger("tether.service")
 
 
-def openai_error(status: int, message: str) -> dict[str, Any]:
-    """The body of an error, which OpenAI's clients raise as an exception."""
-    kind = "invalid_request_error" if status < 500 else "upstream_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+class Asked(Struct):
+    """The fields of a request that say who asks."""
+
+    safety_identifier: str | int | None = None
+    user: str | int | None = None
 
 
-class GatewayApi:
-    """The endpoints of the gateway; `close` it before the release."""
+class GatewayRelease(ServedRelease):
+    """A release between two upstreams."""
 
-    def __init__(
-        self, served: ServedRelease, settings: ReleaseGateway, metrics: ServiceMetrics
-    ) -> None:
-        self.served, self.settings, self.metrics = served, settings, metrics
-        known = served.release.settings.limits
-        for name, option in settings.reported.items():
+    def __init__(self, *given: Any, gateway: ReleaseGateway) -> None:
+        super().__init__(*given)
+        known = self.run.settings.limits
+        for name, option in gateway.reported.items():
             if name not in known or known[name].bound < 1:
                 raise ValueError(
                     f"gateway.{option}_guardrail must be a guardrail of the release with a bound "
                     f"of at least 1, one of {list(known)}, got {name!r}"
                 )
-        self.upstreams = {name: UpstreamClient(getattr(settings, name)) for name in ("old", "new")}
-        self._under_way, self._all_ended = 0, asyncio.Event()
-        self._all_ended.set()
+        self.settings = gateway
+        self.upstreams = {name: UpstreamClient(getattr(gateway, name)) for name in ("old", "new")}
+        self._under_way = 0
         self._reports: list[tuple[Unit, dict[str, float]]] = []
         self._reporting: asyncio.Task[None] | None = None
-        self._is_closing = False
-        if settings.failure_guardrail is None:
+        if gateway.failure_guardrail is None:
             log.warning(
                 "gateway.failure_guardrail is not set: while the new upstream fails, what the old "
                 "one answers for it counts for the new system"
             )
 
-    @endpoint("POST", "/v1/chat/completions", "decide", shape=openai_error)
+    @endpoint("POST", "/v1/chat/completions", "decide")
     async def chat(self, request: Request, body: bytes) -> Response:
         """Answer a chat (OpenAI)."""
         return Unit(self, "chat/completions", body, request)
 
-    @endpoint("POST", "/v1/completions", "decide", shape=openai_error)
+    @endpoint("POST", "/v1/completions", "decide")
     async def complete(self, request: Request, body: bytes) -> Response:
         """Complete a text (OpenAI)."""
         return Unit(self, "completions", body, request)
 
-    @endpoint("GET", "/v1/models", "decide", shape=openai_error)
+    @endpoint("GET", "/v1/models", "decide")
     async def models(self, request: Request, body: None) -> Response:
         """The old upstream's models (OpenAI)."""
         try:
@@ -119,29 +108,27 @@ class GatewayApi:
         return response
 
     async def close(self) -> None:
-        """Report the losses that are known, also those of answers cut off; close connections."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._all_ended.wait(), CUT_OFF_WITHIN)
-        self._is_closing = True
+        """Report the losses that are known, also those of answers cut off; close everything."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CUT_OFF_WITHIN
+        while self._under_way and loop.time() < until:
+            await asyncio.sleep(REPORT_EVERY)
         if self._reporting is not None:
-            await asyncio.wait((self._reporting,), timeout=self.served.deadline)
+            await asyncio.wait((self._reporting,), timeout=self.deadline)
         for each in self.upstreams.values():
             await each.close()
+        await super().close()
 
     async def begin(self, unit: Unit) -> None:
         """Decide which system answers a unit, and count it as under way."""
-        found = await self.served.decide([unit.key])
-        self.metrics.decisions(self.served.title, found, 1)
+        found = await self.decide([unit.key])
         if found is not None:
             unit.is_stored, (unit.system, unit.is_first) = True, found[0]
         self._under_way += 1
-        self._all_ended.clear()
 
     def end(self, unit: Unit) -> None:
         """Report the losses of a unit that has ended; it waits for nothing."""
         self._under_way -= 1
-        if not self._under_way:
-            self._all_ended.set()
         if not unit.is_first or not self.settings.reported:
             return
         is_slow = unit.waited is None or unit.waited > self.settings.slow_after
@@ -151,15 +138,14 @@ class GatewayApi:
 
     def note_failure(self, upstream: str, reason: str) -> None:
         """Count a request that an upstream has not answered."""
-        self.metrics.count("upstream_failures", self.served.title, upstream, reason)
+        self.metrics.count("upstream_failures", self.title, upstream, reason)
 
     async def _report(self) -> None:
         """Store losses, many at once, however long the store is away."""
-        title = self.served.title
         while self._reports:
-            await asyncio.sleep(0 if self._is_closing else REPORT_EVERY)
-            told, self._reports = self._reports[:MOST_REPORTS], self._reports[MOST_REPORTS:]
-            self.metrics.put("reports_waiting", len(told) + len(self._reports), title)
+            await asyncio.sleep(REPORT_EVERY)
+            told, self._reports = self._reports, []
+            self.metrics.put("reports_waiting", len(told), self.title)
             losses = {
                 name: np.array([values[what] for _, values in told])
                 for name, what in self.settings.reported.items()
@@ -167,12 +153,12 @@ class GatewayApi:
             keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
             options: dict[str, Any] = {"keep_first": True, "within": REPORT_SECONDS}
             try:
-                found = await self.served.observe(keys, systems, losses, **options)
-                self.metrics.outcomes(title, *found)
+                found = await self.observe(keys, systems, losses, **options)
+                self.metrics.outcomes(self.title, *found)
             except Exception as error:
-                self.metrics.count("gateway_reports_dropped", title, by=len(told))
+                self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self.metrics.put("reports_waiting", 0, title)
+        self.metrics.put("reports_waiting", 0, self.title)
 
 
 class Unit(Response):
@@ -186,10 +172,12 @@ class Unit(Response):
     must not look as if all were well. The same holds where the service ends before the answer does.
     """
 
-    def __init__(self, gateway: GatewayApi, path: str, content: bytes, request: Request) -> None:
+    def __init__(
+        self, gateway: GatewayRelease, path: str, content: bytes, request: Request
+    ) -> None:
         self._gateway, self._path, self._content = gateway, path, content
         self._sent = request.headers.raw
-        self.key = unit_key(request.headers, decode(content, [dict[str, Any]]))
+        self.key = unit_key(request.headers.get(KEY_HEADER), decode(content, [Asked]))
         self.system, self.served, self.is_stored, self.is_first = "old", "none", False, False
         self.failed, self._is_complete = False, False
         self.waited: float | None = None
@@ -218,7 +206,7 @@ class Unit(Response):
         answer = await self._ask()
         async with aclosing(answer):
             self.waited = time.perf_counter() - self._begun
-            title, metrics = self._gateway.served.title, self._gateway.metrics
+            title, metrics = self._gateway.title, self._gateway.metrics
             metrics.first_byte(title, self.system, self.served, self.waited)
             headers = [*answer.headers, *self._own_headers()]
             if answer.rest is None:
@@ -250,7 +238,7 @@ class Unit(Response):
             if refusal is not None:
                 return refusal
             self.served = "none"
-            return Answer(502, _JSON, encode(openai_error(502, NO_UPSTREAM)))
+            return Answer(502, _JSON, encode(error_body(502, NO_UPSTREAM)))
         if refusal is not None and answer.is_success:
             self._gateway.note_failure("new", "refused")
         if self.system == "old":
@@ -328,27 +316,22 @@ async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None
         task.result()
 
 
-def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
+def unit_key(header: str | None, asked: Asked) -> bytes:
     """The key of the header, or of a field of the body; otherwise a new one, for this request."""
-    given = headers.get(KEY_HEADER)
-    if given is not None:
+    if header is not None:
         try:
-            return read_key(given.encode("latin-1").decode(), KEY_HEADER)
+            return read_key(header.encode("latin-1").decode(), KEY_HEADER)
         except UnicodeDecodeError:
             raise ApiError(400, f"{KEY_HEADER} must be text in UTF-8") from None
-    for name in KEY_FIELDS:
-        value = body.get(name)
-        if value in (None, ""):
-            continue
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise ApiError(400, f"{name} must be text or an integer, got {value!r:.80}")
-        return read_key(value, name)
+    for key in (asked.safety_identifier, asked.user):
+        if key not in (None, ""):
+            return read_key(key)
     return secrets.token_hex(16).encode()
 
 
 def error_event(status: int, message: str) -> bytes:
     """The event that ends a stream that failed; OpenAI's clients raise it as an error."""
-    return b"data: " + encode(openai_error(status, message)) + b"\n\n"
+    return b"data: " + encode(error_body(status, message)) + b"\n\n"
 
 
 def _start(status: int, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:

@@ -254,16 +254,13 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
 
     def store_of(self, name: str, release: ReleaseTable) -> str:
         """Where a release is kept."""
-        if release.store is not None:
-            return self.store_at(release.store)
-        if not name:
-            raise ValueError("release must name a store")
-        if self.store is None or "{name}" not in self.store:
+        common = self.store if name and "{name}" in (self.store or "") else None
+        if (store := release.store or common) is None:
             raise ValueError(
-                f"releases.{name} has no store: name one there, or one for all releases "
-                f'with "{{name}}" in it'
+                f"release {name!r} has no store: name one in its table, or for several releases "
+                f'one beside them with "{{name}}" in it'
             )
-        return self.store_at(self.store.replace("{name}", name))
+        return self.store_at(store.replace("{name}", name))
 
     def store_at(self, store: str) -> str:
         """The path or URL of a store."""

@@ -25,9 +25,8 @@ from tether.runs.actions import Actions
 from tether.runs.round import MAX_KEY_LENGTH
 from tether.service.actions import ServedRun, named_function, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
-from tether.service.gateway import openai_error
 from tether.service.metrics import ServiceMetrics
-from tether.service.settings import Scorer, ServiceSettings, TetheredGateway
+from tether.service.settings import Drawn, Scorer, ServiceSettings
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""
@@ -48,16 +47,14 @@ FIXED: dict[str, tuple[Any, ...]] = {
 log = logging.getLogger("tether.service")
 
 
-class TetheredApi:
-    """The endpoints of OpenAI's protocol."""
+class TetheredRun(ServedRun):
+    """A run whose actions are answers of an upstream, over OpenAI's protocol."""
 
-    def __init__(
-        self, served: ServedRun, settings: TetheredGateway, metrics: ServiceMetrics
-    ) -> None:
-        self._served, self._metrics, self._url = served, metrics, settings.old.url
-        self._model = settings.old.model
+    def __init__(self, *given: Any, upstream: Drawn, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._url, self._model = upstream.url, upstream.model
 
-    @endpoint("POST", "/v1/chat/completions", "decide", shape=openai_error)
+    @endpoint("POST", "/v1/chat/completions", "decide")
     async def chat(self, request: Request, body: dict[str, Any]) -> Response:
         """Answer a chat (OpenAI)."""
         asked = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
@@ -68,8 +65,8 @@ class TetheredApi:
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
-        taken, usage = await self._served.soon(lambda: self._draw(context, key), self._url)
-        self._served.note(taken, self._metrics)
+        usage = Counter[str]()
+        taken = await self.soon(lambda: self._draw(context, key, usage), self._url)
         name = str(taken.ids[0])
         headers = {
             "x-tether-served": served_by(int(taken.served[0])),
@@ -102,14 +99,15 @@ class TetheredApi:
         except ValueError as error:
             raise ApiError(400, str(error)) from None
 
-    def _draw(self, context: str, key: str | None) -> tuple[Actions, Counter[str]]:
-        """One answer, and what it took; in a thread, since it waits for the upstream."""
-        ends = self._served.ending
+    def _draw(self, context: str, key: str | None, usage: Counter[str]) -> Actions:
+        """One answer, and what it used; in a thread, since it waits for the upstream."""
         try:
-            with ending(ends), counting_usage() as usage:
-                return self._served.act(np.array([context], dtype=object), key), usage
+            with ending(self._ending), counting_usage() as used:
+                taken = self.act(np.array([context], dtype=object), key)
+            usage.update(used)
+            return taken
         except Exception as error:
-            if ends.is_set():
+            if self._ending.is_set():
                 raise ApiError(503, "the service is shutting down") from error
             if is_scorer_error(error):
                 log.error("the scorer cannot score the answers to a request", exc_info=error)
@@ -135,7 +133,9 @@ def answer_events(
     yield b"data: [DONE]\n\n"
 
 
-def open_tethered(settings: ServiceSettings, deadline: float | None = None) -> ServedRun:
+def open_tethered(
+    settings: ServiceSettings, metrics: ServiceMetrics, deadline: float | None = None
+) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
     gateway = settings.gateway
     assert gateway is not None
@@ -162,11 +162,13 @@ def open_tethered(settings: ServiceSettings, deadline: float | None = None) -> S
     given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
     run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
     try:
-        return ServedRun(
+        return TetheredRun(
             run,
             "gateway",
             deadline,
+            metrics,
             lambda rows: policies[name],
+            upstream=old,
             name=name,
             at_once=at_once,
             waiting=WAITING_PER_THREAD * at_once,

@@ -28,8 +28,9 @@ from msgspec import Struct
 from tether._version import __version__
 from tether.service.api import encode
 from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
-from tether.service.served import Served, Status
+from tether.service.served import Served
 from tether.service.settings import Webhook
+from tether.service.status import Status
 
 MOST_WAITING = 1_000
 """How many events wait for a receiver; more are given up."""
@@ -79,12 +80,12 @@ class Events:
             yield self._event("store", name, text, now, {"available": available})
         if now is None:
             return
-        self._before, alarm, step = now, now.alarm, now.step
-        before = None if last is None else last.alarm
-        if before is not None and (alarm is None or alarm.number != before.number):
+        self._before, step = now, now.step
+        alarm, before = now.alarm, None if last is None else last.alarm
+        if alarm != before and before is not None:
             text = f"the alarm is cleared; {now.state}"
             yield self._event("resume", before.number, text, now, {"alarm": before.number})
-        if alarm is not None and (before is None or alarm.number != before.number):
+        if alarm != before and alarm is not None:
             kind = "halt" if alarm.monitor == "halt" else "alarm"
             details = msgspec.structs.asdict(alarm)
             details[self._unit] = details.pop("unit")
@@ -159,7 +160,8 @@ class Sender:
             "Tether-Timestamp": str(now),
         }
         if self._webhook.secret is not None:
-            headers["Tether-Signature"] = sign_message(self._webhook.secret, now, body)
+            signed = hmac.new(self._webhook.secret.encode(), b"%d." % now + body, sha256)
+            headers["Tether-Signature"] = f"v1={signed.hexdigest()}"
         try:
             async with asyncio.timeout(self._webhook.deadline):
                 found = await self._client.post(self._webhook.url, content=body, headers=headers)
@@ -177,12 +179,6 @@ class Sender:
         self._metrics.count("webhook_attempts", self._place, "given_up")
         fields = {"webhook": self._place, "id": event.id, "problem": problem}
         log.error("an event is given up", extra={"fields": fields})
-
-
-def sign_message(secret: str, timestamp: int, body: bytes) -> str:
-    """The signature: "v1=" and the HMAC-SHA256 of the timestamp, a dot and the body."""
-    signed = f"{timestamp}.".encode() + body
-    return f"v1={hmac.new(secret.encode(), signed, sha256).hexdigest()}"
 
 
 class Webhooks:
