@@ -269,17 +269,20 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
 
 def make_settings(content: dict[str, Any], folder: str | Path) -> ServiceSettings:
     """Settings from the tables of a file; [flag] and [gateway] may stand beside [release]."""
-    content = dict(content)
-    release = dict(content.get("release", {}))
-    if content.get("gateway", {}).get("mode") == "tethered":
-        content["gateway"] = {k: v for k, v in content["gateway"].items() if k != "mode"}
-    elif "gateway" in content:
-        release["gateway"] = content.pop("gateway")
+    content = filled(content) | {"folder": str(folder)}
+    gateway, release = content.pop("gateway", {}), content.get("release", {})
+    mode = gateway.pop("mode", "release")
+    if mode not in ("release", "tethered"):
+        raise ValueError(f"gateway.mode must be 'release' or 'tethered', got {mode!r}")
+    if mode == "tethered":
+        content["gateway"] = gateway
+    elif gateway:
+        release["gateway"] = gateway
     if "flag" in content:
         release["flag"] = content.pop("flag")
     if release:
         content["release"] = release
-    return msgspec.convert(filled(content) | {"folder": str(folder)}, ServiceSettings)
+    return msgspec.convert(content, ServiceSettings)
 
 
 def filled(value: Any) -> Any:
@@ -343,5 +346,5 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
         raise ValueError(f"{given} is not a TOML file: {error}") from None
     try:
         return make_settings(content, given.parent)
-    except ValueError as error:
+    except (ValueError, TypeError, AttributeError) as error:  # a value where a table belongs
         raise ValueError(f"{given}: {error}") from None

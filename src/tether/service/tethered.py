@@ -134,7 +134,9 @@ def answer_events(
 
 
 def open_tethered(
-    settings: ServiceSettings, metrics: ServiceMetrics, deadline: float | None = None
+    settings: ServiceSettings,
+    metrics: ServiceMetrics | None = None,
+    deadline: float | None = None,
 ) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
     gateway = settings.gateway
@@ -166,7 +168,7 @@ def open_tethered(
             run,
             "gateway",
             deadline,
-            metrics,
+            metrics or ServiceMetrics(),
             lambda rows: policies[name],
             upstream=old,
             name=name,
