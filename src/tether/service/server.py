@@ -28,14 +28,6 @@ from tether.service.application import make_application
 from tether.service.metrics import METRICS_FOLDER
 from tether.service.settings import ServiceSettings
 
-GRACE_SECONDS = 10
-"""How long a service waits for requests under way when it is told to end."""
-HEALTH_SECONDS = 120
-"""A worker that does not answer for so long is started again."""
-SWITCH_SECONDS = 0.001
-"""How long the threads that use the store may keep requests from being answered."""
-IDLE_SECONDS = 30
-"""How long a connection is kept without a request."""
 BACKLOG = 256
 """How many connections may wait to be accepted."""
 HEADERS = (
@@ -48,8 +40,6 @@ HEADERS = (
 """What every answer says: it is not to be embedded or kept. The page says what it may load."""
 LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
 """The loggers that a service, its run and what it runs on write with."""
-MOST_TRACEBACK_LINES = 100
-"""How much is logged of where an error came from."""
 
 log = logging.getLogger("tether.service")
 
@@ -91,7 +81,7 @@ def run_service(settings: ServiceSettings) -> None:
 
 
 def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
-    """How the web server runs: no logs of its own about requests, and no trust in proxies."""
+    """How the web server runs: no logs of its own about requests, no trust in proxies; seconds."""
     return uvicorn.Config(
         application,
         factory=isinstance(application, partial),
@@ -105,9 +95,9 @@ def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
         server_header=False,
         headers=[*HEADERS],
         limit_concurrency=settings.limits.connections,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_worker_healthcheck=HEALTH_SECONDS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        timeout_worker_healthcheck=120,
     )
 
 
@@ -155,7 +145,7 @@ def avoid_pauses() -> None:
 
     A full collection looks at everything that was imported, which takes as long as 50 decisions.
     """
-    sys.setswitchinterval(SWITCH_SECONDS)
+    sys.setswitchinterval(0.001)
     gc.collect()
     gc.freeze()
 
@@ -189,11 +179,11 @@ class JsonLines(logging.Formatter):
         }
         entry |= getattr(record, "fields", {})
         error, places = record.exc_info[1] if record.exc_info else None, list[str]()
-        while error is not None and len(places) < MOST_TRACEBACK_LINES:
+        while error is not None:
             places += [*traceback.format_tb(error.__traceback__), type(error).__name__]
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         if places:
-            entry["traceback"] = redact_text("\n".join(places[:MOST_TRACEBACK_LINES]))
+            entry["traceback"] = redact_text("\n".join(places[:100]))
         return json.dumps(entry, default=str)
 
 
