@@ -56,65 +56,58 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     keys: Annotated[tuple[ApiKey, ...], Meta(min_length=1)]
 
 
-class KeyFile:
-    """The keys of a file, read again when a request comes and a second has passed.
+class Access:
+    """Decides whether a request may be answered.
 
-    A file that cannot be read, or is not a key file, leaves the keys as they were and is logged.
+    The file of keys is read again when a request comes and a second has passed. One that cannot be
+    read, or is not a key file, leaves the keys as they were and is logged.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._path, self._read_at, self._problem = Path(path), time.monotonic(), ""
-        try:
-            self._known = {key.sha256: key for key in _read(self._path)}
-        except OSError as error:
-            made = f"must be a file that `tether serve-key` made, got {str(path)!r}"
-            raise ValueError(f"access.keys {made}: {error.strerror}") from None
-
-    def find(self, secret: str) -> ApiKey | None:
-        """The key of a secret; which hash is looked up says nothing about the others."""
-        if time.monotonic() - self._read_at >= KEY_FILE_SECONDS:
-            self._read_at = time.monotonic()
-            self._read_again()
-        return self._known.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
-
-    def _read_again(self) -> None:
-        before = self._known
-        try:
-            self._known, self._problem = {key.sha256: key for key in _read(self._path)}, ""
-        except (OSError, ValueError) as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                log.error("the API keys stay as they were: %s", error)
-        if before != self._known:
-            names = {"keys": sorted(key.name for key in self._known.values())}
-            log.info("the API keys have changed", extra={"fields": names})
-
-
-class Access:
-    """Decides whether a request may be answered."""
-
     def __init__(self, settings: ServiceSettings) -> None:
-        path = settings.access.keys
-        self._keys = None if path is None else KeyFile(Path(settings.folder, path))
         self._minute, self._wrong = 0, Counter[str]()
+        self._path: Path | None = None
+        self._keys: dict[str, ApiKey] = {}
+        self._read_at, self._problem = time.monotonic(), ""
+        if (keys := settings.access.keys) is not None:
+            self._path = Path(settings.folder, keys)
+            try:
+                self._keys = {key.sha256: key for key in _read(self._path)}
+            except OSError as error:
+                made = f"must be a file that `tether serve-key` made, got {str(self._path)!r}"
+                raise ValueError(f"access.keys {made}: {error.strerror}") from None
 
     def admit(self, request: Request, role: str | None) -> None:
         """Note who asks; an error if they may not."""
         scope, headers = request.scope, request.headers
         client = "" if request.client is None else request.client.host
-        if self._keys is None:
+        if self._path is None:
             if client and not is_loopback(client):
                 raise ApiError(403, "only this machine may connect: there are no API keys")
             if not _is_local(headers.get("host", "")):  # another name that leads here
                 raise ApiError(403, "the host must be this machine: there are no API keys")
             scope["tether.name"], scope["tether.roles"] = ANYONE, frozenset(ROLES)
         elif role is not None:
-            found = self._keys.find(_secret(headers))
+            found = self._find(self._path, _secret(headers))
             if found is None:
                 raise self._refuse(client)
             if role not in found.roles:
                 raise ApiError(403, f"the API key {found.name!r} lacks the role {role!r}")
             scope["tether.name"], scope["tether.roles"] = found.name, found.roles
+
+    def _find(self, path: Path, secret: str) -> ApiKey | None:
+        """The key of a secret; which hash is looked up says nothing about the others."""
+        if time.monotonic() - self._read_at >= KEY_FILE_SECONDS:
+            self._read_at, before = time.monotonic(), self._keys
+            try:
+                self._keys, self._problem = {key.sha256: key for key in _read(path)}, ""
+            except (OSError, ValueError) as error:
+                if str(error) != self._problem:
+                    self._problem = str(error)
+                    log.error("the API keys stay as they were: %s", error)
+            if before != self._keys:
+                names = {"keys": sorted(key.name for key in self._keys.values())}
+                log.info("the API keys have changed", extra={"fields": names})
+        return self._keys.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
 
     def _refuse(self, client: str) -> ApiError:
         """Count a wrong key, which is an error; too many of them are another one."""

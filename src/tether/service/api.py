@@ -32,7 +32,7 @@ HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     408: {"Connection": "close"},  # the rest of the body is not waited for
     413: {"Connection": "close"},
-    429: {"Retry-After": "1"},
+    429: {"Retry-After": "60"},
     503: {"Retry-After": "1"},
 }
 """What a refusal says beside its body."""

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -52,14 +52,6 @@ class EvaluationRequest(Struct):
     context: EvaluationContext = EvaluationContext()
 
 
-class EvaluationError(Struct, omit_defaults=True):
-    """An error of OFREP."""
-
-    errorCode: str  # noqa: N815
-    errorDetails: str  # noqa: N815
-    key: str | UnsetType = UNSET
-
-
 class OfrepApi:
     """The two endpoints of the protocol; every release is a flag."""
 
@@ -71,19 +63,18 @@ class OfrepApi:
         """Evaluate a flag (OFREP)."""
         name = request.path_params["flag"]
         if name not in self._releases:
-            details = f"there is no flag {name!r:.120}"
-            return json_response(EvaluationError("FLAG_NOT_FOUND", details, name), 404)
-        key = _targeting_key(body, name)
-        if isinstance(key, EvaluationError):
-            return json_response(key, 400)
+            return refusal("FLAG_NOT_FOUND", f"there is no flag {name!r:.120}", name, 404)
+        key = targeting_key(body, name)
+        if isinstance(key, Response):
+            return key
         return await self._evaluation(name, key)
 
     @endpoint("POST", OFREP_PATH, "decide")
     async def evaluate_all(self, request: Request, body: bytes) -> Evaluations | Response:
         """Evaluate all flags (OFREP)."""
-        key = _targeting_key(body)
-        if isinstance(key, EvaluationError):
-            return json_response(key, 400)
+        key = targeting_key(body)
+        if isinstance(key, Response):
+            return key
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
         content = encode(Evaluations(list(found)))
         tag = f'"{sha256(content).hexdigest()[:32]}"'
@@ -100,15 +91,20 @@ class OfrepApi:
         return Evaluation(name, value, reason, variant, {"stored": found is not None})
 
 
-def _targeting_key(content: bytes, name: str | UnsetType = UNSET) -> bytes | EvaluationError:
+def targeting_key(content: bytes, flag: str | None = None) -> bytes | Response:
     """The targeting key of a request, or the protocol's error."""
     try:
         key = msgspec.json.decode(content, type=EvaluationRequest).context.targetingKey
         if key:
             return read_key(key, "targetingKey")
-        told = "the context must have a targetingKey"
-        return EvaluationError("TARGETING_KEY_MISSING", told, name)
+        return refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
     except (msgspec.ValidationError, ApiError) as error:
-        return EvaluationError("INVALID_CONTEXT", str(error), name)
+        return refusal("INVALID_CONTEXT", str(error), flag)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return EvaluationError("PARSE_ERROR", "the body must be JSON", name)
+        return refusal("PARSE_ERROR", "the body must be JSON", flag)
+
+
+def refusal(code: str, details: str, flag: str | None, status: int = 400) -> Response:
+    """An error of the protocol."""
+    told = {"errorCode": code, "errorDetails": details}
+    return json_response(told if flag is None else told | {"key": flag}, status)

@@ -57,15 +57,6 @@ class AdvanceRequest(Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class Page(Struct):
-    """What the page shows: a document, unless the reader has seen it, and who reads it."""
-
-    as_of: str
-    seq: int
-    document: dict[str, Any] | None
-    live: dict[str, Any]
-
-
 class PageQuery(Struct, forbid_unknown_fields=True):
     """The `seq` of the document that the reader has."""
 
@@ -219,7 +210,7 @@ class Served:
         return HTMLResponse(page_html())
 
     @endpoint("GET", "/v1/document", "read", query=PageQuery)
-    async def read_document(self, request: Request, body: None) -> Page:
+    async def read_document(self, request: Request, body: None) -> dict[str, Any]:
         """What the page shows; it asks again and again, and gets a document that has changed."""
         seen, scope = read_query(request, PageQuery).seen, request.scope
         async with self._lock:
@@ -235,9 +226,12 @@ class Served:
             "outage": None if self.is_serving else "The store is unavailable: no promise applies.",
             "more": self.told(),
         }
-        as_of = datetime.now(UTC).isoformat(timespec="milliseconds")
-        new = self._document if self._shown > seen else None
-        return Page(as_of, max(seen, self._shown), new, live)
+        return {
+            "as_of": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "seq": max(seen, self._shown),
+            "document": self._document if self._shown > seen else None,
+            "live": live,
+        }
 
     def _make_document(self) -> dict[str, Any]:
         return document(self.run.history(), title=self.title, last=UNITS_SHOWN)

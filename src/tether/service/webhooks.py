@@ -63,8 +63,7 @@ class Events:
     """
 
     def __init__(self, served: Served) -> None:
-        self._title, self._unit, self._outages = served.title, served.unit, 0
-        self._process = uuid.uuid4().hex[:12]
+        self._title, self._unit = served.title, served.unit
         self._before: Status | None = None
         self._was_available: bool | None = None
 
@@ -74,10 +73,8 @@ class Events:
         if available or was is not None:  # not if it never was
             self._was_available = available
         if was not in (None, available):
-            self._outages += not available
-            name = f"{self._process}/{self._outages}/{'over' if available else 'begun'}"
             text = f"the store is {'available again' if available else 'unavailable'}"
-            yield self._event("store", name, text, now, {"available": available})
+            yield self._event("store", uuid.uuid4(), text, now, {"available": available})
         if now is None:
             return
         self._before, step = now, now.step
