@@ -11,7 +11,6 @@ from threading import Event, Thread
 from typing import Any
 
 import httpx2
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,8 +19,8 @@ from starlette.routing import Route
 
 from tests.llm.chat_server import Server
 from tether.service.application import make_application
-from tether.service.server import ServiceServer, make_config
-from tether.service.settings import ServiceSettings
+from tether.service.server import make_config
+from tether.service.settings import ServiceSettings, make_settings
 
 LONG = 60.0
 """Seconds within which everything happens on any machine, or a test fails."""
@@ -33,17 +32,14 @@ RELEASE = {"guardrails": {"complaint": 0.5}, "old": {"complaint": 0.01}}
 
 def settings(folder: Any, release: dict[str, Any] | None = None, **tables: Any) -> ServiceSettings:
     """Settings on any free port, as the file would have them."""
-    content = {"folder": str(folder), "listen": {"port": 0}} | tables
+    content = {"listen": {"port": 0}} | tables
     content["limits"] = PATIENT | tables.get("limits", {})
     if (
         not {"releases", "run"} & tables.keys()
         and tables.get("gateway", {}).get("mode") != "tethered"
     ):
         content["release"] = {"store": "release.db"} | RELEASE | (release or {})
-    for each in (content, *content.get("releases", {}).values()):
-        if "gateway" in each:
-            each["gateway"] = {"mode": "release"} | each["gateway"]
-    return msgspec.convert(content, ServiceSettings)
+    return make_settings(content, folder)
 
 
 def tries(seconds: float = LONG) -> Iterator[None]:
@@ -84,7 +80,7 @@ def serving(server: uvicorn.Server) -> Iterator[str]:
 def running(given: ServiceSettings) -> Iterator[httpx2.Client]:
     """A client of a service that runs as long as the context."""
     application = make_application(given)
-    with serving(ServiceServer(make_config(given, application))) as address:
+    with serving(uvicorn.Server(make_config(given, application))) as address:
         with httpx2.Client(base_url=address, timeout=LONG) as client:
             client.service = application.state.service
             yield client

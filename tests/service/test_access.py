@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.service.running import bearer, running, settings, until
-from tether.service import add_key, remove_key
+from tether.service import access, add_key, api, remove_key
 
 NEEDS = {
     "decide": ("POST", "/v1/decisions", {"key": "a"}),
@@ -40,30 +40,27 @@ def test_each_role_is_needed_and_keys_are_followed(tmp_path):
             assert client.get("/v1/status", headers=headers).status_code == 200
         for path in ("/healthz", "/readyz", "/openapi.json", "/"):
             assert client.get(path).status_code == 200
-        for path in ("/metrics", "/v1/document", "/v1/events"):
+        for path in ("/metrics", "/v1/document"):
             assert client.get(path).status_code == 401
         late = add_key(file, "late", ["read"])
         until(lambda: client.get("/v1/status", headers=bearer(late)).status_code == 200)
-        with client.stream("GET", "/v1/events", headers=bearer(late)) as stream:
-            lines = stream.iter_lines()
-            assert next(lines).startswith("data:")
-            remove_key(file, "late")
-            assert not list(lines)[-1]  # it ends
+        remove_key(file, "late")
         until(lambda: client.get("/v1/status", headers=bearer(late)).status_code == 401)
         file.write_text("{")  # what cannot be read revokes nothing
         time.sleep(1.1)
         assert client.get("/v1/status", headers=bearer(read)).status_code == 200
 
 
-def test_wrong_keys_are_limited_and_right_ones_are_not(tmp_path):
+def test_wrong_keys_are_limited_and_right_ones_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "WRONG_KEYS_PER_MINUTE", 5)
     right = add_key(tmp_path / "keys.json", "ann", ["read"])
-    limits = {"wrong_keys_per_minute": 1}
-    with running(settings(tmp_path, access={"keys": "keys.json"}, limits=limits)) as client:
+    with running(settings(tmp_path, access={"keys": "keys.json"})) as client:
         found = [
             client.get("/v1/status", headers=bearer(f"tether_{number}")).status_code
             for number in range(20)
         ]
-        assert found == [401] * 5 + [429] * 15
+        assert 5 <= found.count(401) <= 10  # more if a minute ends meanwhile
+        assert set(found) == {401, 429}
         assert client.get("/v1/status", headers=bearer(right)).status_code == 200
 
 
@@ -122,8 +119,9 @@ def test_strange_and_long_bodies_are_refused(client, content, status):
         assert found.status_code == status
 
 
-def test_slow_and_ambiguous_bodies_are_refused(tmp_path):
-    with running(settings(tmp_path, limits={"body_seconds": 0.2})) as client:
+def test_slow_and_ambiguous_bodies_are_refused(client, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "BODY_SECONDS", 0.2)
         found = client.post("/v1/decisions", content=b"{}", headers={"Content-Type": "text/plain"})
         assert found.status_code == 415
         head = b"POST /v1/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n"
@@ -138,8 +136,9 @@ def test_slow_and_ambiguous_bodies_are_refused(tmp_path):
 
 def test_connections_beyond_the_limit_are_refused_and_not_dropped(tmp_path):
     with running(settings(tmp_path, limits={"connections": 2})) as client:
-        with client.stream("GET", "/v1/events") as one, httpx2.Client(timeout=60) as second:
-            assert one.status_code == 200
+        address = ("127.0.0.1", client.base_url.port)
+        held = [socket.create_connection(address, 60) for _ in range(2)]
+        with httpx2.Client(timeout=60) as second, held[0], held[1]:
             found = [second.get(f"{client.base_url}/healthz").status_code for _ in range(3)]
             assert set(found) <= {200, 503}
         until(lambda: client.get("/healthz").status_code == 200)

@@ -50,12 +50,17 @@ def test_a_decision_is_a_row_and_its_outcome_is_final(tmp_path):
         ("decisions", {}, "either key or keys"),
         ("decisions", {"key": ""}, "length >= 1 - at `$.key`"),
         ("decisions", {"key": "é" * 300}, "1 to 500 bytes"),
-        ("decisions", {"user": "a"}, "unknown field `user`"),
-        ("decisions", {"keys": list(range(1001))}, "at most 1,000 items"),
-        ("outcomes", {"key": "a"}, "key, system and losses"),
+        ("decisions", {"user": "a"}, "either key or keys"),
+        ("decisions", {"key": "a", "keys": []}, "unknown field `keys`"),
+        ("decisions", {"keys": list(range(1001))}, "length <= 1000"),
+        ("outcomes", {"key": "a"}, "missing required field `system`"),
         ("outcomes", outcome("a", "blue", complaint=1), "at `$.system`"),
-        ("outcomes", outcome("a", "old", harm=1), "must be among ['complaint'], got 'harm'"),
-        ("outcomes", outcome("a", "old", complaint=5), "5 % is 0.05"),
+        (
+            "outcomes",
+            outcome("a", "old", harm=1),
+            "must have names among ['complaint']",
+        ),
+        ("outcomes", outcome("a", "old", complaint=5), "expected a loss from 0 to 1"),
         ("outcomes", outcome("a", "old", complaint=True), "Expected `float`, got `bool`"),
         ("outcomes", outcome("a", "old"), "at `$.losses`"),
         ("outcomes", {"outcomes": [outcome("a", "old", complaint=x) for x in (0, 1)]}, "two val"),
@@ -92,8 +97,8 @@ def test_no_body_is_too_strange_and_every_answer_is_what_the_schema_says(client,
         headers={"Content-Type": "application/json"},
     )
     told = schema["paths"][path]["post"]["responses"]
-    assert str(found.status_code) in told
-    content = told[str(found.status_code)].get("content")
+    status = str(found.status_code)
+    content = told[status if status in told else f"{status[0]}XX"].get("content")
     if "completions" in path:
         assert found.status_code in (200, 400)
         assert found.is_success or found.json()["error"]["type"] == "invalid_request_error"

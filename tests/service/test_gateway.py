@@ -17,7 +17,7 @@ from tether.service.application import make_application
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-PATIENCE = {"connect_within": LONG, "first_byte_within": LONG, "chunk_within": LONG}
+PATIENCE = {"connect_within": LONG, "first_byte_within": LONG}
 GUARDRAILS = {name: 0.5 for name in ("complaint", "failure", "slow")}
 RELEASE = {"guardrails": GUARDRAILS, "old": dict.fromkeys(GUARDRAILS, 0.01), "stop": "none"}
 REPORTED = {"failure_guardrail": "failure", "latency_guardrail": "slow", "slow_after": LONG}
@@ -93,7 +93,7 @@ def test_the_key_of_this_service_stays_here(tmp_path, upstreams, monkeypatch):
     secret = add_key(tmp_path / "keys.json", "app", ["decide"])
     other = add_key(tmp_path / "keys.json", "watcher", ["read"])
     table = {"old": {"url": old.url}, "new": {"url": new.url, "model": "tuned"}}
-    table["new"]["api_key_variable"] = "NEW_KEY"
+    table["new"]["api_key"] = "${NEW_KEY}"
     given = settings(tmp_path, RELEASE, gateway=table, access={"keys": "keys.json"})
     with running(given) as http:
         http.headers = bearer(secret)
@@ -312,8 +312,8 @@ def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path,
 @pytest.mark.parametrize(
     ("content", "headers", "status", "message"),
     [
-        (b"[]", {}, 400, "must be a JSON object"),
-        (b'{"user": 3.5}', {}, 400, "user must be text or an integer, got 3.5"),
+        (b"[]", {}, 400, "Expected `object`"),
+        (b'{"user": 3.5}', {}, 400, "got `float` - at `$.user`"),
         (b"{}", {"X-Tether-Key": b"\xff"}, 400, "x-tether-key must be text in UTF-8"),
         (b"{}", {"X-Tether-Key": b""}, 400, "must have 1 to 500 bytes"),
         (b"{}", {"Content-Type": "text/plain"}, 415, "content type must be application/json"),

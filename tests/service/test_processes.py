@@ -120,7 +120,7 @@ def test_two_services_on_a_postgresql_that_fails(server, postgres_url, tmp_path)
 
 
 def test_the_port_and_the_settings_are_checked_before_anything_starts(tmp_path):
-    (tmp_path / "serve.toml").write_text('[release]\nstore = "nothing.db"\n')
+    (tmp_path / "serve.toml").write_text('[release]\nstore = "nothing.db"\n[listen]\nport = 0\n')
     command = [sys.executable, "-m", "tether", "serve", str(tmp_path / "serve.toml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
     assert done.returncode != 0

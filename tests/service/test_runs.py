@@ -61,7 +61,7 @@ def test_the_example_runs_end_to_end(tmp_path):
         assert first["served"] == "round 2"
         assert client.post("/v1/actions", json=asked, **key).json() == first
         other = client.post("/v1/actions", json={"context": [0.5, 1.0]}, **key)
-        assert (other.status_code, other.json()["error"]["code"]) == (409, "conflict")
+        assert other.status_code == 409
 
         assert client.post("/v1/outcomes", json={"outcomes": outcomes}).json() == {"new": 0}
         contradiction = {**outcomes[0], "loss": 1.0 - outcomes[0]["loss"]}
@@ -70,7 +70,7 @@ def test_the_example_runs_end_to_end(tmp_path):
         assert 'tether_step{release="run"} 2.0' in metrics
         assert 'tether_actions_total{release="run",served="safe",stored="true"} 800.0' in metrics
         assert 'tether_share{release="run"}' not in metrics
-        assert client.get("/v1/document").json()["live"]["offers"][0]["name"] == "begin"
+        assert client.get("/v1/document").json()["live"]["more"]["may_begin"]
 
         taken = client.post("/v1/actions", json={"contexts": [[0.0, 1.0]] * 200}).json()["actions"]
         bad = [{"id": each["id"], "loss": 1.0} for each in taken]
@@ -150,14 +150,14 @@ def test_many_clients_at_once(clinic):
     ("path", "body", "words"),
     [
         ("actions", {}, "either context or contexts"),
-        ("actions", {"contexts": []}, "1 to 1,000 items"),
+        ("actions", {"contexts": []}, "length >= 1"),
         ("actions", {"context": {"age": 3}}, "numbers and lists of numbers"),
         ("actions", {"contexts": [[1.0, 2.0], [1.0]]}, "lists of numbers of one length"),
         ("actions", {"context": [1.0, 2.0, 3.0]}, "context"),
         ("outcomes", {"id": "99999", "loss": 0}, "unknown"),
         ("outcomes", {"id": "0", "loss": 2}, "from 0 to 1"),
         ("outcomes", {"id": "0"}, "either loss or losses"),
-        ("outcomes", {"id": "0", "losses": {"harm": 1}}, "must be among ['loss']"),
+        ("outcomes", {"id": "0", "losses": {"harm": 1}}, "must have names among ['loss']"),
     ],
 )
 def test_what_is_wrong_is_named(clinic, path, body, words):

@@ -21,7 +21,7 @@ def read(tmp_path, text):
 def test_what_releases_are_made_with(tmp_path, monkeypatch):
     monkeypatch.setenv("STORES", "postgresql://db/tether?options=-csearch_path%3D{name}")
     text = """
-        store_variable = "STORES"
+        store = "${STORES}"
         [releases.checkout]
         guardrails = { a = 0.02, b = { tolerated = 0.1, bound = 2 }, c = { delta = 0.005 } }
         old = { a = 0.01, b = 0.05 }
@@ -31,10 +31,11 @@ def test_what_releases_are_made_with(tmp_path, monkeypatch):
         [releases.search]
         store = "own.db"
         """
-    (_, one), (_, two) = (given := read(tmp_path, text)).named_releases()
-    assert (one.flag.key, two.flag.key) == ("checkout", "search")
-    assert one.store_at(given.folder) == "postgresql://db/tether?options=-csearch_path%3Dcheckout"
-    assert two.store_at(given.folder) == str(tmp_path / "own.db")
+    given = read(tmp_path, text)
+    one, two = given.releases["checkout"], given.releases["search"]
+    url = "postgresql://db/tether?options=-csearch_path%3Dcheckout"
+    assert given.store_of("checkout", one) == url
+    assert given.store_of("search", two) == str(tmp_path / "own.db")
     assert one.options(given.folder) == {
         "guardrails": {"a": 0.02, "b": Guardrail(0.1, bound=2), "c": Guardrail(delta=0.005)},
         "old": {"a": 0.01, "b": 0.05},
@@ -60,12 +61,11 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         (RELEASE + "[flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
         (RELEASE + "[gateway]\n" + UPSTREAM, "missing required field `new`"),
         (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "must begin with http"),
-        (RELEASE + "[[webhooks]]\n", "either a url or a url_variable"),
-        (RELEASE + '[[webhooks]]\nurl_variable = "NOT_SET"\n', "'NOT_SET' is not set"),
+        (RELEASE + "[[webhooks]]\n", "missing required field `url`"),
+        (RELEASE + '[[webhooks]]\nurl = "${NOT_SET}"\n', "'NOT_SET' is not set"),
         ("[releases.v1]\n", "cannot be called 'v1'"),
         ('[run]\ncontroller = "clinic"\n', "`$.run.controller`"),
         ("[release\n", "is not a TOML file"),
-        (RELEASE + 'folder = "x"\n', "unknown field `folder`"),
         (RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n', "url"),
     ],
 )
@@ -105,4 +105,4 @@ def test_the_examples_are_valid_and_name_every_setting(monkeypatch, tmp_path):
         assert set(written[table]) == set(struct.__struct_fields__)
         assert getattr(given, table) == struct()  # what is behind # is the default
     release = set(settings.ReleaseTable.__struct_fields__)
-    assert set(written["release"]) == release - {"store_variable", "flag", "gateway"}
+    assert set(written["release"]) == release - {"flag", "gateway"}

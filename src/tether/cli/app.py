@@ -35,7 +35,7 @@ def global_options(
     ] = False,
     verbose: Annotated[
         int,
-        typer.Option("--verbose", "-v", count=True, help="Log to stderr what is done; -vv more."),
+        typer.Option("--verbose", "-v", count=True, help="Log progress to stderr; -vv for more."),
     ] = 0,
 ) -> None:
     """Keep an optimized policy on a tether to a safe one."""

@@ -29,10 +29,10 @@ CALIBRATE: Options = TARGET | {
     "bound": (list[str], ["1.0"], "The largest possible loss; NAME=VALUE for several."),
     "family": (str, "clip", "clip, mix, budgeted_clip or budgeted_clip(N)."),
     "test_weight": (str, "empirical", "empirical, analytic or a number."),
-    "safe_risk": (float | None, None, "What the safe policy loses at most, with --promise."),
+    "safe_risk": (float | None, None, "A bound on the safe policy's loss, with --promise."),
     "ratio_error": (float | None, None, "A factor by which every weight may be wrong."),
     "blend": (float, DEFAULT_BLEND, "The safe share in a policy that never takes some actions."),
-    "seed": (int, 0, "Of the recorded draw, with --promise."),
+    "seed": (int, 0, "The seed of the recorded draw, with --promise."),
     "details": (bool, False, "Print everything that is known."),
 }
 
@@ -88,7 +88,7 @@ def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> s
 PLAN: Options = {name: TARGET[name] for name in ("promise", "alpha", "confidence")} | {
     "safe_risk": (float | None, None, "The safe policy's expected loss, without a log."),
     "bound": (float, 1.0, "The largest possible loss."),
-    "optimized_risk": (float | None, None, "The optimized policy's. (default: twice the asked)"),
+    "optimized_risk": (float | None, None, "The optimized policy's. (default: twice the promise)"),
     "log_ratio_spread": (float, 1.0, "Standard deviation of the log ratios, without a log."),
     "rows": (int | None, None, "The number of rows to describe. (default: several)"),
     "pass_probability": (float, 0.9, "The probability with which a beta should pass."),

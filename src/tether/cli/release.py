@@ -41,7 +41,7 @@ GUARDRAIL: Options = {
         "NAME=TOLERATED[:BOUND], a loss and its tolerated mean; NAME=+0.01 or NAME=+10% is by how "
         "much it may exceed the old system's at the same time; repeat.",
     ),
-    "old_risk": (list[str], [], "NAME=RISK: what the old system loses at most; repeat."),
+    "old_risk": (list[str], [], "NAME=RISK: a bound on the old system's loss; repeat."),
 }
 START: Options = {
     **GUARDRAIL,
@@ -55,7 +55,7 @@ OBSERVE: Options = SIGNED | {
     "key": (str | None, None, "One key, instead of a file."),
     "loss": (list[str], [], "NAME=LOSS: a loss of this key; repeat for several."),
     "system": (str | None, None, "old or new. (default: the column, or who answered the key last)"),
-    "keep_first": (bool, False, "Skip losses of keys that have one, instead of refusing others."),
+    "keep_first": (bool, False, "Keep losses that are known, instead of refusing other values."),
 }
 
 app = typer.Typer(

@@ -95,7 +95,7 @@ ACT: Options = {
 
 @contextmanager
 def _acting(store: str, given: dict[str, Any]) -> Iterator[Any]:
-    """The run to act on; afterwards it says how it is."""
+    """The run to act on; its state is printed afterwards."""
     from tether.view import document
 
     with open_run(store, given.pop("signing_key")) as run:

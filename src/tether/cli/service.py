@@ -42,7 +42,7 @@ def serve_key(
         raise ValueError("name either --role, to make a key, or --revoke")
     if given["revoke"]:
         remove_key(file, name)
-        print_line(f"The key of {name} is revoked: services that run refuse it in two seconds.")
+        print_line(f"The key of {name} is revoked: running services refuse it within two seconds.")
         return
     print_line(add_key(file, name, given["role"]))
     typer.echo(f"The key of {name} is not shown again; {file} has its hash.", err=True)
@@ -72,11 +72,11 @@ def record(
     from tether.service import read_service_settings
     from tether.service.tethered import open_tethered
 
-    settings: Any = read_service_settings(file)
-    if getattr(settings.gateway, "scorer", None) is None:
-        raise ValueError(f"{file} has no tethered [gateway] with a scorer")
+    settings = read_service_settings(file)
+    if settings.gateway is None:
+        raise ValueError(f"{file} has no tethered [gateway]")
     contexts, actions = chat_rows(columns[given["prompt"]], columns[given["answer"]])
-    run = open_tethered(settings.gateway, settings.folder, SECONDS_TO_WAIT).controller
+    run = open_tethered(settings, deadline=SECONDS_TO_WAIT).controller
     with run:
         units = run.history().units
         if len(units) > 1 or units[0].rows["old"]:

@@ -38,13 +38,13 @@ LOG_OPTIONS: Options = {
     "no_context": (bool, False, "Neither policy depends on a context."),
     "log_mix": (str | None, None, "The column of log-densities of the mixture that logged."),
     "safe_share": (float | None, None, "The share of rows produced by the safe policy."),
-    "max_ratio": (float | None, None, "What optimized over safe probability never exceeds."),
+    "max_ratio": (float | None, None, "A bound on the optimized over the safe probability."),
     "propensity": (str | None, None, "The safe policy's probabilities, instead of --log-safe."),
     "probability": (str | None, None, "The optimized policy's, instead of --log-optimized."),
-    "min_propensity": (float | None, None, "What no probability of the safe policy is below."),
+    "min_propensity": (float | None, None, "A lower bound on the safe policy's probabilities."),
     "reward": (str | None, None, "The column of rewards, of which the gain is estimated."),
     "source": (str | None, None, "Who drew the proposals: safe, optimized, or a column."),
-    "missing": (str | None, None, "worst_case: a missing loss counts as the bound, no error."),
+    "missing": (str | None, None, "worst_case: count a missing loss as the bound."),
 }
 """The options that say what the columns of a log are: type, default and help."""
 

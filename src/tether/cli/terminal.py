@@ -91,7 +91,7 @@ SAVING: Options = {
 """The options of a result that can be saved."""
 TARGET: Options = {
     "promise": (list[str] | None, None, "The expected loss to promise; NAME=VALUE for several."),
-    "alpha": (list[str] | None, None, "The tolerated loss of the paper's rule, instead."),
+    "alpha": (list[str] | None, None, "The tolerated loss of the paper's rule, not a promise."),
     "confidence": (float | None, None, "Promise with this probability, not on average."),
     "plot": (Path | None, None, "Draw the risk into this file (.png, .svg)."),
 }

@@ -56,7 +56,7 @@ def check_adapter(model: Any, adapter: str | None) -> str | None:
         by_tokens = name == adapter and getattr(config, "alora_invocation_tokens", None)
         if getattr(config, "is_prompt_learning", False) or by_tokens:
             raise TypeError(
-                f"adapter {name!r} works by tokens of its own (virtual tokens or aLoRA), which is "
+                f"adapter {name!r} works through extra tokens (virtual tokens or aLoRA), which is "
                 f"not supported: use LoRA"
             )
         bias, start = getattr(config, "bias", "none"), getattr(config, "init_lora_weights", True)

@@ -143,7 +143,7 @@ def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any]
         contexts.append(chat_context({"messages": messages, **settings}))
     actions = [chat_action(each) for each in answers]
     if len(contexts) != len(actions):
-        raise ValueError(f"answers must be as many as prompts, {len(contexts)}, got {len(actions)}")
+        raise ValueError(f"answers must be one per prompt, {len(contexts)}, got {len(actions)}")
     return np.array(contexts, dtype=object), np.array(actions, dtype=object)
 
 

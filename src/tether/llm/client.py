@@ -186,7 +186,7 @@ def _in_background(work: Coroutine[Any, Any, Result]) -> Result:
         while not futures.wait([running], timeout=POLL_INTERVAL).done:
             event = _ending.get()
             if event is not None and event.is_set():
-                raise ServerError("the server was not waited for: the program ends")
+                raise ServerError("the request was given up: the program is ending")
         return running.result()
     finally:
         running.cancel()

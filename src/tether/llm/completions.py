@@ -126,12 +126,10 @@ class CompletionPolicy(ABC):
         for index, text in enumerate(texts):
             row = [*encode_text(self.tokenizer, text, f"texts[{index}]"), int(ends[0])]
             if np.isin(row[:-1], ends).any():
-                raise ValueError(f"texts[{index}] has an end token, which is added: {text!r:.60}")
+                raise ValueError(f"texts[{index}] must not have the end token: {text!r:.60}")
             if len(row) > width:
-                raise ValueError(
-                    f"texts[{index}] has {len(row)} tokens with its end, more than max_new_tokens "
-                    f"= {width}"
-                )
+                told = f"texts[{index}] has {len(row)} tokens with its end"
+                raise ValueError(f"{told}, more than max_new_tokens = {width}")
             rows.append(row)
         return pad_rows(rows, width)
 

@@ -177,9 +177,9 @@ class OpenAIPolicy(CompletionPolicy):
             moved = float(np.where(first == now, 0.0, np.abs(now - first)).max())
         if not moved <= PROBE_TOLERANCE:
             raise ValueError(
-                f"the server serves another model as {self.model!r} than when this policy was "
-                f"first used: scores of fixed rows have moved by up to {moved:.3g} nats. Make a "
-                f"new policy for it, with a name of its own"
+                f"the server no longer serves the model that was {self.model!r} when this policy "
+                f"was first used: scores of fixed rows moved by up to {moved:.3g} nats. Make a new "
+                f"policy for it, with a name of its own"
             )
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:

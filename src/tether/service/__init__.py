@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tether.service.access import add_key, remove_key
     from tether.service.application import make_application
-    from tether.service.keys import add_key, remove_key
     from tether.service.server import run_service
     from tether.service.settings import ServiceSettings, read_service_settings
 
@@ -25,10 +25,10 @@ __all__ = [
 
 _MODULES = {
     "ServiceSettings": "settings",
-    "add_key": "keys",
+    "add_key": "access",
     "make_application": "application",
     "read_service_settings": "settings",
-    "remove_key": "keys",
+    "remove_key": "access",
     "run_service": "server",
 }
 
@@ -42,7 +42,3 @@ def __getattr__(name: str) -> Any:
         raise ImportError(
             f"tether.service.{name} needs pip install 'tether[serve]' ({error})"
         ) from error
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
-"""What every request passes: who asks, whether they may, and what the answer must say.
+"""Who may ask: API keys with roles, in a file that is read again when it changes.
 
-It counts requests, adds headers to every answer, and turns errors into JSON. Nothing of a
-request's headers or body is logged.
+The file has names, roles and hashes; a key itself is shown once and not stored. It has 256 random
+bits, so one round of SHA-256 is enough: there is nothing to guess.
 """
 
 from __future__ import annotations
@@ -9,170 +9,114 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import os
+import secrets
+import shutil
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
+import msgspec
+from msgspec import Meta, Struct
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tether.service.api import ApiError, Endpoint, decode, error_response, json_response, read_body
-from tether.service.keys import ROLES, KeyFile
-from tether.service.metrics import ServiceMetrics
+from tether._core import files
+from tether.service.api import ApiError
 from tether.service.settings import ServiceSettings, is_loopback
 
+Role = Literal["decide", "report", "operate", "read"]
+ROLES: tuple[str, ...] = get_args(Role)
+"""What a key may do: ask for decisions, report outcomes, halt and resume, read the status."""
+API_KEY_PREFIX = "tether_"
+"""How every key begins, so that scanners of secrets recognize it."""
+KEY_FILE_SECONDS = 1.0
+"""How old what is known of the file may be when a request arrives."""
+WRONG_KEYS_PER_MINUTE = 20
+"""How many wrong keys a client may send in a minute before it is refused without a look."""
 ANYONE = "anyone on this machine"
 """Who acts where there are no API keys."""
-SECURITY_HEADERS = (
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
-"""What every answer has that says nothing else: it is not to be run, embedded or kept."""
-ALLOWED_HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key", "X-Tether-Key")
-OWN_HEADERS = ("Draws", "Id", "Key", "Served", "Stored", "System")
-EXPOSED_HEADERS = ("ETag", *(f"X-Tether-{name}" for name in OWN_HEADERS))
 NO_KEY = "a valid API key is needed, as the header `Authorization: Bearer …` or `X-API-Key: …`"
-MOST_CLIENTS = 10_000
-"""How many clients the rates of which are remembered."""
 
 log = logging.getLogger("tether.service")
 
 
-class RateLimit:
-    """Lets each client send `per_second` requests on average, and `burst` of them at once."""
+class ApiKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """One key, without its secret: who has it, what it may do, and the SHA-256 of it."""
 
-    def __init__(self, per_second: float, burst: float) -> None:
-        self._per_second, self._burst = per_second, burst
-        self._buckets: dict[str, tuple[float, float]] = {}
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}$")]
+    roles: Annotated[frozenset[Role], Meta(min_length=1)]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 
-    def allows(self, name: str) -> bool:
-        """Whether a client may send a request now, which is then counted."""
-        now = time.monotonic()
-        left, before = self._buckets.get(name, (self._burst, now))
-        left = min(self._burst, left + (now - before) * self._per_second)
-        allowed = left >= 1
-        if name not in self._buckets and len(self._buckets) >= MOST_CLIENTS:
-            del self._buckets[next(iter(self._buckets))]
-        self._buckets[name] = (left - 1 if allowed else left), now
-        return allowed
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    keys: Annotated[tuple[ApiKey, ...], Meta(min_length=1)]
 
 
 class Access:
-    """Who may ask for what, and what every answer says; it answers unknown paths."""
+    """Decides whether a request may be answered.
 
-    def __init__(
-        self, settings: ServiceSettings, keys: KeyFile | None, metrics: ServiceMetrics
-    ) -> None:
-        self.settings, self.keys, self.metrics = settings, keys, metrics
-        per_minute = settings.limits.wrong_keys_per_minute
-        self._wrong = RateLimit(per_minute / 60, max(5, per_minute / 6))
+    The file of keys is read again when a request comes and a second has passed. One that cannot be
+    read, or is not a key file, leaves the keys as they were and is logged.
+    """
 
-    def around(self, router: ASGIApp) -> ASGIApp:
-        """The router with the headers of every answer, and with errors outside of any endpoint."""
-
-        async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            async def add(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    given = message.get("headers", [])
-                    names = {name for name, _ in given}
-                    usual = [each for each in SECURITY_HEADERS if each[0] not in names]
-                    message["headers"] = [*given, *usual]
-                await send(message)
-
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._minute, self._wrong = 0, Counter[str]()
+        self._path: Path | None = None
+        self._keys: dict[str, ApiKey] = {}
+        self._read_at, self._problem = time.monotonic(), ""
+        if (keys := settings.access.keys) is not None:
+            self._path = Path(settings.folder, keys)
             try:
-                await router(scope, receive, add if scope["type"] == "http" else send)
-            except HTTPException as error:
-                status = error.status_code
-                words = {404: "there is no such path", 405: "another method is needed here"}
-                self.metrics.request("other", status, 0.0)
-                response = error_response(status, words.get(status, error.detail))
-                await response(scope, receive, add)
-
-        if not (origins := self.settings.access.origins):
-            return application
-        return CORSMiddleware(
-            application,
-            allow_origins=origins,
-            allow_methods=("GET", "POST"),
-            allow_headers=ALLOWED_HEADERS,
-            expose_headers=EXPOSED_HEADERS,
-        )
+                self._keys = {key.sha256: key for key in _read(self._path)}
+            except OSError as error:
+                made = f"must be a file that `tether serve-key` made, got {str(self._path)!r}"
+                raise ValueError(f"access.keys {made}: {error.strerror}") from None
 
     def admit(self, request: Request, role: str | None) -> None:
         """Note who asks; an error if they may not."""
         scope, headers = request.scope, request.headers
-        if "transfer-encoding" in headers and "content-length" in headers:
-            raise ApiError(400, "a request has either a Content-Length or a Transfer-Encoding")
-        client = scope.get("client")
-        if self.keys is None:
-            if client is not None and client[0] and not is_loopback(client[0]):
+        client = "" if request.client is None else request.client.host
+        if self._path is None:
+            if client and not is_loopback(client):
                 raise ApiError(403, "only this machine may connect: there are no API keys")
             if not _is_local(headers.get("host", "")):  # another name that leads here
                 raise ApiError(403, "the host must be this machine: there are no API keys")
-            name, roles = ANYONE, frozenset(ROLES)
-        elif role is None:
-            return
-        else:
-            found = self.keys.find(_secret(headers))
+            scope["tether.name"], scope["tether.roles"] = ANYONE, frozenset(ROLES)
+        elif role is not None:
+            found = self._find(self._path, _secret(headers))
             if found is None:
-                if not self._wrong.allows("" if client is None else client[0]):
-                    raise ApiError(429, "too many requests without a valid API key")
-                raise ApiError(401, NO_KEY)
-            name, roles = found.name, frozenset[str](found.roles)
-            scope["tether.key"] = found
-        if role is not None and role not in roles:
-            raise ApiError(403, f"the API key {name!r} lacks the role {role!r}")
-        scope["tether.name"], scope["tether.roles"] = name, roles
+                raise self._refuse(client)
+            if role not in found.roles:
+                raise ApiError(403, f"the API key {found.name!r} lacks the role {role!r}")
+            scope["tether.name"], scope["tether.roles"] = found.name, found.roles
 
+    def _find(self, path: Path, secret: str) -> ApiKey | None:
+        """The key of a secret; which hash is looked up says nothing about the others."""
+        if time.monotonic() - self._read_at >= KEY_FILE_SECONDS:
+            self._read_at, before = time.monotonic(), self._keys
+            try:
+                self._keys, self._problem = {key.sha256: key for key in _read(path)}, ""
+            except (OSError, ValueError) as error:
+                if str(error) != self._problem:
+                    self._problem = str(error)
+                    log.error("the API keys stay as they were: %s", error)
+            if before != self._keys:
+                names = {"keys": sorted(key.name for key in self._keys.values())}
+                log.info("the API keys have changed", extra={"fields": names})
+        return self._keys.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
 
-class Handler:
-    """An endpoint as an application, for whoever may ask; everything else is an error as JSON.
-
-    It is a class, since a route takes a function for something else.
-    """
-
-    def __init__(self, access: Access, endpoint: Endpoint) -> None:
-        self._access, self._endpoint = access, endpoint
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        access, endpoint = self._access, self._endpoint
-        begun, status = time.perf_counter(), 0
-
-        async def answer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        request, limits = Request(scope, receive), access.settings.limits
-        try:
-            access.admit(request, endpoint.role)
-            body: Any = None
-            if endpoint.body is not None:
-                body = await read_body(request, limits.body_bytes, limits.body_seconds)
-                if endpoint.body is not bytes:
-                    body = decode(body, endpoint.body)
-            made = await endpoint.answer(request, body)
-            response = made if isinstance(made, Response) else json_response(made)
-            await response(scope, receive, answer)
-        except Exception as error:
-            told, message = 500, "something went wrong: see the log"
-            if isinstance(error, ApiError):
-                told, message = error.status, error.message
-            else:
-                log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
-            if status:  # the answer has begun: the connection can only be closed
-                raise
-            await error_response(told, message, endpoint.shape)(scope, receive, answer)
-        access.metrics.request(endpoint.path, status, time.perf_counter() - begun)
+    def _refuse(self, client: str) -> ApiError:
+        """Count a wrong key, which is an error; too many of them are another one."""
+        if (minute := int(time.monotonic() // 60)) != self._minute:
+            self._minute, self._wrong = minute, Counter()
+        self._wrong[client] += 1
+        if self._wrong[client] > WRONG_KEYS_PER_MINUTE:
+            return ApiError(429, "too many requests without a valid API key: wait for a minute")
+        return ApiError(401, NO_KEY)
 
 
 def _secret(headers: Mapping[str, str]) -> str:
@@ -196,3 +140,94 @@ def _is_local(host: str) -> bool:
     """Whether a Host header names this machine, and not a name that leads here."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     return is_loopback(name.removeprefix("[").removesuffix("]").lower())
+
+
+def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
+    """Make a key and add its hash to a file of keys, which is created if there is none.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The file.
+    name : str
+        Who has the key; not the name of another one in the file.
+    roles : sequence of str
+        What it may do: "decide", "report", "operate" or "read", at least one.
+
+    Returns
+    -------
+    str
+        The key: the only time that it can be seen.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken or invalid, or a role is unknown.
+    OSError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    secret = API_KEY_PREFIX + secrets.token_urlsafe(32)
+    digest = sha256(secret.encode()).hexdigest()
+    try:
+        made = msgspec.convert({"name": name, "sha256": digest, "roles": [*roles]}, ApiKey)
+    except msgspec.ValidationError as error:
+        raise ValueError(
+            f"name must begin with a letter or digit and have at most 100 characters, and roles be "
+            f"some of {', '.join(ROLES)}, got {name!r:.120} and {roles!r:.80} ({error})"
+        ) from None
+    known = _read(target) if target.exists() else ()
+    if any(key.name == name for key in known):
+        raise ValueError(f"name must be a new one, got {name!r}, which {target} has already")
+    _write(target, (*known, made))
+    return secret
+
+
+def remove_key(path: str | Path, name: str) -> None:
+    """Remove a key from a file of keys: services that read it refuse it within two seconds.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The file.
+    name : str
+        Who has the key.
+
+    Raises
+    ------
+    ValueError
+        If the file has no key of that name, or no other one: a service needs at least one.
+    OSError
+        If the file cannot be read or written.
+    """
+    target = Path(path)
+    known = _read(target)
+    kept = tuple(key for key in known if key.name != name)
+    if len(kept) == len(known):
+        names = ", ".join(repr(key.name) for key in known)
+        raise ValueError(f"name must be one of {names}, got {name!r:.120}")
+    if not kept:
+        raise ValueError(f"{target} would have no keys without {name!r}: add another one first")
+    _write(target, kept)
+
+
+def _read(path: Path) -> tuple[ApiKey, ...]:
+    try:
+        keys = msgspec.json.decode(path.read_bytes(), type=_File).keys
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path} is not a file of API keys: {error}") from None
+    if len({key.name for key in keys}) < len(keys):
+        raise ValueError(f"{path} is not a file of API keys: two have the same name")
+    return keys
+
+
+def _write(target: Path, keys: tuple[ApiKey, ...]) -> None:
+    """Replace a file of keys by one that the same users may read.
+
+    If its service could not read it any more, a key that is revoked would still be accepted.
+    """
+    with files.replacing(target, overwrite=True) as temporary:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(_File(keys))) + b"\n")
+        if target.exists():
+            shutil.copymode(target, temporary)
+            os.chown(temporary, target.stat().st_uid, target.stat().st_gid)

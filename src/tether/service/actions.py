@@ -6,57 +6,49 @@ Ids are text, since those of actions that wait in an outbox are larger than a Ja
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
-from starlette.responses import Response
 
 from tether._core.contexts import length
 from tether._core.files import import_path, redact_text
 from tether.runs import Controller
 from tether.runs.actions import Actions
-from tether.runs.errors import (
-    FinalLossError,
-    LossesMissingError,
-    RoundOverError,
-    RoundTakenError,
-    StoreError,
-)
-from tether.service.api import ApiError, endpoint, json_response
-from tether.service.batcher import calls_in_threads
+from tether.runs.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
+from tether.service.api import ApiError, endpoint
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import Reason
-from tether.service.served import Served, loss_columns, one_or_many, store_errors
-from tether.service.settings import RunTable, ServiceSettings
+from tether.service.served import MOST_ITEMS, Reason, Served, loss_columns, refusals
+from tether.service.settings import ServiceSettings
 
 MAX_ROUNDS_MISSED = 20
 """How often an action may find its round over, before that is an error."""
-BEGIN_TEXT = (
-    "An optimized policy is made from the training rows and calibrated, and the next round begins "
-    "with it. Actions go on meanwhile. The moment must not depend on losses of calibration rows."
-)
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
-Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
-class ActionRequest(Struct, forbid_unknown_fields=True):
-    """One context, or several; null where the run has none."""
+class OneContext(Struct, forbid_unknown_fields=True):
+    """A context; null where the run has none."""
 
-    context: Any = UNSET
-    contexts: list[Any] | UnsetType = UNSET
+    context: Any
+
+
+class ManyContexts(Struct, forbid_unknown_fields=True):
+    """Several contexts, or nulls."""
+
+    contexts: Annotated[list[Any], Meta(min_length=1, max_length=MOST_ITEMS)]
 
 
 class Action(Struct):
@@ -82,18 +74,20 @@ class RunOutcome(Struct, forbid_unknown_fields=True):
     losses: dict[str, float] | UnsetType = UNSET
     reward: float | None = None
 
+    def named(self, known: Sequence[str]) -> dict[str, float]:
+        """The losses by name."""
+        if self.losses is not UNSET and self.loss is UNSET:
+            return self.losses
+        if self.loss is UNSET or self.losses is not UNSET or len(known) > 1:
+            told = f"losses, with some of {known}" if len(known) > 1 else "either loss or losses"
+            raise ApiError(400, f"an outcome of this run has {told}")
+        return {known[0]: self.loss}
 
-class RunOutcomeRequest(RunOutcome, forbid_unknown_fields=True):
-    """One outcome, or several."""
 
-    id: Id | UnsetType = UNSET  # type: ignore[assignment]
-    outcomes: list[RunOutcome] | UnsetType = UNSET
+class ManyRunOutcomes(Struct, forbid_unknown_fields=True):
+    """Several outcomes."""
 
-
-class RunOutcomeResult(Struct):
-    """How many losses are new."""
-
-    new: int
+    outcomes: Annotated[list[RunOutcome], Meta(max_length=MOST_ITEMS)]
 
 
 class BeginRequest(Struct, forbid_unknown_fields=True):
@@ -101,12 +95,6 @@ class BeginRequest(Struct, forbid_unknown_fields=True):
 
     round: int
     reason: Reason
-
-
-class Beginning(Struct):
-    """The round that is being calibrated."""
-
-    beginning: int
 
 
 def contexts_from_json(values: Sequence[Any]) -> Any:
@@ -132,10 +120,8 @@ def contexts_from_json(values: Sequence[Any]) -> Any:
 class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
-    `improve(rows)` makes the next policy of training rows, `name` is the name of that policy, and
-    `convert(values)` makes contexts of JSON values. `drawing` is the policy of a tethered gateway
-    that draws answers: then there are no other actions. Up to `at_once` calls act at once, and
-    `waiting` more may wait.
+    `improve(rows)` makes the next policy of training rows, and `name` is the name of that policy.
+    Up to `at_once` calls act at once, and `waiting` more may wait.
     """
 
     def __init__(
@@ -143,40 +129,47 @@ class ServedRun(Served):
         run: Controller,
         title: str,
         deadline: float,
+        metrics: ServiceMetrics,
         improve: Callable[[Any], Any] | None = None,
         *,
         name: str | None = None,
-        convert: Callable[[Sequence[Any]], Any] = contexts_from_json,
-        drawing: Any = None,
         at_once: int = 4,
         waiting: int = 20_000,
     ) -> None:
-        super().__init__("", title, run, deadline)
+        super().__init__("", title, run, deadline, metrics)
         self.controller, self._improve, self._name = run, improve, name
-        self.convert, self.drawing, self.ending = convert, drawing, Event()
+        self._ending = Event()
         self._round = run.round or run.begin()
-        self._acting = calls_in_threads(at_once, waiting, "tether-actions")
+        self._threads = ThreadPoolExecutor(at_once, "tether-actions")
+        self._acting, self._most_acting = 0, at_once + waiting
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
-        is_ramp = run.settings.decides_shares and run.settings.units_per_step is None
-        absent = {"/v1/actions": drawing is not None, "/v1/begin": improve is None}
-        absent["/v1/advance"] = not is_ramp
-        self.hidden = frozenset(path for path, is_absent in absent.items() if is_absent)
 
     async def close(self) -> None:
-        """Let actions end that are under way; a model may not end them soon, and is given up."""
-        self.ending.set()
-        await self._acting.close(0.0 if self.drawing is not None else 5.0)
+        """Let actions end that wait for a model, and close the store."""
+        self._ending.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         await super().close()
 
-    async def soon(self, call: Callable[[], Result], within: float, hidden: str = "") -> Result:
-        """What a call returns that acts, in a thread; errors do not show the text `hidden`."""
+    async def soon(self, call: Callable[[], Actions], hidden: str = "") -> Actions:
+        """The actions of a call, in a thread; errors do not show the text `hidden`."""
+        if self._acting >= self._most_acting:
+            raise ApiError(503, "too many requests wait: repeat this one")
+        self._acting += 1
+        loop = asyncio.get_running_loop()
         try:
-            with store_errors():
-                found: Result = await self._acting.ask(call, within)
-                return found
-        except Exception as error:
-            raise act_error(error, hidden) from error
+            with refusals(None):
+                taken = await loop.run_in_executor(self._threads, call)
+        except (ValueError, TypeError, RecursionError, RuntimeError) as error:
+            text = str(error).replace(hidden, "the upstream") if hidden else str(error)
+            if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
+                log.error("the safe policy is unavailable: %s", without_bodies(text))
+                raise ApiError(502, "the safe policy is unavailable") from error
+            raise ApiError(409 if "used for another context" in text else 400, text) from error
+        finally:
+            self._acting -= 1
+        self._note(taken)
+        return taken
 
     def act(self, contexts: Any, key: str | None = None) -> Actions:
         """Take an action in each context of a call, in the present round."""
@@ -192,29 +185,31 @@ class ServedRun(Served):
                 self._round = self.controller.round or present
         raise RuntimeError(f"{MAX_ROUNDS_MISSED} rounds were over before an action was stored")
 
-    def note(self, taken: Actions, metrics: ServiceMetrics) -> None:
+    def _note(self, taken: Actions) -> None:
         """Count actions, and log when failures of the round's policy begin and end."""
         safe = int((taken.served == 0).sum())
         stored = str(taken.stored).lower()
         for who, count in (("safe", safe), ("tethered", len(taken) - safe)):
             if count:
-                metrics.count("actions", self.title, who, stored, by=count)
+                self.metrics.count("actions", self.title, who, stored, by=count)
         self.takes_rows = taken.stored
         if bool(taken.failure) != self._fails:
             self._fails = bool(taken.failure)
-            told = without_bodies(taken.failure)
             if self._fails:
+                told = without_bodies(taken.failure)
                 log.warning("the safe policy acts instead of the round's: %s", told)
             else:
                 log.info("the policy of the round acts again")
 
     def begin(self, number: int, reason: str, actor: str) -> int:
         """Make, calibrate and begin the round after one, beside all requests; its number."""
-        present = 0 if self.present is None else self.present.step.number
+        if self._improve is None:
+            raise ApiError(409, "run.optimized names no function that makes the next policy")
+        present = 0 if self.seen is None else self.seen.step.number
         if self._beginning is not None or number != present:
             if self._beginning == number + 1 or number == present - 1:
                 return number + 1
-            raise ApiError(409, f"round must be the present one, {present}")
+            raise ApiError(409, f"round must be the present one, {present}, got {number}")
         self.controller.append_act("begin", reason, actor)
         self._beginning, self._begin_failure = number + 1, ""
         Thread(target=self._begin, name="tether-begin", daemon=True).start()
@@ -235,104 +230,76 @@ class ServedRun(Served):
 
     def told(self) -> dict[str, Any]:
         """What only a run tells in its status."""
-        return {"beginning": self._beginning, "begin_failure": self._begin_failure}
+        return {
+            "may_begin": self._improve is not None,
+            "beginning": self._beginning,
+            "begin_failure": self._begin_failure,
+        }
 
-    def offers(self) -> list[dict[str, Any]]:
-        """What people may do on the page, beside halt and resume."""
-        if self._improve is None or self.present is None:
-            return []
-        return [
-            {
-                "name": "begin",
-                "title": "Begin a round",
-                "text": BEGIN_TEXT,
-                "confirm": "Begin the round",
-                "style": "",
-                "is_open": self._beginning is None,
-                "body": {"round": self.present.step.number},
-            }
-        ]
+    # ---- endpoints ------------------------------------------------------------------------------
 
-
-class RunApi:
-    """The endpoints of a run, of which its `hidden` ones are left out."""
-
-    def __init__(
-        self, served: ServedRun, metrics: ServiceMetrics, settings: ServiceSettings
-    ) -> None:
-        self._served, self._metrics = served, metrics
-        self._most, self._losses = settings.limits.items_per_request, served.run.settings.limits
-
-    @endpoint("POST", "/v1/actions", "decide", 409, 502, 503)
-    async def actions(self, request: Request, body: ActionRequest) -> Action | ActionList:
-        """Take an action in a context, or in each of many."""
-        contexts = one_or_many(body.context, body.contexts, "contexts", self._most)
-        if not contexts:
-            raise ApiError(400, f"contexts must have 1 to {self._most:,} items, got none")
-        served, key = self._served, request.headers.get("idempotency-key")
-        taken = await served.soon(
-            lambda: served.act(served.convert(contexts), key), served.deadline
-        )
-        served.note(taken, self._metrics)
-        rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
-        made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
-        return made[0] if body.contexts is UNSET else ActionList(made)
-
-    @endpoint("POST", "/v1/outcomes", "report", 409, 503)
-    async def outcomes(self, request: Request, body: RunOutcomeRequest) -> RunOutcomeResult:
+    @endpoint("POST", "/v1/outcomes", "report")
+    async def post_outcomes(
+        self, request: Request, body: RunOutcome | ManyRunOutcomes
+    ) -> dict[str, int]:
         """Store what actions cost and brought: all of a request, or nothing."""
-        one = UNSET if body.id is UNSET else body
-        given = one_or_many(one, body.outcomes, "outcomes", self._most)
+        given = [body] if isinstance(body, RunOutcome) else body.outcomes
         if not given:
-            return RunOutcomeResult(0)
-        named = ((int(each.id), f"id {each.id}", self._named(each)) for each in given)
-        rows, columns = loss_columns(named, self._losses)
+            return {"new": 0}
+        run, limits = self.controller, self.run.settings.limits
+        named = ((int(each.id), each.named(list(limits))) for each in given)
+        rows, columns = loss_columns(named, limits)
         rewards = {int(each.id): each.reward for each in given if each.reward is not None}
         gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
-        run = self._served.controller
-        try:
-            new = await self._served.call(lambda: run.observe(rows, columns, gained))
-        except FinalLossError as error:
-            raise ApiError(409, str(error)) from None
-        except (ValueError, TypeError, OverflowError) as error:
-            raise ApiError(400, str(error)) from None
-        self._metrics.outcomes(self._served.title, new)
-        return RunOutcomeResult(new)
+        with refusals():
+            new = await asyncio.to_thread(run.observe, rows, columns, gained)
+        self.metrics.outcomes(self.title, new)
+        return {"new": new}
 
-    @endpoint("POST", "/v1/begin", "operate", 409, 503, results=(Beginning,))
-    async def begin(self, request: Request, body: BeginRequest) -> Response:
+    @endpoint("POST", "/v1/begin", "operate", status=202)
+    async def post_begin(self, request: Request, body: BeginRequest) -> dict[str, int]:
         """Calibrate and begin the next round, beside all requests."""
-        served, actor = self._served, request.scope["tether.name"]
-        number = await served.call(lambda: served.begin(body.round, body.reason, actor))
-        self._metrics.count("operator_acts", served.title, "begin")
-        return json_response(Beginning(number), 202)
-
-    def _named(self, outcome: Any) -> dict[str, float]:
-        """The losses of an outcome, by name."""
-        known = list(self._losses)
-        if (outcome.loss is UNSET) == (outcome.losses is UNSET):
-            raise ApiError(400, f"an outcome has either loss or losses, some of {known}")
-        if outcome.losses is not UNSET:
-            return dict(outcome.losses)
-        if len(known) > 1:
-            raise ApiError(400, f"this run has several losses: send losses, some of {known}")
-        return {known[0]: outcome.loss}
+        number = await self._act(
+            request, "begin", lambda who: self.begin(body.round, body.reason, who)
+        )
+        return {"beginning": number}
 
 
-def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
+class ActingRun(ServedRun):
+    """A run that acts in contexts of JSON values, from which `convert(values)` makes contexts."""
+
+    def __init__(
+        self, *given: Any, convert: Callable[[Sequence[Any]], Any] | None, **options: Any
+    ) -> None:
+        super().__init__(*given, **options)
+        self._convert = convert or contexts_from_json
+
+    @endpoint("POST", "/v1/actions", "decide")
+    async def post_actions(
+        self, request: Request, body: OneContext | ManyContexts
+    ) -> Action | ActionList:
+        """Take an action in a context, or in each of many."""
+        contexts = [body.context] if isinstance(body, OneContext) else body.contexts
+        key = request.headers.get("idempotency-key")
+        taken = await self.soon(lambda: self.act(self._convert(contexts), key))
+        rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
+        made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
+        return made[0] if isinstance(body, OneContext) else ActionList(made)
+
+
+def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
-    store, paths = table.store_at(folder), msgspec.structs.asdict(table)
-    make, improve, convert = (
-        None if paths[name] is None else named_function(f"run.{name}", paths[name], folder)
-        for name in ("controller", "optimized", "contexts")
-    )
-    assert make is not None
-    made = make() if store is None else make(store)
+    assert settings.run is not None
+    table, folder = settings.run, settings.folder
+    make = named_function("run.controller", table.controller, folder)
+    improve = table.optimized and named_function("run.optimized", table.optimized, folder)
+    convert = table.contexts and named_function("run.contexts", table.contexts, folder)
+    made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    options = {"convert": convert or contexts_from_json, "at_once": table.calls_at_once}
+    given = made, "run", settings.limits.store_deadline, metrics, improve or None
     try:
-        return ServedRun(made, "run", deadline, improve, **options)  # type: ignore[arg-type]
+        return ActingRun(*given, convert=convert or None, at_once=table.calls_at_once)
     except BaseException:
         made.close()
         raise
@@ -340,29 +307,13 @@ def open_run(table: RunTable, folder: str, deadline: float) -> ServedRun:
 
 def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
     """The function at an import path; `folder` is searched too, after everything else."""
-    place = str(Path(folder).resolve())
-    if place not in sys.path:
+    if (place := str(Path(folder).resolve())) not in sys.path:
         sys.path.append(place)
     try:
-        found = import_path(path)
+        found: Callable[..., Any] = import_path(path)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    if not callable(found):
-        raise ValueError(f"{name} must name a function, {path!r} is {found!r:.80}")
-    return found  # type: ignore[no-any-return]
-
-
-def act_error(error: Exception, hidden: str) -> ApiError:
-    """An error of `act` as a client is told of it, without the text that is `hidden`."""
-    if isinstance(error, ApiError):
-        return error
-    text = str(error).replace(hidden, "the upstream") if hidden else str(error)
-    if isinstance(error, ValueError | TypeError | RecursionError):
-        return ApiError(409 if "used for another context" in text else 400, text)
-    if isinstance(error, RuntimeError):
-        log.error("the safe policy is unavailable: %s", without_bodies(text))
-        return ApiError(502, "the safe policy is unavailable")
-    raise error
+    return found
 
 
 def without_bodies(message: str) -> str:

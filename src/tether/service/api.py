@@ -1,57 +1,51 @@
 """What every endpoint has in common: its declaration, its body, its errors, and the schema.
 
 Bodies and answers are msgspec structs: a wrong type or an unknown name is refused with its place,
-and the OpenAPI schema is made from the same structs.
+and the OpenAPI schema is made from the same structs. Nothing of a request's headers or body is
+logged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from tether._version import __version__
+from tether.service.metrics import ServiceMetrics
+
+if TYPE_CHECKING:
+    from tether.service.access import Access
 
 JSON_TYPE = "application/json"
-CODES = {
-    400: "invalid",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    408: "too_slow",
-    409: "conflict",
-    412: "gate_closed",
-    413: "too_large",
-    415: "unsupported_media_type",
-    429: "too_many_requests",
-    500: "internal",
-    502: "bad_gateway",
-    503: "unavailable",
-}
-"""The code that stands for each status."""
 HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     408: {"Connection": "close"},  # the rest of the body is not waited for
     413: {"Connection": "close"},
-    429: {"Retry-After": "1"},
+    429: {"Retry-After": "60"},
     503: {"Retry-After": "1"},
 }
 """What a refusal says beside its body."""
-DRAINED_BYTES, DRAINED_SECONDS = 64_000_000, 5.0
-"""How much of a body that is too long is read and thrown away: else its client would see a broken
-connection instead of the answer."""
+BODY_SECONDS = 10.0
+"""How long a body may take to arrive."""
+DRAINED_BYTES = 64_000_000
+"""How much of a body that is too long is read and thrown away: otherwise its client would see a
+broken connection instead of the answer."""
 
+Error = dict[str, dict[str, str | None]]
 encode = msgspec.json.Encoder().encode
 Function = TypeVar("Function", bound=Callable[..., Any])
+log = logging.getLogger("tether.service")
 
 
 class ApiError(Exception):
@@ -62,22 +56,10 @@ class ApiError(Exception):
         self.status, self.message = status, message
 
 
-class ErrorDetails(Struct):
-    """What went wrong: a code for programs, a message for people."""
-
-    code: str
-    message: str
-
-
-class Error(Struct):
-    """An error."""
-
-    error: ErrorDetails
-
-
-def api_error(status: int, message: str) -> Any:
-    """The body of an error."""
-    return Error(ErrorDetails(CODES[status], message))
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """The body of an error, which OpenAI's clients understand too."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
 def json_response(
@@ -87,44 +69,42 @@ def json_response(
     return Response(encode(content), status, headers, JSON_TYPE)
 
 
-def error_response(
-    status: int, message: str, made: Callable[[int, str], Any] = api_error
-) -> Response:
-    """An error as JSON, in the shape that `made` gives it."""
-    return json_response(made(status, message), status, HEADERS.get(status))
+def error_response(status: int, message: str) -> Response:
+    """An error as JSON."""
+    return json_response(error_body(status, message), status, HEADERS.get(status))
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """What a service answers at one path.
 
-    `answer` has the request and its body, and returns a response or a struct. `role` is what an API
-    key needs; None if anyone may ask. `shape` makes the body of an error.
+    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer, and
+    `bodies` and `results` are the types of which one is sent.
     """
 
     method: str
     path: str
     role: str | None
-    statuses: Sequence[int] = ()
-    results: Sequence[Any] = ()
+    status: int = 200
     media: str = JSON_TYPE
-    query: Sequence[str] = ()
-    shape: Callable[[int, str], Any] = api_error
+    query: type[Struct] | None = None
+    bodies: Sequence[Any] = ()
+    results: Sequence[Any] = ()
     answer: Callable[[Request, Any], Awaitable[Any]] = NotImplemented
     summary: str = ""
-    body: Any = None
 
 
 def endpoint(
-    method: str, path: str, role: str | None, *statuses: int, **more: Any
+    method: str, path: str, role: str | None, **more: Any
 ) -> Callable[[Function], Function]:
-    """Declare that a method answers at a path; `statuses` are refusals of its own.
+    """Declare that a method answers at a path.
 
-    Its docstring is the summary, and its annotations are the body and what is answered.
+    Its docstring is the summary, and its annotations are the body and what is answered. A body
+    may be one of several structs, which are told apart by their first fields.
     """
 
     def declare(function: Function) -> Function:
-        function.declared = Endpoint(method, path, role, statuses, **more)  # type: ignore[attr-defined]
+        function.declared = Endpoint(method, path, role, **more)  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -133,76 +113,125 @@ def endpoint(
 def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
     """What the methods of an object answer, below a path."""
     found = []
-    for name, function in vars(type(api)).items():
+    for name in dir(type(api)):
+        function = getattr(type(api), name)
         if (declared := getattr(function, "declared", None)) is None:
             continue
         hints = get_type_hints(function)
-        listed = (hints["return"], *get_args(hints["return"]))
-        structs = [each for each in listed if isinstance(each, type) and issubclass(each, Struct)]
+        bodies, results = (
+            get_args(hint) if isinstance(hint, UnionType) else (hint,)
+            for hint in (hints["body"], hints["return"])
+        )
         made = replace(
             declared,
             path=prefix + declared.path,
-            results=declared.results or structs,
+            bodies=[each for each in bodies if each is not NoneType],
+            results=[each for each in results if each is not Response],
             answer=getattr(api, name),
             summary=function.__doc__,
-            body=None if hints["body"] is NoneType else hints["body"],
         )
         found.append(made)
     return found
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
+class Handler:
+    """An endpoint as an application, for whoever may ask; everything else is an error as JSON.
+
+    It is a class, since a route takes a function for something else.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, access: Access, metrics: ServiceMetrics, most: int
+    ) -> None:
+        self._endpoint, self._access, self._metrics, self._most = endpoint, access, metrics, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        endpoint, request = self._endpoint, Request(scope, receive)
+        begun, status = time.perf_counter(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            self._access.admit(request, endpoint.role)
+            body: Any = None
+            if endpoint.bodies:
+                body = decode(await read_body(request, self._most), endpoint.bodies)
+            made = await endpoint.answer(request, body)
+            response = made if isinstance(made, Response) else json_response(made, endpoint.status)
+            await response(scope, receive, answer)
+        except Exception as error:
+            refused, message = 500, "something went wrong: see the log"
+            if isinstance(error, ApiError):
+                refused, message = error.status, error.message
+            else:
+                log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
+            if status:  # the answer has begun: the connection can only be closed
+                raise
+            await error_response(refused, message)(scope, receive, answer)
+        self._metrics.request(endpoint.path, status, time.perf_counter() - begun)
+
+
+async def read_body(request: Request, most: int) -> bytes:
     """The whole body of a request, within a length and a time."""
     kind = request.headers.get("content-type", JSON_TYPE)
     if kind.partition(";")[0].strip().lower() != JSON_TYPE:
         raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
-    stated = request.headers.get("content-length", "0")
-    is_long = not stated.isdecimal() or len(stated) > 18 or int(stated) > most
-    content, read, more = b"", 0, True
+    content, read = bytearray(), 0
     try:
-        async with asyncio.timeout(seconds):
-            while more and not is_long:
-                part, more = await _receive(request)
-                content += part
-                is_long = len(content) > most
-    except TimeoutError:
-        raise ApiError(408, f"the body was not complete after {seconds:g} s") from None
-    if not is_long:
-        return content
-    with suppress(TimeoutError):
-        async with asyncio.timeout(DRAINED_SECONDS):
-            while more and read < DRAINED_BYTES:
-                part, more = await _receive(request)
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
                 read += len(part)
-    raise ApiError(413, f"a body may have at most {most:,} bytes")
+                if read <= most:
+                    content += part
+                elif read > DRAINED_BYTES:
+                    break
+    except TimeoutError:
+        raise ApiError(408, f"the body was not complete after {BODY_SECONDS:g} s") from None
+    except ClientDisconnect:
+        raise ApiError(400, "the client has closed the connection") from None
+    if read > most:
+        raise ApiError(413, f"a body may have at most {most:,} bytes")
+    return bytes(content)
 
 
-async def _receive(request: Request) -> tuple[bytes, bool]:
-    """The next part of a body, and whether there are more."""
-    message = await request.receive()
-    if message["type"] == "http.disconnect":
-        raise ApiError(400, "the client has closed the connection")
-    return message.get("body", b""), message.get("more_body", False)
-
-
-def decode(content: bytes, kind: Any) -> Any:
-    """A body as a struct."""
+def decode(content: bytes, kinds: Sequence[Any]) -> Any:
+    """A body as the struct whose first field it has, or as the only kind that there is."""
+    kind = kinds[0]
+    if kind is bytes:
+        return content
     try:
+        if len(kinds) > 1:
+            given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+            names = [each.__struct_fields__[0] for each in kinds]
+            if not any(name in given for name in names):
+                raise ApiError(400, f"the body must have either {' or '.join(names)}")
+            kind = kinds[[name in given for name in names].index(True)]
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         told = str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
         raise ApiError(400, f"the body is invalid: {told:.300}") from None
 
 
-def openapi(title: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+Query = TypeVar("Query", bound=Struct)
+
+
+def read_query(request: Request, kind: type[Query]) -> Query:
+    """The query of a URL as a struct."""
+    try:
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ApiError(400, f"the query is invalid: {error}") from None
+
+
+def openapi(title: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The OpenAPI schema of endpoints."""
-    endpoints = list(endpoints)
-    kinds = {
-        Error,
-        *(each.body for each in endpoints),
-        *(r for each in endpoints for r in each.results),
-    }
-    kinds -= {None, bytes}
+    sent = {kind for each in endpoints for kind in (*each.bodies, *each.results)}
+    kinds = [Error, *(sent - {bytes})]
     made, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
@@ -223,32 +252,25 @@ def openapi(title: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
-    anything = {"type": "object"}
-    result: Any = {"type": "string"} if endpoint.media != JSON_TYPE else anything
-    if endpoint.results:
-        result = {"oneOf": [schemas[each] for each in endpoint.results]}
-    content = {endpoint.media: {"schema": result}}
-    responses: dict[str, Any] = {"200": {"description": "Done.", "content": content}}
+    """One endpoint in the schema; errors are described by the hundreds of their statuses."""
+
+    def content(kinds: Iterable[Any], media: str = JSON_TYPE) -> dict[str, Any]:
+        known = [schemas[each] for each in kinds if each in schemas]
+        anything = {"type": "object" if media == JSON_TYPE else "string"}
+        return {media: {"schema": {"oneOf": known} if known else anything}}
+
+    refusal = {"description": "Refused, or failed.", "content": content([Error])}
+    done = {"description": "Done.", "content": content(endpoint.results, endpoint.media)}
+    responses = {str(endpoint.status): done, "4XX": refusal, "5XX": refusal}
     made: dict[str, Any] = {"summary": endpoint.summary, "responses": responses}
-    refused = set(endpoint.statuses)
     if endpoint.role is not None:
         made["description"] = f"Needs the role {endpoint.role!r}."
         made["security"] = [{"bearer": []}, {"header": []}]
-        refused |= {401, 403, 429}
-    if endpoint.body is not None:
-        schema = schemas.get(endpoint.body, anything)
-        made["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": schema}}}
-        refused |= {400, 408, 413, 415}
+    if endpoint.bodies:
+        made["requestBody"] = {"required": True, "content": content(endpoint.bodies)}
     path = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
-    text = {"type": "string"}
-    parameters = [{"name": n, "in": "path", "required": True, "schema": text} for n in path]
-    parameters += [{"name": n, "in": "query", "schema": text} for n in endpoint.query]
-    if parameters:
-        made["parameters"] = parameters
-    error = {JSON_TYPE: {"schema": schemas[Error]}}
-    for status in sorted(refused):
-        about = CODES.get(status, "unchanged").replace("_", " ").capitalize() + "."
-        responses[str(status)] = {"description": about}
-        if endpoint.shape is api_error and status >= 400:
-            responses[str(status)]["content"] = error
-    return made
+    query = () if endpoint.query is None else endpoint.query.__struct_fields__
+    text = {"schema": {"type": "string"}}
+    parameters = [{"name": name, "in": "path", "required": True, **text} for name in path]
+    parameters += [{"name": name, "in": "query", **text} for name in query]
+    return made | ({"parameters": parameters} if parameters else {})

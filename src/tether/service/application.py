@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from html import escape
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tether.runs.errors import StoreError
-from tether.service.access import Access, Handler
-from tether.service.actions import RunApi, open_run
-from tether.service.api import Endpoint, endpoints_of, openapi
-from tether.service.decisions import DecisionsApi, OfrepApi
-from tether.service.gateway import GatewayApi
-from tether.service.keys import KeyFile
+from tether.service.access import Access
+from tether.service.actions import open_run
+from tether.service.api import (
+    ApiError,
+    Endpoint,
+    Handler,
+    endpoint,
+    endpoints_of,
+    error_response,
+    openapi,
+)
+from tether.service.gateway import GatewayRelease
 from tether.service.metrics import ServiceMetrics
-from tether.service.operate import GateApi, HealthApi, OperateApi
-from tether.service.page import IndexApi, PageApi
-from tether.service.served import PatientRelease, Served, ServedRelease
-from tether.service.settings import ReleaseTable, ServiceSettings, TetheredGateway
-from tether.service.tethered import TetheredApi, open_tethered
+from tether.service.ofrep import OfrepApi
+from tether.service.releases import PatientRelease, ServedRelease
+from tether.service.served import Served
+from tether.service.settings import ReleaseTable, ServiceSettings
+from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
+
+ALLOWED_HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key", "X-Tether-Key")
+OWN_HEADERS = ("Draws", "Id", "Key", "Served", "Stored", "System")
+EXPOSED_HEADERS = ("ETag", *(f"X-Tether-{name}" for name in OWN_HEADERS))
+"""What the web pages of access.origins may send, and see of an answer."""
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
     """Open what is served and make the web application that serves it.
 
     It is opened at once, so that errors in its settings are errors of this call, and closed when
-    the application shuts down. A web server that waits for open answers before it shuts an
-    application down calls `application.state.end_streams()` first, as `run_service` does.
+    the application shuts down.
 
     Parameters
     ----------
@@ -60,11 +76,28 @@ def make_application(settings: ServiceSettings) -> Starlette:
         finally:
             await service.close()
 
-    application = Starlette(routes=service.routes, lifespan=lifespan)
+    async def refuse(request: Request, error: Exception) -> Response:
+        """What is said of a path or method that there is not."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        service.metrics.request("other", status, 0.0)
+        words = {404: "there is no such path", 405: "another method is needed here"}
+        return error_response(status, words.get(status, str(error)))
+
+    origins = Middleware(
+        CORSMiddleware,
+        allow_origins=settings.access.origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=ALLOWED_HEADERS,
+        expose_headers=EXPOSED_HEADERS,
+    )
+    application = Starlette(
+        routes=service.routes,
+        lifespan=lifespan,
+        middleware=[origins] if settings.access.origins else [],
+        exception_handlers={HTTPException: refuse},
+    )
     application.router.redirect_slashes = False  # to a host that the client has named
-    application.middleware_stack = service.access.around(application.router)  # and nothing else
     application.state.service = service
-    application.state.end_streams = service.end_streams
     return application
 
 
@@ -72,86 +105,68 @@ class Service:
     """Everything that a service consists of; it closes what it has opened."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.settings, self.metrics = settings, ServiceMetrics()
-        path = settings.access.keys
-        self.keys = None if path is None else KeyFile(Path(settings.folder, path))
-        self.access = Access(settings, self.keys, self.metrics)
+        self._settings, self.metrics = settings, ServiceMetrics()
         self.served: list[Served] = []
-        self.pages: list[PageApi] = []
-        self._endpoints: list[Endpoint] = []
-        self._closing: list[Callable[[], Awaitable[None]]] = []
-        self._health = HealthApi(self.served, self.metrics)
+        self._is_ready = False
+        access = Access(settings)
         try:
-            self._open()
+            endpoints = self._open()
         except BaseException:
             for each in self.served:
                 each.run.close()
             raise
-        self.webhooks = Webhooks(settings.webhooks, self.metrics)
-        self._endpoints += endpoints_of(self._health)
-        title = ", ".join(each.title for each in self.served)
-        self._health.schema = openapi(title, self._endpoints)
+        self._webhooks = Webhooks(settings.webhooks, self.metrics)
+        self._schema = openapi(", ".join(each.title for each in self.served), endpoints)
+        most = settings.limits.body_bytes
         self.routes = [
-            Route(each.path, Handler(self.access, each), methods=[each.method])
-            for each in self._endpoints
+            Route(each.path, Handler(each, access, self.metrics, most), methods=[each.method])
+            for each in endpoints
         ]
 
     async def start(self) -> None:
         """Look at every store once, and begin to follow it."""
         for each in self.served:
             await each.start(self._noticed)
-        self._health.is_ready = True
+        self._is_ready = True
 
     async def close(self) -> None:
         """Let everything end that is under way, and close the stores."""
-        self._health.is_ready = False
-        for close in self._closing:
-            await close()
+        self._is_ready = False
         for each in self.served:
             await each.close()
-        await self.webhooks.close()
-
-    def end_streams(self) -> None:
-        """End the answers that have no end."""
-        for page in self.pages:
-            page.end()
+        await self._webhooks.close()
 
     def _noticed(self, served: Served) -> None:
-        self.metrics.present(served.title, served.present, served.is_serving)
-        self.webhooks.noticed(served)
+        self.metrics.status(served.title, served.status)
+        self._webhooks.noticed(served)
 
-    def _open(self) -> None:
-        settings, metrics, limits = self.settings, self.metrics, self.settings.limits
+    def _open(self) -> list[Endpoint]:
+        """Open what is served, and say what is answered about it."""
+        settings, metrics, found = self._settings, self.metrics, list[Endpoint]()
         if settings.run is not None:
-            run = open_run(settings.run, settings.folder, limits.store_deadline)
-            self.served.append(run)
-            self._add(run, RunApi(run, metrics, settings))
-        elif isinstance(gateway := settings.gateway, TetheredGateway):
-            run = open_tethered(gateway, settings.folder, limits.store_deadline)
-            self.served.append(run)
-            self._add(run, RunApi(run, metrics, settings), TetheredApi(run, gateway, metrics))
+            self.served.append(open_run(settings, metrics))
+        if settings.gateway is not None:
+            self.served.append(open_tethered(settings, metrics))
         flags = {}
-        for name, table in settings.named_releases():
+        for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
-            flags[table.flag.key] = table.flag, served
-            apis: list[Any] = [DecisionsApi(served, metrics, limits.items_per_request)]
-            apis += [] if table.gateway is None else [GatewayApi(served, table.gateway, metrics)]
-            self._add(served, *apis, GateApi(served))
+            flags[served.title] = table.flag, served
         if flags:
-            self._endpoints += endpoints_of(OfrepApi(flags, metrics))
-        if settings.releases:
-            self._endpoints += endpoints_of(IndexApi(self.served))
+            found += endpoints_of(OfrepApi(flags))
+        for each in self.served:
+            found += endpoints_of(each, each.prefix)
+        paths = {each.path for each in found}
+        return found + [each for each in endpoints_of(self) if each.path not in paths]
 
     def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:
-        limits, options = self.settings.limits, table.options(self.settings.folder)
-        store = table.store_at(self.settings.folder)
         where = f"releases.{name}" if name else "release"
-        if store is None:
-            raise ValueError(f"{where} must name a store or a store_variable")
-        if table.gateway is not None:
-            options |= {"reported": table.gateway.reported, "patience": table.gateway.patience}
+        settings, limits = self._settings, self._settings.limits
         try:
+            options = table.options(settings.folder)
+            if table.gateway is not None:
+                options |= {"reported": table.gateway.reported, "patience": table.gateway.patience}
+            store = settings.store_of(name, table)
             release = PatientRelease(store, **options, deadline=limits.store_deadline)
         except StoreError as error:
             if "guardrails" in options:
@@ -159,16 +174,48 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        title = table.flag.key
-        return ServedRelease(name, title, release, limits.store_deadline, limits.answer_within)
+        title = table.flag.key or name or "release"
+        given = name, title, release, limits, self.metrics
+        if table.gateway is None:
+            return ServedRelease(*given)
+        try:
+            return GatewayRelease(*given, gateway=table.gateway)
+        except BaseException:
+            release.close()
+            raise
 
-    def _add(self, served: Served, *apis: Any) -> None:
-        """What is answered about a run or release: by its kind, and by all of them."""
-        page = PageApi(served, self.keys)
-        self.pages.append(page)
-        for api in (*apis, OperateApi(served, self.metrics), page):
-            found = endpoints_of(api, served.prefix)
-            hidden = {served.prefix + path for path in served.hidden}
-            self._endpoints += [each for each in found if each.path not in hidden]
-            if hasattr(api, "close"):
-                self._closing.append(api.close)
+    # ---- endpoints ------------------------------------------------------------------------------
+
+    @endpoint("GET", "/healthz", None)
+    async def healthz(self, request: Request, body: None) -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @endpoint("GET", "/readyz", None)
+    async def readyz(self, request: Request, body: None) -> dict[str, bool]:
+        """Whether requests may be sent; also without the store, since "old" is an answer."""
+        if not self._is_ready:
+            raise ApiError(503, "the service is starting or shutting down")
+        return {"ready": True, "store": all(each.is_serving for each in self.served)}
+
+    @endpoint("GET", "/metrics", "read", media="text/plain")
+    async def show_metrics(self, request: Request, body: None) -> Response:
+        """Metrics for Prometheus."""
+        for each in self.served:
+            self.metrics.status(each.title, each.status)
+        return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @endpoint("GET", "/openapi.json", None)
+    async def show_schema(self, request: Request, body: None) -> dict[str, Any]:
+        """The OpenAPI schema of everything that is answered here."""
+        return self._schema
+
+    @endpoint("GET", "/", None, media="text/html")
+    async def index(self, request: Request, body: None) -> Response:
+        """Links to the pages of several releases."""
+        links = "".join(
+            f'<li><a href="{each.prefix[1:]}/">{escape(each.title)}</a></li>'
+            for each in self.served
+        )
+        page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>tether</title>'
+        return HTMLResponse(f"{page}<h1>Releases</h1><ul>{links}</ul></html>")

@@ -1,18 +1,11 @@
-"""Requests that wait are answered together, each within its own time.
-
-One call has what has come while the calls before it were made. A call gets as much time as the item
-in it that may wait for the shortest. Items that a store has not taken are tried again with the next
-call, until their own time is over.
-"""
+"""Requests that wait are answered together, each within its own time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 from tether.runs.errors import StoreError
 from tether.service.api import ApiError
@@ -21,118 +14,87 @@ LEAST_SECONDS = 0.005
 """The least time that a call gets."""
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
+MOST_ITEMS, MOST_WAITING = 500, 20_000
+"""How many items a call has at most, and how many may wait."""
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
-
-@dataclass(eq=False, slots=True)
-class _Waiting(Generic[Item, Answer]):
-    item: Item
+class _Waiting(NamedTuple):
+    item: Any
     until: float
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[Any]
 
 
-class Batcher(Generic[Item, Answer]):
+class Batcher:
     """Calls a function with what many requests ask for; for one event loop.
 
     `call(items, seconds)` runs in a thread and returns an answer for each item, or an exception for
-    one that failed alone. Up to `at_once` calls run at once, each with at most `most` items.
+    one that failed alone. One call has what has come while the call before it was made, and as much
+    time as the item in it that may wait for the shortest. Items that a store has not taken are
+    tried again with the next call, until their own time is over.
     """
 
-    def __init__(
-        self,
-        call: Callable[[list[Item], float], Sequence[Answer | Exception]],
-        *,
-        at_once: int = 1,
-        most: int = 500,
-        most_waiting: int = 20_000,
-        name: str = "tether-calls",
-    ) -> None:
-        self._call, self._at_once = call, at_once
-        self._most, self._most_waiting = most, most_waiting
-        self._threads = ThreadPoolExecutor(at_once, name)
-        self._waiting: deque[_Waiting[Item, Answer]] = deque()
-        self._calls, self._is_scheduled, self._is_closed = 0, False, False
+    def __init__(self, call: Callable[[list[Any], float], Sequence[Any]], name: str) -> None:
+        self._call, self._thread = call, ThreadPoolExecutor(1, name)
+        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._working: asyncio.Task[None] | None = None
+        self._asking, self._ends_at = 0, float("inf")
 
-    def __len__(self) -> int:
-        """How many items wait."""
-        return len(self._waiting)
-
-    async def ask(self, item: Item, within: float) -> Answer:
+    async def ask(self, item: Any, within: float) -> Any:
         """The answer to one item; a `StoreError` if there was none in time."""
-        if self._is_closed:
+        if self._ends_at < float("inf"):
             raise ApiError(503, "the service is shutting down")
-        if len(self._waiting) >= self._most_waiting:
+        if self._asking >= MOST_WAITING:
             raise ApiError(503, "too many requests wait: repeat this one")
         loop = asyncio.get_running_loop()
-        waiting: _Waiting[Item, Answer] = _Waiting(item, loop.time() + within, loop.create_future())
-        self._waiting.append(waiting)
-        self._schedule(loop)
-        return await waiting.answer
+        if self._working is None:
+            self._working = loop.create_task(self._work())
+        waiting = _Waiting(item, loop.time() + within, loop.create_future())
+        self._waiting.put_nowait(waiting)
+        self._asking += 1
+        try:
+            return await waiting.answer
+        finally:
+            self._asking -= 1
 
     async def close(self, within: float = 5.0) -> None:
         """Let what waits end within a time, and refuse the rest."""
-        self._is_closed = True
-        until = asyncio.get_running_loop().time() + within
-        for each in self._waiting:
-            each.until = min(each.until, until)
-        while self._waiting or self._calls:
+        self._ends_at = asyncio.get_running_loop().time() + within
+        while self._asking:
             await asyncio.sleep(LEAST_SECONDS)
-        self._threads.shutdown(wait=False)
+        if self._working is not None:
+            self._working.cancel()
+        self._thread.shutdown(wait=False)
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop, pause: float = 0.0) -> None:
-        if self._is_scheduled or self._calls >= self._at_once or not self._waiting:
-            return
-        self._is_scheduled = True
-        if pause:
-            loop.call_later(pause, self._send, loop)
-        else:
-            loop.call_soon(self._send, loop)  # after the requests that have arrived already
-
-    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_scheduled = False
-        while self._waiting and self._calls < self._at_once:
-            count = min(self._most, len(self._waiting))
-            batch = [self._waiting.popleft() for _ in range(count)]
-            batch = [each for each in batch if not each.answer.done()]  # clients that have gone
+    async def _work(self) -> None:
+        """Make calls, one after the other."""
+        batch: list[_Waiting] = []
+        while True:
             if not batch:
-                continue
-            self._calls += 1
-            seconds = max(LEAST_SECONDS, min(each.until for each in batch) - loop.time())
-            done = self._threads.submit(self._call, [each.item for each in batch], seconds)
-            done.add_done_callback(
-                lambda finished, batch=batch: loop.call_soon_threadsafe(  # type: ignore[misc]
-                    self._finish, loop, batch, finished
-                )
-            )
+                batch = [await self._waiting.get()]
+                await asyncio.sleep(0)  # requests that have arrived already join it
+            while self._waiting.qsize() and len(batch) < MOST_ITEMS:
+                batch.append(self._waiting.get_nowait())
+            batch = [each for each in batch if not each.answer.done()]  # clients that have gone
+            if batch and (batch := await self._answer(batch)):
+                await asyncio.sleep(PAUSE_SECONDS)
 
-    def _finish(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        batch: list[_Waiting[Item, Answer]],
-        finished: Future[Sequence[Answer | Exception]],
-    ) -> None:
-        self._calls -= 1
-        error, again = finished.exception(), []
-        results = [error] * len(batch) if error is not None else finished.result()
+    async def _answer(self, batch: list[_Waiting]) -> list[_Waiting]:
+        """Answer what can be answered, and return what is to be tried again."""
+        loop, again = asyncio.get_running_loop(), []
+        left = min(self._ends_at, *(each.until for each in batch)) - loop.time()
+        items, seconds = [each.item for each in batch], max(LEAST_SECONDS, left)
+        try:
+            results = await loop.run_in_executor(self._thread, self._call, items, seconds)
+        except Exception as error:
+            results = [error] * len(batch)
         for each, result in zip(batch, results, strict=True):
+            left = min(self._ends_at, each.until) - loop.time()
             if each.answer.done():
                 continue
-            if not isinstance(result, BaseException):
+            if not isinstance(result, Exception):
                 each.answer.set_result(result)
-            elif isinstance(result, StoreError) and each.until - loop.time() > LEAST_SECONDS:
+            elif isinstance(result, StoreError) and left > LEAST_SECONDS:
                 again.append(each)
             else:
                 each.answer.set_exception(result)
-        self._waiting.extendleft(reversed(again))
-        self._schedule(loop, PAUSE_SECONDS if again else 0.0)
-
-
-def calls_in_threads(at_once: int, most_waiting: int, name: str) -> Batcher[Callable[[], Any], Any]:
-    """A batcher whose items are calls, each made by itself."""
-
-    def make(calls: list[Callable[[], Any]], seconds: float) -> list[Any]:
-        return [call() for call in calls]
-
-    return Batcher(make, at_once=at_once, most=1, most_waiting=most_waiting, name=name)
+        return again

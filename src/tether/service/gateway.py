@@ -1,23 +1,17 @@
 """The gateway of a release: OpenAI's endpoints in front of two upstreams.
 
-Each request is a unit of the release. Its system is decided and stored, its upstream asked, and the
-answer passed on as it is. A row is of the system that was *decided*, as in a trial that is analysed
-by intention to treat: "new" is the pair "the new upstream, and the old one where it fails", "old"
-the old upstream alone. Each has its own rows, failures of the new upstream included. If rows that
-the old upstream answered were counted for "old", or for none, the new system's rows would be those
-on which it worked: selected by their outcome.
+Each request is a unit of the release: its system is decided and stored, its upstream asked, and the
+answer passed on as it is. A row is of the system that was *decided* (intention to treat): "new" is
+the pair "the new upstream, and the old one where it fails", "old" the old upstream alone. If rows
+that the old upstream had to answer were counted for "old", or for none, the new system's rows would
+be those on which it worked: selected by their outcome. A request that both upstreams refuse is the
+client's error; one that only the new upstream refuses is a failure of the new system.
 
-A request that the new upstream refuses (status 400 to 499) is asked of the old one. If that refuses
-it too it is the client's error; if it answers, it was a failure of the new upstream, such as a
-wrong key, an unknown model or a shorter context.
+Two losses are reported from here, for the first unit of each row:
 
-The losses that can be seen from here are reported by themselves, for the first unit of each row:
-
-- failure: 1 if the system gave no answer or a broken one, where the new system also fails if the
-  old upstream had to answer for it, or if the client left, or the service ended, after it had
-  waited for longer than `slow_after` for the next part; otherwise 0;
-- latency: 1 if the first byte took longer than `slow_after`, or the client left after that without
-  one; otherwise 0.
+- failure: 1 if the system gave no answer or a broken one, if the old upstream had to answer for
+  the new one, or if the client left, or the service ended, after a wait of more than `slow_after`;
+- latency: 1 if the first byte took longer than `slow_after`, or the client left after that.
 """
 
 from __future__ import annotations
@@ -28,37 +22,32 @@ import math
 import secrets
 import string
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Coroutine
+from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
+import numpy as np
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tether.service.api import CODES, ApiError, encode, endpoint
-from tether.service.decisions import read_key
-from tether.service.metrics import ServiceMetrics
-from tether.service.served import Observe, ServedRelease
+from tether.service.api import ApiError, decode, encode, endpoint, error_body
+from tether.service.releases import ServedRelease, read_key
 from tether.service.settings import ReleaseGateway
-from tether.service.upstreams import Answer, UpstreamClient, UpstreamError, has_error
+from tether.service.upstreams import Answer, Parts, UpstreamClient, UpstreamError, has_error
 
 KEY_HEADER = "x-tether-key"
 """The header with the key, of requests and of answers; it may be a user, a session or a request."""
-KEY_FIELDS = ("safety_identifier", "user")
-"""The fields of OpenAI's protocol that say who asks, the newer one first."""
 NO_UPSTREAM, BROKEN = "no upstream has answered", "the upstream's stream has broken"
-ENDING = "the service is shutting down"
 CLIENT_TAKES_WITHIN = 60.0
 """Seconds in which a client must take a part of its answer."""
 CUT_OFF_WITHIN = 2.0
 """Seconds that answers take at most to end when the service cannot wait for them."""
 REPORT_SECONDS = 86_400.0
 """How long a loss that the gateway reports may wait for the store."""
-REPORT_EVERY, MOST_REPORTS = 0.05, 5_000
+REPORT_EVERY = 0.05
 """Seconds in which losses gather, so that decisions need not wait for their transactions."""
 _PRINTED = string.punctuation.replace("%", "")
 _JSON = ((b"content-type", b"application/json"),)
@@ -66,269 +55,222 @@ _JSON = ((b"content-type", b"application/json"),)
 log = logging.getLogger("tether.service")
 
 
-def openai_error(status: int, message: str) -> dict[str, Any]:
-    """The body of an error, which OpenAI's clients raise as an exception."""
-    kind = "invalid_request_error" if status < 500 else "upstream_error"
-    error = {"message": message, "type": kind, "param": None, "code": CODES[status]}
-    return {"error": error}
+class Asked(Struct):
+    """The fields of a request that say who asks."""
+
+    safety_identifier: str | int | None = None
+    user: str | int | None = None
 
 
-@dataclass
-class Unit:
-    """One request, and what becomes of it.
+class GatewayRelease(ServedRelease):
+    """A release between two upstreams."""
 
-    `served` is the upstream that has answered, `failed` whether the system that was decided has,
-    and `waited` the seconds to the first byte, or until the client left without one.
-    """
-
-    key: bytes
-    path: str
-    content: bytes
-    headers: Any
-    system: str = "old"
-    is_stored: bool = False
-    is_first: bool = False
-    served: str = "none"
-    failed: bool = False
-    waited: float | None = None
-    begun: float = field(default_factory=time.perf_counter)
-
-
-class Relay:
-    """Asks the upstreams, for one event loop; `close` it at the end."""
-
-    def __init__(self, settings: ReleaseGateway, failed: Callable[[str, str], None]) -> None:
-        self.old, self.new = UpstreamClient(settings.old), UpstreamClient(settings.new)
-        self._failed = failed
-
-    async def ask(self, unit: Unit) -> Answer:
-        """The answer of a system: status 502 if no upstream has answered.
-
-        While the old upstream is asked for the new one, that is a failure, also if nobody waits for
-        the end; if both refuse, it is not counted.
-        """
-        refusal = None
-        if unit.system == "new":
-            refusal = await self._ask_new(unit)
-            if refusal is not None and refusal.is_success:
-                unit.served = "new"
-                return refusal
-            unit.failed = True
-        try:
-            answer = await self.old.post(unit.path, unit.content, unit.headers)
-        except UpstreamError as error:
-            self._failed("old", error.reason)
-            unit.failed = True
-            if refusal is None:
-                return Answer(502, _JSON, encode(openai_error(502, NO_UPSTREAM)))
-            unit.served = "new"
-            return refusal
-        unit.served, is_busy = "old", answer.status == 429
-        if is_busy:
-            self._failed("old", "rate_limited")
-        if refusal is not None and answer.is_success:
-            self._failed("new", "refused")
-        is_clients_error = not answer.is_success and not is_busy
-        unit.failed = is_busy
-        if unit.system == "new":
-            unit.failed = refusal is None or not is_clients_error
-        return answer
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self.old.close()
-        await self.new.close()
-
-    async def _ask_new(self, unit: Unit) -> Answer | None:
-        """The new upstream's answer or refusal; None if it has failed."""
-        try:
-            answer = await self.new.post(unit.path, unit.content, unit.headers)
-            if answer.status == 429:
-                raise UpstreamError("rate_limited")
-        except UpstreamError as error:
-            self._failed("new", error.reason)
-            return None
-        return answer
-
-
-class GatewayApi:
-    """The endpoints of the gateway; `close` it before the release."""
-
-    def __init__(
-        self, served: ServedRelease, settings: ReleaseGateway, metrics: ServiceMetrics
-    ) -> None:
-        self._served, self._settings, self._metrics = served, settings, metrics
-        self._guardrails = settings.reported
-        known = served.release.settings.limits
-        for name, option in self._guardrails.items():
+    def __init__(self, *given: Any, gateway: ReleaseGateway) -> None:
+        super().__init__(*given)
+        known = self.run.settings.limits
+        for name, option in gateway.reported.items():
             if name not in known or known[name].bound < 1:
                 raise ValueError(
                     f"gateway.{option}_guardrail must be a guardrail of the release with a bound "
                     f"of at least 1, one of {list(known)}, got {name!r}"
                 )
-        self._relay = Relay(settings, self._note_failure)
-        self._under_way, self._all_ended = 0, asyncio.Event()
-        self._all_ended.set()
+        self.settings = gateway
+        self.upstreams = {name: UpstreamClient(getattr(gateway, name)) for name in ("old", "new")}
+        self._under_way = 0
         self._reports: list[tuple[Unit, dict[str, float]]] = []
         self._reporting: asyncio.Task[None] | None = None
-        self._is_closing = False
-        if settings.failure_guardrail is None:
+        if gateway.failure_guardrail is None:
             log.warning(
                 "gateway.failure_guardrail is not set: while the new upstream fails, what the old "
                 "one answers for it counts for the new system"
             )
 
-    @endpoint("POST", "/v1/chat/completions", "decide", 502, shape=openai_error)
+    @endpoint("POST", "/v1/chat/completions", "decide")
     async def chat(self, request: Request, body: bytes) -> Response:
         """Answer a chat (OpenAI)."""
-        return self._response(request, body, "chat/completions")
+        return Unit(self, "chat/completions", body, request)
 
-    @endpoint("POST", "/v1/completions", "decide", 502, shape=openai_error)
+    @endpoint("POST", "/v1/completions", "decide")
     async def complete(self, request: Request, body: bytes) -> Response:
         """Complete a text (OpenAI)."""
-        return self._response(request, body, "completions")
+        return Unit(self, "completions", body, request)
 
-    @endpoint("GET", "/v1/models", "decide", 502, shape=openai_error)
+    @endpoint("GET", "/v1/models", "decide")
     async def models(self, request: Request, body: None) -> Response:
         """The old upstream's models (OpenAI)."""
         try:
-            answer = await self._relay.old.get("models", request.headers.raw)
+            answer = await self.upstreams["old"].ask("models", request.headers.raw)
         except UpstreamError as error:
-            self._note_failure("old", error.reason)
+            self.note_failure("old", error.reason)
             raise ApiError(502, NO_UPSTREAM) from None
         response = Response(answer.content, answer.status)
         response.raw_headers += answer.headers
         return response
 
     async def close(self) -> None:
-        """Report the losses that are known, also those of answers cut off; close connections."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._all_ended.wait(), CUT_OFF_WITHIN)
-        self._is_closing = True
+        """Report the losses that are known, also those of answers cut off; close everything."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CUT_OFF_WITHIN
+        while self._under_way and loop.time() < until:
+            await asyncio.sleep(REPORT_EVERY)
         if self._reporting is not None:
-            await asyncio.wait((self._reporting,), timeout=self._served.deadline)
-        await self._relay.close()
+            await asyncio.wait((self._reporting,), timeout=self.deadline)
+        for each in self.upstreams.values():
+            await each.close()
+        await super().close()
 
-    def _response(self, request: Request, content: bytes, path: str) -> Response:
-        try:
-            body = msgspec.json.decode(content, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise ApiError(400, f"the body must be a JSON object: {error}") from None
-        key = unit_key(request.headers, body)
-        unit = Unit(key, path, content, request.headers.raw)
-        return UnitResponse(unit, self)
-
-    async def decide(self, unit: Unit) -> None:
+    async def begin(self, unit: Unit) -> None:
         """Decide which system answers a unit, and count it as under way."""
-        found = await self._served.decide([unit.key])
-        self._metrics.decisions(self._served.title, found, 1)
+        found = await self.decide([unit.key])
         if found is not None:
             unit.is_stored, (unit.system, unit.is_first) = True, found[0]
         self._under_way += 1
-        self._all_ended.clear()
 
     def end(self, unit: Unit) -> None:
         """Report the losses of a unit that has ended; it waits for nothing."""
         self._under_way -= 1
-        if not self._under_way:
-            self._all_ended.set()
-        if not unit.is_first or not self._guardrails:
+        if not unit.is_first or not self.settings.reported:
             return
-        is_slow = unit.waited is None or unit.waited > self._settings.slow_after
+        is_slow = unit.waited is None or unit.waited > self.settings.slow_after
         self._reports.append((unit, {"failure": float(unit.failed), "latency": float(is_slow)}))
         if self._reporting is None or self._reporting.done():
             self._reporting = asyncio.get_running_loop().create_task(self._report())
 
+    def note_failure(self, upstream: str, reason: str) -> None:
+        """Count a request that an upstream has not answered."""
+        self.metrics.count("upstream_failures", self.title, upstream, reason)
+
     async def _report(self) -> None:
         """Store losses, many at once, however long the store is away."""
-        title = self._served.title
         while self._reports:
-            await asyncio.sleep(0 if self._is_closing else REPORT_EVERY)
-            told, self._reports = self._reports[:MOST_REPORTS], self._reports[MOST_REPORTS:]
-            self._metrics.put("reports_waiting", len(told) + len(self._reports), title)
+            await asyncio.sleep(REPORT_EVERY)
+            told, self._reports = self._reports, []
+            self.metrics.put("reports_waiting", len(told), self.title)
             losses = {
-                name: [values[what] for _, values in told]
-                for name, what in self._guardrails.items()
+                name: np.array([values[what] for _, values in told])
+                for name, what in self.settings.reported.items()
             }
             keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
-            report = Observe(keys, losses, systems, keep_first=True)
+            options: dict[str, Any] = {"keep_first": True, "within": REPORT_SECONDS}
             try:
-                found = await self._served.observe(report, REPORT_SECONDS)
-                self._metrics.outcomes(title, found.new, found.without_row)
+                found = await self.observe(keys, systems, losses, **options)
+                self.metrics.outcomes(self.title, *found)
             except Exception as error:
-                self._metrics.count("gateway_reports_dropped", title, by=len(told))
+                self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self._metrics.put("reports_waiting", 0, title)
-
-    def _note_failure(self, upstream: str, reason: str) -> None:
-        self._metrics.count("upstream_failures", self._served.title, upstream, reason)
+        self.metrics.put("reports_waiting", 0, self.title)
 
 
-class UnitResponse(Response):
-    """Answers one unit: decided, asked for, passed on as it comes, and its losses reported.
+class Unit(Response):
+    """One request: decided, asked for, passed on as it comes, and its losses reported.
+
+    `served` is the upstream that has answered, `failed` whether the system that was decided has,
+    and `waited` the seconds to the first byte, or until the client left without one.
 
     A client that leaves does not count as a failure, unless it has waited for longer than
     `slow_after` for the next part of its answer: clients give up on a system that hangs, and that
     must not look as if all were well. The same holds where the service ends before the answer does.
     """
 
-    def __init__(self, unit: Unit, gateway: GatewayApi) -> None:
-        self._unit, self._gateway = unit, gateway
-        self._has_begun = self._is_streaming = self._is_complete = False
-        self._waits_since = unit.begun
+    def __init__(
+        self, gateway: GatewayRelease, path: str, content: bytes, request: Request
+    ) -> None:
+        self._gateway, self._path, self._content = gateway, path, content
+        self._sent = request.headers.raw
+        self.key = unit_key(request.headers.get(KEY_HEADER), decode(content, [Asked]))
+        self.system, self.served, self.is_stored, self.is_first = "old", "none", False, False
+        self.failed, self._is_complete = False, False
+        self.waited: float | None = None
+        self._begun = self._waits_since = time.perf_counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client leaves; then the request to the upstream ends too."""
-        unit, patience = self._unit, self._gateway._settings.slow_after
-        await self._gateway.decide(unit)
+        await self._gateway.begin(self)
         try:
             with suppress(OSError):  # what some web servers raise when the client has left
                 await serve_while_connected(receive, self._answer(send))
         except asyncio.CancelledError:  # the service ends, and cannot wait
-            await self._cut_off(send)
+            log.info("an answer was cut off by the end of the service")
         except Exception:
-            unit.failed = True
+            self.failed = True
             raise
         finally:
             now = time.perf_counter()
             if not self._is_complete:
-                unit.failed |= now - self._waits_since > patience
-            if unit.waited is None:
-                unit.waited = now - unit.begun
-            self._gateway.end(unit)
+                self.failed |= now - self._waits_since > self._gateway.settings.slow_after
+            if self.waited is None:
+                self.waited = now - self._begun
+            self._gateway.end(self)
 
     async def _answer(self, send: Send) -> None:
-        unit, gateway = self._unit, self._gateway
-        answer = await gateway._relay.ask(unit)
-        try:
-            unit.waited = time.perf_counter() - unit.begun
-            title = gateway._served.title
-            gateway._metrics.first_byte(title, unit.system, unit.served, unit.waited)
-            headers = [*answer.headers, *own_headers(unit)]
+        answer = await self._ask()
+        async with aclosing(answer):
+            self.waited = time.perf_counter() - self._begun
+            title, metrics = self._gateway.title, self._gateway.metrics
+            metrics.first_byte(title, self.system, self.served, self.waited)
+            headers = [*answer.headers, *self._own_headers()]
             if answer.rest is None:
                 headers.append((b"content-length", b"%d" % len(answer.content)))
-            self._has_begun = True
             await send(_start(answer.status, headers))
             if answer.rest is None:
                 await self._give(send, answer.content, more=False)
             else:
                 await self._stream(answer.content, answer.rest, send)
             self._is_complete = True
-        finally:
-            await answer.close()
 
-    async def _stream(self, first: bytes, rest: AsyncIterator[bytes], send: Send) -> None:
+    async def _ask(self) -> Answer:
+        """The answer of the system: status 502 if no upstream has answered.
+
+        While the old upstream is asked for the new one, that is a failure, also if nobody waits for
+        the end; if both refuse, it is not counted.
+        """
+        refusal = None
+        if self.system == "new":
+            refusal = await self._try("new")
+            if refusal is not None and refusal.is_success:
+                return refusal
+            if refusal is not None and refusal.status == 429:
+                refusal = None
+            self.failed = True
+        answer = await self._try("old")
+        if answer is None:
+            self.failed = True
+            if refusal is not None:
+                return refusal
+            self.served = "none"
+            return Answer(502, _JSON, encode(error_body(502, NO_UPSTREAM)))
+        if refusal is not None and answer.is_success:
+            self._gateway.note_failure("new", "refused")
+        if self.system == "old":
+            self.failed = answer.status == 429
+        elif refusal is not None:  # if both refuse, it is the client's error
+            self.failed = answer.is_success or answer.status == 429
+        return answer
+
+    async def _try(self, name: str) -> Answer | None:
+        """The answer or refusal of an upstream; None if it has failed."""
+        upstream = self._gateway.upstreams[name]
+        try:
+            answer = await upstream.ask(self._path, self._sent, self._content)
+        except UpstreamError as error:
+            self._gateway.note_failure(name, error.reason)
+            return None
+        if answer.status == 429:
+            self._gateway.note_failure(name, "rate_limited")
+        self.served = name
+        return answer
+
+    async def _stream(self, first: bytes, rest: Parts, send: Send) -> None:
         """Pass events on; if the stream breaks, end it with an error that clients understand."""
         is_broken = False
 
         async def pass_on(events: bytes) -> None:
             nonlocal is_broken
             if has_error(events) and not is_broken:
-                is_broken = self._unit.failed = True
-                self._gateway._note_failure(self._unit.served, "broken_stream")
+                is_broken = self.failed = True
+                self._gateway.note_failure(self.served, "broken_stream")
             await self._give(send, events, more=True)
 
-        self._is_streaming = True
         await pass_on(first)
         try:
             async for events in rest:
@@ -336,7 +278,6 @@ class UnitResponse(Response):
         except UpstreamError:
             if not is_broken:  # otherwise the upstream has said so itself
                 await pass_on(error_event(502, BROKEN))
-        self._is_streaming = False
         await send({"type": "http.response.body", "body": b""})
 
     async def _give(self, send: Send, part: bytes, *, more: bool) -> None:
@@ -346,13 +287,15 @@ class UnitResponse(Response):
             await send({"type": "http.response.body", "body": part, "more_body": more})
         self._waits_since = time.perf_counter()
 
-    async def _cut_off(self, send: Send) -> None:
-        """End an answer at once, with an error."""
-        if self._is_streaming:
-            await send({"type": "http.response.body", "body": error_event(503, ENDING)})
-        elif not self._has_begun:
-            await send(_start(503, [*_JSON]))
-            await send({"type": "http.response.body", "body": encode(openai_error(503, ENDING))})
+    def _own_headers(self) -> list[tuple[bytes, bytes]]:
+        """What a client needs to report an outcome, and who has really answered."""
+        own = {
+            "x-tether-system": self.system,
+            "x-tether-served": self.served,
+            "x-tether-stored": "true" if self.is_stored else "false",
+            KEY_HEADER: quote(self.key, safe=_PRINTED),  # as a header can have it
+        }
+        return [(name.encode(), value.encode()) for name, value in own.items()]
 
 
 async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
@@ -373,38 +316,22 @@ async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None
         task.result()
 
 
-def unit_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
+def unit_key(header: str | None, asked: Asked) -> bytes:
     """The key of the header, or of a field of the body; otherwise a new one, for this request."""
-    given = headers.get(KEY_HEADER)
-    if given is not None:
+    if header is not None:
         try:
-            return read_key(given.encode("latin-1").decode(), KEY_HEADER)
+            return read_key(header.encode("latin-1").decode(), KEY_HEADER)
         except UnicodeDecodeError:
             raise ApiError(400, f"{KEY_HEADER} must be text in UTF-8") from None
-    for name in KEY_FIELDS:
-        value = body.get(name)
-        if value in (None, ""):
-            continue
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise ApiError(400, f"{name} must be text or an integer, got {value!r:.80}")
-        return read_key(value, name)
+    for key in (asked.safety_identifier, asked.user):
+        if key not in (None, ""):
+            return read_key(key)
     return secrets.token_hex(16).encode()
-
-
-def own_headers(unit: Unit) -> list[tuple[bytes, bytes]]:
-    """What a client needs to report an outcome, and who has really answered."""
-    own = {
-        "x-tether-system": unit.system,
-        "x-tether-served": unit.served,
-        "x-tether-stored": "true" if unit.is_stored else "false",
-        KEY_HEADER: quote(unit.key, safe=_PRINTED),  # as a header can have it
-    }
-    return [(name.encode(), value.encode()) for name, value in own.items()]
 
 
 def error_event(status: int, message: str) -> bytes:
     """The event that ends a stream that failed; OpenAI's clients raise it as an error."""
-    return b"data: " + encode(openai_error(status, message)) + b"\n\n"
+    return b"data: " + encode(error_body(status, message)) + b"\n\n"
 
 
 def _start(status: int, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:

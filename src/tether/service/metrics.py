@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
-    from tether.service.served import Decided, Present
+    from tether.service.releases import Decided
+    from tether.service.status import Status
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 FIRST_BYTE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -127,24 +128,24 @@ class ServiceMetrics:
         self.count("gateway_answers", release, system, served)
         self._labelled("gateway_first_byte_seconds", release, system).observe(seconds)
 
-    def present(self, release: str, present: Present | None, is_serving: bool) -> None:
-        """Note what holds now; None if the store does not tell."""
-        self.put("store_available", is_serving, release)
-        if present is None:
+    def status(self, release: str, status: Status | None) -> None:
+        """Note what holds now."""
+        self.put("store_available", status is not None and status.store_available, release)
+        if status is None:
             return
-        if present.share is not None:  # without the store the old system or safe policy answers
-            self.put("share", present.share if is_serving else 0.0, release)
+        if status.share is not None:
+            self.put("share", status.share, release)
         else:
-            level = float(present.step.level)
-            self.put("log_beta", level if is_serving else -math.inf, release)
-        self.put("step", present.step.number, release)
-        self.put("step_rows", present.step.rows, release)
-        self.put("alarm_standing", present.alarm is not None, release)
-        self.put("gate_failing", bool(present.failures), release)
-        for name, each in present.losses.items():
+            level = float(status.step.level) if status.store_available else -math.inf
+            self.put("log_beta", level, release)
+        self.put("step", status.step.number, release)
+        self.put("step_rows", status.step.rows, release)
+        self.put("alarm_standing", status.alarm is not None, release)
+        exceeds = any(each.exceeds for each in status.losses.values())
+        self.put("gate_failing", exceeds or status.alarm is not None, release)
+        for name, each in status.losses.items():
             self.put("tolerated", _number(each.tolerated), release, name)
-            promise = _number(each.promise) if is_serving else math.nan
-            self.put("promise", promise, release, name)
+            self.put("promise", _number(each.promise), release, name)
             for system, found in (("old", each.old), ("new", each.new)):
                 self.put("loss_mean", _number(found.mean), release, name, system)
                 self.put("loss_lower", found.lower, release, name, system)

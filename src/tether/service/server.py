@@ -28,18 +28,18 @@ from tether.service.application import make_application
 from tether.service.metrics import METRICS_FOLDER
 from tether.service.settings import ServiceSettings
 
-GRACE_SECONDS = 10
-"""How long a service waits for requests under way when it is told to end."""
-HEALTH_SECONDS = 120
-"""A worker that does not answer for so long is started again."""
-SWITCH_SECONDS = 0.001
-"""How long the threads that use the store may keep requests from being answered."""
 BACKLOG = 256
 """How many connections may wait to be accepted."""
+HEADERS = (
+    ("content-security-policy", "frame-ancestors 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+"""What every answer says: it is not to be embedded or kept. The page says what it may load."""
 LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
 """The loggers that a service, its run and what it runs on write with."""
-MOST_TRACEBACK_LINES = 100
-"""How much is logged of where an error came from."""
 
 log = logging.getLogger("tether.service")
 
@@ -65,7 +65,7 @@ def run_service(settings: ServiceSettings) -> None:
             config = make_config(settings, make_application(settings))
             announce(settings, listening)
             avoid_pauses()
-            ServiceServer(config).run([listening])
+            uvicorn.Server(config).run([listening])
             return
         for each in make_application(settings).state.service.served:
             each.run.close()  # errors in the settings are errors here
@@ -81,7 +81,7 @@ def run_service(settings: ServiceSettings) -> None:
 
 
 def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
-    """How the web server runs: no logs of its own about requests, and no trust in proxies."""
+    """How the web server runs: no logs of its own about requests, no trust in proxies; seconds."""
     return uvicorn.Config(
         application,
         factory=isinstance(application, partial),
@@ -93,10 +93,11 @@ def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        headers=[*HEADERS],
         limit_concurrency=settings.limits.connections,
-        timeout_keep_alive=settings.limits.idle_seconds,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_worker_healthcheck=HEALTH_SECONDS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        timeout_worker_healthcheck=120,
     )
 
 
@@ -108,15 +109,6 @@ class Supervisor(Multiprocess):
         for process in self.processes:
             process.child_conn.close()
         super().keep_subprocess_alive()
-
-
-class ServiceServer(uvicorn.Server):
-    """A web server that ends answers without an end before it waits for the others."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let requests end that were accepted."""
-        self.config.loaded_app.state.end_streams()
-        await super().shutdown(sockets)
 
 
 def worker_application(settings: ServiceSettings) -> Starlette:
@@ -153,7 +145,7 @@ def avoid_pauses() -> None:
 
     A full collection looks at everything that was imported, which takes as long as 50 decisions.
     """
-    sys.setswitchinterval(SWITCH_SECONDS)
+    sys.setswitchinterval(0.001)
     gc.collect()
     gc.freeze()
 
@@ -187,11 +179,11 @@ class JsonLines(logging.Formatter):
         }
         entry |= getattr(record, "fields", {})
         error, places = record.exc_info[1] if record.exc_info else None, list[str]()
-        while error is not None and len(places) < MOST_TRACEBACK_LINES:
+        while error is not None:
             places += [*traceback.format_tb(error.__traceback__), type(error).__name__]
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         if places:
-            entry["traceback"] = redact_text("\n".join(places[:MOST_TRACEBACK_LINES]))
+            entry["traceback"] = redact_text("\n".join(places[:100]))
         return json.dumps(entry, default=str)
 
 

@@ -1,14 +1,15 @@
 """The settings of a service: one TOML file, checked as a whole before anything starts.
 
-Paths are relative to the folder of the file. Secrets stand in environment variables.
+Paths are relative to the folder of the file. `${NAME}` in a text is an environment variable, so
+that secrets need not stand in the file.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -28,54 +29,29 @@ EventKind = Literal["alarm", "halt", "resume", "step", "round", "store"]
 
 OWN_PATHS = ("v1", "ofrep", "healthz", "readyz", "metrics", "openapi.json")
 """Names that a release may not have, since paths begin with them."""
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the file: unknown names, wrong types and numbers out of range are errors."""
 
 
-class Stored(Table, frozen=True, kw_only=True):
-    """What has a store: a path or URL, or the name of an environment variable that has it."""
-
-    store: Text | None = None
-    store_variable: Text | None = None
-
-    def store_at(self, folder: str) -> str | None:
-        """The path or URL of the store; None if there is none."""
-        if self.store is not None and self.store_variable is not None:
-            raise ValueError("name either store or store_variable, got both")
-        if self.store is None or "://" in self.store:
-            return self.store or environment(self.store_variable)
-        return str(Path(folder, self.store))
-
-
-class Keyed(Table, frozen=True, kw_only=True):
-    """What may need a key, which an environment variable has."""
-
-    api_key_variable: Text | None = None
-
-    @property
-    def api_key(self) -> str | None:
-        """The key that the environment has."""
-        return environment(self.api_key_variable)
-
-
-class Model(Keyed, frozen=True, kw_only=True):
-    """A server that speaks OpenAI's protocol; `model` is instead of what requests name."""
+class Model(Table, frozen=True, kw_only=True):
+    """A server that speaks OpenAI's protocol; `model` replaces the one that requests name."""
 
     url: Text
     model: Text | None = None
+    api_key: Text | None = None
 
     def __post_init__(self) -> None:
-        check_url("url", self.url, query=False)
+        check_url(self.url, query=False)
 
 
 class Upstream(Model, frozen=True, kw_only=True):
-    """An upstream of a release, and how long each part of its answer may take."""
+    """An upstream of a release, and how long parts of its answer may take."""
 
     connect_within: Seconds = 2.0
     first_byte_within: Seconds = 60.0
-    chunk_within: Seconds = 30.0
     finish_within: Seconds = 600.0
 
 
@@ -87,18 +63,14 @@ class Drawn(Model, frozen=True, kw_only=True):
     timeout: Seconds = 60.0
     retries: Annotated[int, Meta(ge=0, le=100)] = 1
 
-    def options(self, concurrency: int) -> dict[str, Any]:
-        """What every policy that draws there is made with."""
-        given = {"api_key": self.api_key, "timeout": self.timeout, "retries": self.retries}
-        return given | {"concurrency": concurrency}
 
-
-class Scorer(Keyed, frozen=True, kw_only=True):
+class Scorer(Table, frozen=True, kw_only=True):
     """What picks an answer: a function by its import path, or a server."""
 
     name: Text | None = None
     function: ImportPath | None = None
     url: Text | None = None
+    api_key: Text | None = None
     batched: bool = False
     timeout: Seconds = 5.0
 
@@ -107,7 +79,7 @@ class Scorer(Keyed, frozen=True, kw_only=True):
             raise ValueError("a scorer has either a function or a url")
 
 
-class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_only=True):
+class ReleaseGateway(Table, frozen=True, kw_only=True):
     """Two upstreams behind a release; the guardrails that the gateway reports to by itself."""
 
     old: Upstream
@@ -132,9 +104,10 @@ class ReleaseGateway(Table, tag="release", tag_field="mode", frozen=True, kw_onl
         return self.old.finish_within + self.new.finish_within
 
 
-class TetheredGateway(Stored, tag="tethered", tag_field="mode", frozen=True, kw_only=True):
+class TetheredGateway(Table, frozen=True, kw_only=True):
     """Answers picked by a scorer from N draws of the safe upstream."""
 
+    store: Text
     old: Drawn
     scorer: Scorer
     past_scorers: dict[str, Scorer] = {}
@@ -144,19 +117,10 @@ class TetheredGateway(Stored, tag="tethered", tag_field="mode", frozen=True, kw_
     controller: dict[str, Any] = {}
 
 
-class GuardrailTable(Table, frozen=True, kw_only=True):
-    """A guardrail with a bound, or one relative to the old system."""
-
-    tolerated: float | None = None
-    delta: float = 0.0
-    ratio: float = 0.0
-    bound: float = 1.0
-
-
 class Flag(Table, frozen=True, kw_only=True):
-    """What OpenFeature clients ask for; the key is the name of a release if there are several."""
+    """What OpenFeature clients ask for; `key` is the name of its release by default."""
 
-    key: Name = "release"
+    key: Name | None = None
     old: str | bool | float = "old"
     new: str | bool | float = "new"
 
@@ -165,10 +129,11 @@ class Flag(Table, frozen=True, kw_only=True):
             raise ValueError("old and new must be two different values of one type")
 
 
-class ReleaseTable(Stored, frozen=True, kw_only=True):
+class ReleaseTable(Table, frozen=True, kw_only=True):
     """The arguments of `tether.Release`, without guardrails if it exists; its flag and gateway."""
 
-    guardrails: dict[str, float | GuardrailTable] | UnsetType = UNSET
+    store: Text | None = None
+    guardrails: dict[str, float | dict[str, float]] | UnsetType = UNSET
     old: dict[str, float] | UnsetType = UNSET
     step: int | str | UnsetType = UNSET
     stop: float | Literal["none"] | UnsetType = UNSET
@@ -190,7 +155,7 @@ class ReleaseTable(Stored, frozen=True, kw_only=True):
             given["stop"] = None
         if "guardrails" in given:
             given["guardrails"] = {
-                name: each if isinstance(each, float) else Guardrail(**msgspec.structs.asdict(each))
+                name: Guardrail(**each) if isinstance(each, dict) else each
                 for name, each in given["guardrails"].items()
             }
         if self.signing_key is not None:
@@ -200,9 +165,10 @@ class ReleaseTable(Stored, frozen=True, kw_only=True):
         return given
 
 
-class RunTable(Stored, frozen=True, kw_only=True):
+class RunTable(Table, frozen=True, kw_only=True):
     """Functions of the user: for a controller, for policies from training rows, for contexts."""
 
+    store: Text | None = None
     controller: ImportPath
     optimized: ImportPath | None = None
     contexts: ImportPath | None = None
@@ -225,42 +191,25 @@ class Access(Table, frozen=True, kw_only=True):
 
 
 class Limits(Table, frozen=True, kw_only=True):
-    """What one request, one client and one wait may take."""
+    """How large a body may be, how long a request waits for the store, and how many there are."""
 
     body_bytes: Annotated[int, Meta(ge=1_000, le=100_000_000)] = 1_000_000
-    body_seconds: Annotated[float, Meta(ge=0.1, le=600)] = 10.0
-    items_per_request: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
-    wrong_keys_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
     answer_within: Annotated[float, Meta(ge=0.01, le=60)] = 0.25
     store_deadline: Annotated[float, Meta(ge=0.05, le=600)] = 5.0
     connections: Annotated[int, Meta(ge=1, le=100_000)] = 800
-    idle_seconds: Annotated[int, Meta(ge=1, le=3_600)] = 30
 
 
 class Webhook(Table, frozen=True, kw_only=True):
     """Who is told of events. The URL may be a secret: it is never shown."""
 
-    url: Text | None = None
-    url_variable: Text | None = None
+    url: Text
     format: Literal["json", "text"] = "json"
     events: tuple[EventKind, ...] = ("alarm", "halt", "resume", "step", "round", "store")
-    secret_variable: Text | None = None
+    secret: Text | None = None
     deadline: Seconds = 5.0
 
     def __post_init__(self) -> None:
-        if (self.url is None) == (self.url_variable is None):
-            raise ValueError("a webhook has either a url or a url_variable")
-        check_url("url", self.address)
-
-    @property
-    def address(self) -> str:
-        """Where events are sent."""
-        return self.url or str(environment(self.url_variable))
-
-    @property
-    def secret(self) -> str | None:
-        """What messages are signed with."""
-        return environment(self.secret_variable)
+        check_url(self.url)
 
 
 class ServiceSettings(Table, frozen=True, kw_only=True):
@@ -273,10 +222,8 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
     release: ReleaseTable | None = None
     releases: dict[Name, ReleaseTable] = {}
     run: RunTable | None = None
-    gateway: ReleaseGateway | TetheredGateway | None = None
+    gateway: TetheredGateway | None = None
     store: Text | None = None
-    store_variable: Text | None = None
-    flag: Flag = Flag()
     listen: Listen = Listen()
     access: Access = Access()
     limits: Limits = Limits()
@@ -284,64 +231,82 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
     folder: str = "."
 
     def __post_init__(self) -> None:
-        served = [name for name in ("release", "releases", "run") if getattr(self, name)]
-        if isinstance(self.gateway, TetheredGateway):
-            served.append("gateway")
+        served = [n for n in ("release", "releases", "run", "gateway") if getattr(self, n)]
         if len(served) != 1:
             raise ValueError(
                 f"there must be one of [release], [releases.NAME], [run] and a tethered [gateway], "
                 f"got {served or 'none'}"
             )
-        if isinstance(self.gateway, ReleaseGateway) and self.release is None:
-            raise ValueError("a [gateway] between two upstreams belongs to a [release]")
-        if self.release is not None and (self.release.gateway or self.release.flag != Flag()):
-            raise ValueError("the [gateway] and [flag] of one [release] stand beside it")
         if self.access.keys is None and not is_loopback(self.listen.host):
             raise ValueError(
                 f"listen.host must be a loopback address such as 127.0.0.1 without access.keys, "
                 f"got {self.listen.host!r}: make a key with `tether serve-key` and name its file"
             )
-        for name in self.releases:
+        for name, each in self.named_releases.items():
             if name in OWN_PATHS:
                 raise ValueError(f"a release cannot be called {name!r}: choose another name")
+            self.store_of(name, each)
 
-    def named_releases(self) -> Iterator[tuple[str, ReleaseTable]]:
+    @property
+    def named_releases(self) -> dict[str, ReleaseTable]:
         """The releases by the beginning of their paths, which is empty for the only one."""
-        replace = msgspec.structs.replace
-        if self.release is not None:
-            gateway = self.gateway if isinstance(self.gateway, ReleaseGateway) else None
-            yield "", replace(self.release, flag=self.flag, gateway=gateway)
-        common = Stored(store=self.store, store_variable=self.store_variable)
-        for name, each in self.releases.items():
-            if each.store is None and each.store_variable is None:
-                found = common.store_at(self.folder)
-                if found is None or "{name}" not in found:
-                    raise ValueError(
-                        f"releases.{name} has no store: name one there, or one for all releases "
-                        f'with "{{name}}" in it'
-                    )
-                each = replace(each, store=found.replace("{name}", name))
-            if each.flag.key == Flag().key:
-                each = replace(each, flag=replace(each.flag, key=name))
-            yield name, each
+        return self.releases if self.release is None else {"": self.release}
+
+    def store_of(self, name: str, release: ReleaseTable) -> str:
+        """Where a release is kept."""
+        common = self.store if name and "{name}" in (self.store or "") else None
+        if (store := release.store or common) is None:
+            raise ValueError(
+                f"release {name!r} has no store: name one in its table, or for several releases "
+                f'one beside them with "{{name}}" in it'
+            )
+        return self.store_at(store.replace("{name}", name))
+
+    def store_at(self, store: str) -> str:
+        """The path or URL of a store."""
+        return store if "://" in store else str(Path(self.folder, store))
 
 
-def environment(name: str | None) -> str | None:
-    """The value of an environment variable that must be set; None without a name."""
-    if name is None:
-        return None
-    if not (value := os.environ.get(name, "").strip()):
-        raise ValueError(f"the environment variable {name!r} is not set")
+def make_settings(content: dict[str, Any], folder: str | Path) -> ServiceSettings:
+    """Settings from the tables of a file; [flag] and [gateway] may stand beside [release]."""
+    content = filled(content) | {"folder": str(folder)}
+    gateway, release = content.pop("gateway", {}), content.get("release", {})
+    mode = gateway.pop("mode", "release")
+    if mode not in ("release", "tethered"):
+        raise ValueError(f"gateway.mode must be 'release' or 'tethered', got {mode!r}")
+    if mode == "tethered":
+        content["gateway"] = gateway
+    elif gateway:
+        release["gateway"] = gateway
+    if "flag" in content:
+        release["flag"] = content.pop("flag")
+    if release:
+        content["release"] = release
+    return msgspec.convert(content, ServiceSettings)
+
+
+def filled(value: Any) -> Any:
+    """A value of the file, with environment variables in place of `${NAME}`."""
+    if isinstance(value, dict):
+        return {name: filled(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each) for each in value]
+    return _VARIABLE.sub(_variable, value) if isinstance(value, str) else value
+
+
+def _variable(found: re.Match[str]) -> str:
+    if not (value := os.environ.get(found[1], "").strip()):
+        raise ValueError(f"the environment variable {found[1]!r} is not set")
     return value
 
 
-def check_url(name: str, url: str, *, query: bool = True) -> None:
+def check_url(url: str, *, query: bool = True) -> None:
     """Refuse anything but the address of a web server, without showing it."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise ValueError(f"{name} must begin with http:// or https:// and have no user (not shown)")
+        raise ValueError("url must begin with http:// or https:// and have no user (not shown)")
     if not query and (parts.query or parts.fragment):
-        raise ValueError(f"{name} must be a base URL without a query (not shown)")
+        raise ValueError("url must be a base URL without a query (not shown)")
 
 
 def is_loopback(host: str) -> bool:
@@ -379,12 +344,7 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
         raise FileNotFoundError(f"there is no settings file {given}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{given} is not a TOML file: {error}") from None
-    if "folder" in content:
-        raise ValueError(f"{given}: unknown field `folder`")
-    for each in [content, *content.get("releases", {}).values()]:
-        if isinstance(each, dict) and isinstance(each.get("gateway"), dict):
-            each["gateway"].setdefault("mode", "release")
     try:
-        return msgspec.convert(content | {"folder": str(given.parent)}, ServiceSettings)
-    except (msgspec.ValidationError, ValueError) as error:
+        return make_settings(content, given.parent)
+    except (ValueError, TypeError, AttributeError) as error:  # a value where a table belongs
         raise ValueError(f"{given}: {error}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,8 @@ from tether.runs.actions import Actions
 from tether.runs.round import MAX_KEY_LENGTH
 from tether.service.actions import ServedRun, named_function, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
-from tether.service.gateway import openai_error
 from tether.service.metrics import ServiceMetrics
-from tether.service.settings import Scorer, TetheredGateway
+from tether.service.settings import Drawn, Scorer, ServiceSettings
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""
@@ -48,17 +47,14 @@ FIXED: dict[str, tuple[Any, ...]] = {
 log = logging.getLogger("tether.service")
 
 
-class TetheredApi:
-    """The endpoints of OpenAI's protocol."""
+class TetheredRun(ServedRun):
+    """A run whose actions are answers of an upstream, over OpenAI's protocol."""
 
-    def __init__(
-        self, served: ServedRun, settings: TetheredGateway, metrics: ServiceMetrics
-    ) -> None:
-        self._served, self._metrics, self._url = served, metrics, settings.old.url
-        self._model = settings.old.model
-        self._within = 2 * (1 + settings.old.retries) * settings.old.timeout + served.deadline
+    def __init__(self, *given: Any, upstream: Drawn, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._url, self._model = upstream.url, upstream.model
 
-    @endpoint("POST", "/v1/chat/completions", "decide", 409, 502, 503, shape=openai_error)
+    @endpoint("POST", "/v1/chat/completions", "decide")
     async def chat(self, request: Request, body: dict[str, Any]) -> Response:
         """Answer a chat (OpenAI)."""
         asked = {name: value for name, value in body.items() if name not in ABOUT_THE_CLIENT}
@@ -69,22 +65,24 @@ class TetheredApi:
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
             raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
-        taken, usage = await self._served.soon(
-            lambda: self._draw(context, key), self._within, self._url
-        )
-        self._served.note(taken, self._metrics)
-        name, action = str(taken.ids[0]), taken.actions[0]
+        usage = Counter[str]()
+        taken = await self.soon(lambda: self._draw(context, key, usage), self._url)
+        name = str(taken.ids[0])
         headers = {
             "x-tether-served": served_by(int(taken.served[0])),
             "x-tether-id": name,
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.pop("draws")),
         }
-        said = read_answer(action)
-        whole = finished_answer(name, self._model or body["model"], said, usage)
+        head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time())}
+        head["model"] = self._model or body["model"]
+        said = read_answer(taken.actions[0])
         if is_streamed:
-            events = answer_events(whole, with_usage=bool((options or {}).get("include_usage")))
+            told = dict(usage) if (options or {}).get("include_usage") else None
+            events = answer_events(head, said, told)
             return StreamingResponse(events, 200, headers, "text/event-stream")
+        choice = {"index": 0, "logprobs": None, **said}
+        whole = {**head, "object": "chat.completion", "choices": [choice], "usage": dict(usage)}
         return json_response(whole, headers=headers)
 
     def _context(self, asked: dict[str, Any]) -> str:
@@ -101,14 +99,15 @@ class TetheredApi:
         except ValueError as error:
             raise ApiError(400, str(error)) from None
 
-    def _draw(self, context: str, key: str | None) -> tuple[Actions, Counter[str]]:
-        """One answer, and what it took; in a thread, since it waits for the upstream."""
-        ends = self._served.ending
+    def _draw(self, context: str, key: str | None, usage: Counter[str]) -> Actions:
+        """One answer, and what it used; in a thread, since it waits for the upstream."""
         try:
-            with ending(ends), counting_usage() as usage:
-                return self._served.act(np.array([context], dtype=object), key), usage
+            with ending(self._ending), counting_usage() as used:
+                taken = self.act(np.array([context], dtype=object), key)
+            usage.update(used)
+            return taken
         except Exception as error:
-            if ends.is_set():
+            if self._ending.is_set():
                 raise ApiError(503, "the service is shutting down") from error
             if is_scorer_error(error):
                 log.error("the scorer cannot score the answers to a request", exc_info=error)
@@ -116,64 +115,63 @@ class TetheredApi:
             raise
 
 
-def finished_answer(
-    name: str, model: str, said: dict[str, Any], usage: Mapping[str, int]
-) -> dict[str, Any]:
-    """An answer that was picked as one object, with what all draws of its request have used."""
-    return {
-        "id": f"chatcmpl-tether-{name}",
-        "created": int(time.time()),
-        "model": model,
-        "object": "chat.completion",
-        "choices": [{"index": 0, "logprobs": None, **said}],
-        "usage": dict(usage),
-    }
-
-
-def answer_events(whole: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]:
-    """The same as the events of a stream: who speaks, what is said, each tool call, the end."""
-    (choice,), usage = whole["choices"], whole["usage"]
-    head = {name: whole[name] for name in ("id", "created", "model")}
-    head["object"] = "chat.completion.chunk"
-    message = dict(choice["message"])
+def answer_events(
+    head: dict[str, Any], said: dict[str, Any], usage: dict[str, int] | None
+) -> Iterator[bytes]:
+    """An answer as the events of a stream: who speaks, what is said, each tool call, the end."""
+    message = dict(said["message"])
     calls, content = message.pop("tool_calls", None) or [], message.pop("content", None)
     deltas = [{**message, "content": None if calls and content is None else ""}]
     deltas += [{"content": content}] if content else []
     deltas += [{"tool_calls": [{"index": k, **call}]} for k, call in enumerate(calls)]
-    parts = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    parts.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
-    for part in parts:
-        yield b"data: " + encode({**head, "choices": [part]}) + b"\n\n"
-    if with_usage:
-        yield b"data: " + encode({**head, "choices": [], "usage": usage}) + b"\n\n"
+    parts = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
+    parts.append([{"index": 0, "delta": {}, "finish_reason": said["finish_reason"]}])
+    told: list[dict[str, Any]] = [{"choices": each} for each in parts]
+    told += [] if usage is None else [{"choices": [], "usage": usage}]
+    for each in told:
+        yield b"data: " + encode({**head, "object": "chat.completion.chunk", **each}) + b"\n\n"
     yield b"data: [DONE]\n\n"
 
 
-def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> ServedRun:
+def open_tethered(
+    settings: ServiceSettings,
+    metrics: ServiceMetrics | None = None,
+    deadline: float | None = None,
+) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
-    store = settings.store_at(folder)
-    if store is None:
-        raise ValueError("gateway must name a store or a store_variable")
-    old, scorer, at_once = settings.old, settings.scorer, settings.requests_at_once
-    drawing = ChatPolicy(
-        old.url, old.model, settings=old.settings, max_n=old.max_n, **old.options(at_once)
-    )
+    gateway = settings.gateway
+    assert gateway is not None
+    deadline = settings.limits.store_deadline if deadline is None else deadline
+    old, scorer, at_once = gateway.old, gateway.scorer, gateway.requests_at_once
     name = scorer.name or scorer.function or str(scorer.url)
-    if name in settings.past_scorers:
+    if name in gateway.past_scorers:
         raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
-    scorers = settings.past_scorers | {name: scorer}
-    policies = {each: make_scorer(x, each, settings, folder) for each, x in scorers.items()}
-    drawn = Shortlist(drawing, size=settings.candidates, temperature=settings.pick_temperature)
-    given: dict[str, Any] = settings.controller
-    run = Controller(drawn, store, policies=policies, fallback="safe", deadline=deadline, **given)
+    scorers = gateway.past_scorers | {name: scorer}
+    policies = {
+        each: make_scorer(table, each, at_once, settings.folder) for each, table in scorers.items()
+    }
+    safe = ChatPolicy(
+        old.url,
+        old.model,
+        settings=old.settings,
+        max_n=old.max_n,
+        api_key=old.api_key,
+        timeout=old.timeout,
+        retries=old.retries,
+        concurrency=at_once,
+    )
+    drawn = Shortlist(safe, size=gateway.candidates, temperature=gateway.pick_temperature)
+    given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
+    run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
     try:
-        return ServedRun(
+        return TetheredRun(
             run,
             "gateway",
             deadline,
+            metrics or ServiceMetrics(),
             lambda rows: policies[name],
+            upstream=old,
             name=name,
-            drawing=drawing,
             at_once=at_once,
             waiting=WAITING_PER_THREAD * at_once,
         )
@@ -182,17 +180,13 @@ def open_tethered(settings: TetheredGateway, folder: str, deadline: float) -> Se
         raise
 
 
-def make_scorer(table: Scorer, name: str, settings: TetheredGateway, folder: str) -> ChatScorer:
+def make_scorer(table: Scorer, name: str, at_once: int, folder: str) -> ChatScorer:
     """A scorer as the settings name it."""
     options: dict[str, Any] = {"name": name, "check_every": SCORER_CHECK_SECONDS}
-    if table.url is not None:
-        server = ScoreServer(
-            table.url,
-            api_key=table.api_key,
-            timeout=table.timeout,
-            concurrency=settings.requests_at_once,
-        )
-        return ChatScorer(server, batched=True, **options)
-    assert table.function is not None
-    score = named_function("gateway.scorer.function", table.function, folder)
-    return ChatScorer(score, batched=table.batched, **options)
+    if table.function is not None:
+        score = named_function("gateway.scorer.function", table.function, folder)
+        return ChatScorer(score, batched=table.batched, **options)
+    server = ScoreServer(
+        str(table.url), api_key=table.api_key, timeout=table.timeout, concurrency=at_once
+    )
+    return ChatScorer(server, batched=True, **options)

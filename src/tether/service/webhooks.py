@@ -15,7 +15,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -29,11 +28,12 @@ from msgspec import Struct
 from tether._version import __version__
 from tether.service.api import encode
 from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
-from tether.service.served import Present, Served
+from tether.service.served import Served
 from tether.service.settings import Webhook
+from tether.service.status import Status
 
 MOST_WAITING = 1_000
-"""How many events wait for a receiver; beyond them the oldest is given up."""
+"""How many events wait for a receiver; more are given up."""
 FIRST_WAIT, LONGEST_WAIT, GIVE_UP_SECONDS = 1.0, 300.0, 86_400.0
 """How many seconds pass before an event is sent again, at most, and until it is given up."""
 LAST_SECONDS = 5.0
@@ -62,46 +62,44 @@ class Events:
     step that it finds is not.
     """
 
-    def __init__(self, title: str) -> None:
-        self._title, self._outages = title, 0
-        self._process = uuid.uuid4().hex[:12]
-        self._before: Present | None = None
+    def __init__(self, served: Served) -> None:
+        self._title, self._unit = served.title, served.unit
+        self._before: Status | None = None
         self._was_available: bool | None = None
 
-    def noticed(self, now: Present | None) -> Iterator[Event]:
+    def noticed(self, now: Status | None) -> Iterator[Event]:
         """The events that lead to what holds now; None if the store is silent."""
         available, was, last = now is not None, self._was_available, self._before
         if available or was is not None:  # not if it never was
             self._was_available = available
         if was not in (None, available):
-            self._outages += not available
-            name = f"{self._process}/{self._outages}/{'over' if available else 'begun'}"
             text = f"the store is {'available again' if available else 'unavailable'}"
-            yield self._event("store", name, text, now, {"available": available})
+            yield self._event("store", uuid.uuid4(), text, now, {"available": available})
         if now is None:
             return
-        self._before, alarm, step = now, now.alarm, now.step
-        before = None if last is None else last.alarm
-        if before is not None and (alarm is None or alarm.number != before.number):
-            text = f"the alarm is cleared; {now.sentence}"
+        self._before, step = now, now.step
+        alarm, before = now.alarm, None if last is None else last.alarm
+        if alarm != before and before is not None:
+            text = f"the alarm is cleared; {now.state}"
             yield self._event("resume", before.number, text, now, {"alarm": before.number})
-        if alarm is not None and (before is None or alarm.number != before.number):
+        if alarm != before and alarm is not None:
             kind = "halt" if alarm.monitor == "halt" else "alarm"
             details = msgspec.structs.asdict(alarm)
-            details[now.unit] = details.pop("unit")
+            details[self._unit] = details.pop("unit")
             text = f"{kind} {alarm.number}: {alarm.message}"
             yield self._event(kind, alarm.number, text, now, details)
         if last is not None and last.step.number != step.number:
             details = {"number": step.number, "begun": step.begun, "level": step.level}
-            text = f"{now.unit} {step.number} has begun; {now.sentence}"
-            yield self._event(now.unit, step.number, text, now, details)
+            text = f"{self._unit} {step.number} has begun; {now.state}"
+            yield self._event(self._unit, step.number, text, now, details)
 
     def _event(
-        self, kind: str, name: object, text: str, now: Present | None, details: dict[str, Any]
+        self, kind: str, name: object, text: str, now: Status | None, details: dict[str, Any]
     ) -> Event:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        share, text = None if now is None else now.share, f"{self._title}: {text}"
-        return Event(f"{self._title}/{kind}/{name}", kind, moment, text, share, details)
+        share = None if now is None else now.share
+        identity = f"{self._title}/{kind}/{name}"
+        return Event(identity, kind, moment, f"{self._title}: {text}", share, details)
 
 
 class DeliveryError(Exception):
@@ -109,11 +107,10 @@ class DeliveryError(Exception):
 
 
 class Sender:
-    """Sends events to one webhook; `place` is its number in the settings, by which it is called."""
+    """Sends events to one webhook, one after the other, and each again until it is taken."""
 
     def __init__(self, webhook: Webhook, place: int, metrics: ServiceMetrics) -> None:
         self._webhook, self._place, self._metrics = webhook, str(place), metrics
-        self._url, self._secret = webhook.address, webhook.secret
         self._waiting: asyncio.Queue[Event | None] = asyncio.Queue()
         self._client = httpx2.AsyncClient(trust_env=False, timeout=webhook.deadline)
         self._task: asyncio.Task[None] | None = None
@@ -125,9 +122,10 @@ class Sender:
             return
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
-        if self._waiting.qsize() >= MOST_WAITING and (oldest := self._waiting.get_nowait()):
-            self._give_up(oldest, "too many events wait")
-        self._waiting.put_nowait(event)
+        if self._waiting.qsize() < MOST_WAITING:
+            self._waiting.put_nowait(event)
+        else:
+            self._give_up(event, "too many events wait")
 
     async def close(self) -> None:
         """Try what waits once more, for a moment, and end."""
@@ -136,23 +134,16 @@ class Sender:
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=LAST_SECONDS)
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait((self._task,))
         await self._client.aclose()
 
     async def _run(self) -> None:
+        again = stamina.AsyncRetryingCaller(
+            attempts=None, timeout=GIVE_UP_SECONDS, wait_initial=FIRST_WAIT, wait_max=LONGEST_WAIT
+        ).on(lambda error: isinstance(error, DeliveryError) and not self._ending)
         while (event := await self._waiting.get()) is not None:
-            attempts = stamina.retry_context(
-                on=lambda error: isinstance(error, DeliveryError) and not self._ending,
-                attempts=None,
-                timeout=GIVE_UP_SECONDS,
-                wait_initial=FIRST_WAIT,
-                wait_max=LONGEST_WAIT,
-            )
             try:
-                async for attempt in attempts:
-                    with attempt:
-                        await self._attempt(event)
+                await again(self._attempt, event)
             except Exception as error:  # it must go on
                 self._give_up(event, str(error) or type(error).__name__)
 
@@ -165,33 +156,26 @@ class Sender:
             "Tether-Event-Id": event.id,  # the same when it is sent again
             "Tether-Timestamp": str(now),
         }
-        if self._secret is not None:
-            headers["Tether-Signature"] = sign_message(self._secret, now, body)
+        if self._webhook.secret is not None:
+            signed = hmac.new(self._webhook.secret.encode(), b"%d." % now + body, sha256)
+            headers["Tether-Signature"] = f"v1={signed.hexdigest()}"
         try:
             async with asyncio.timeout(self._webhook.deadline):
-                status = (
-                    await self._client.post(self._url, content=body, headers=headers)
-                ).status_code
-            problem = f"status {status}"
+                found = await self._client.post(self._webhook.url, content=body, headers=headers)
+            status, problem = found.status_code, f"status {found.status_code}"
         except (httpx2.HTTPError, OSError) as error:  # the message may have the URL
-            problem, status = type(error).__name__, 503
-        if 200 <= status < 300:
-            self._metrics.count("webhook_attempts", self._place, "delivered")
-            return
-        self._metrics.count("webhook_attempts", self._place, "failed")
-        is_final = 300 <= status < 500 and status not in TRY_AGAIN
-        raise ValueError(problem) if is_final else DeliveryError(problem)
+            status, problem = 503, type(error).__name__
+        is_taken = 200 <= status < 300
+        result = "delivered" if is_taken else "failed"
+        self._metrics.count("webhook_attempts", self._place, result)
+        if not is_taken:
+            is_for_now = status >= 500 or status in TRY_AGAIN
+            raise DeliveryError(problem) if is_for_now else ValueError(problem)
 
     def _give_up(self, event: Event, problem: str) -> None:
         self._metrics.count("webhook_attempts", self._place, "given_up")
         fields = {"webhook": self._place, "id": event.id, "problem": problem}
         log.error("an event is given up", extra={"fields": fields})
-
-
-def sign_message(secret: str, timestamp: int, body: bytes) -> str:
-    """The signature: "v1=" and the HMAC-SHA256 of the timestamp, a dot and the body."""
-    signed = f"{timestamp}.".encode() + body
-    return f"v1={hmac.new(secret.encode(), signed, sha256).hexdigest()}"
 
 
 class Webhooks:
@@ -207,9 +191,9 @@ class Webhooks:
         """Take what holds now."""
         if not self._senders:
             return
-        present = served.present if served.is_available else None
-        events = self._events.setdefault(served.title, Events(served.title))
-        for event in list(events.noticed(present)):
+        seen = served.seen if served.is_available else None
+        events = self._events.setdefault(served.title, Events(served))
+        for event in list(events.noticed(seen)):
             if self._is_mine():
                 for sender in self._senders:
                     sender.put(event)

@@ -4,21 +4,20 @@
 the report in one file, `print(history)`, `tether status` and notebooks show it. Figures of results
 are drawn by matplotlib. Nothing here computes what is not in the history or in the result.
 
-A service answers the live page, `page_html()` with `PAGE_HEADERS`, at a path that ends in a slash.
-The page asks, relative to that path, for
+A service answers the live page, `page_html()`, at a path that ends in a slash. Relative to that
+path, the page asks every second for
 
-- `GET v1/events`: server-sent events, each `{"as_of": time, "document": document(history), "live":
-  {"you": {"name": text, "roles": [text]}, "outage": text or null, "offers": [offer]}}`. A
-  document, or a field of "live", that has not changed may be left out. An offer, beside to halt,
-  to resume and to end a step, is `{"name", "title", "text", "confirm", "is_open", "style",
-  "body"}`;
-- `POST v1/<name of the offer>` with its `body` and `{"reason": text}`, when somebody acts. An
-  answer that is not a success has `{"error": {"message": text}}`.
+- `GET v1/document?seen=SEQ`: `{"as_of": time, "seq": integer, "document": document(history),
+  "live": {"you": {"name": text, "roles": [text]}, "outage": text or null, "more": {"may_begin":
+  boolean, "beginning": integer or null}}}`. The document is null where the page has seen it;
+- `POST v1/halt`, `v1/resume`, `v1/advance` (with the `step` that ends) or `v1/begin` (with the
+  `round` that ends), and `{"reason": text}`, when somebody acts. An answer that is not a success
+  has `{"error": {"message": text}}`.
 """
 
 from __future__ import annotations
 
-from tether.view.page import PAGE_HEADERS, page_html, write_report
+from tether.view.page import page_html, write_report
 from tether.view.run_document import document
 
-__all__ = ["PAGE_HEADERS", "document", "page_html", "write_report"]
+__all__ = ["document", "page_html", "write_report"]

@@ -388,10 +388,10 @@ $("unit").addEventListener("change", () => select($("unit").value));
 $("earlier").addEventListener("click", () => select(Number($("unit").options[$("unit").selectedIndex + 1]?.value)));
 $("later").addEventListener("click", () => select(Number($("unit").options[$("unit").selectedIndex - 1]?.value)));
 
-// ---- live: events from the service, and what people do ------------------------------------------
+// ---- live: what the service answers, and what people do -----------------------------------------
 
-const FIRST_WAIT = 500, LONGEST_WAIT = 15000, SILENCE = 30000, STORED_KEY = "tether-api-key";
-let key = "", offset = 0, heard = 0, wake = null, act = null;
+const EVERY = 1000, FIRST_WAIT = 500, LONGEST_WAIT = 15000, SILENCE = 30000, STORED_KEY = "tether-api-key";
+let key = "", seen = -1, offset = 0, heard = 0, wake = null, act = null;
 const said = {};
 
 function setKey(value) {
@@ -440,20 +440,21 @@ function askForKey(text) {
   $("key").focus();
 }
 
-/** Take an event: what has changed of the document and of the service. */
-function take(event) {
-  offset = Date.parse(event.as_of) - Date.now();
-  Object.assign(live, event.live);
+/** Take an answer: the document, if it has changed, and what the service says of itself. */
+function take(answer) {
+  offset = Date.parse(answer.as_of) - Date.now();
+  seen = answer.seq;
+  live = answer.live;
   setConnection(live.outage ? "outage" : "live", live.outage ? "store unavailable" : "live");
   setProblem(live.outage ?? "");
-  if (event.document) show(event.document);
+  if (answer.document) show(answer.document);
   if (!shown) return;
   showOffers();
   const alarm = shown.alarms.find((each) => each.cleared === null);
   announce("alarm", alarm ? `Alarm ${alarm.number}: ${shown.state.sentence}` : said.alarm ? "No alarm stands." : undefined);
 }
 
-/** What people may do: halt, resume, end a step, and what the service offers beside these. */
+/** What people may do: halt, resume, end a step, begin a round. */
 function offered() {
   const { words, state, units } = shown, halted = state.kind === "alarm", shares = words.level === "share";
   const again = shares ? "a new ramp begins with its smallest share" : "the policy of the present round serves again";
@@ -462,7 +463,7 @@ function offered() {
     offer("halt", "Halt", "Halt now", !halted, "danger", `The ${words.old} serves alone, in every process, until somebody resumes.`),
     offer("resume", "Resume", "Resume now", halted, "primary", `This clears the alarm. The monitors start again, and ${again}.`),
     ...(shown.is_by_hand ? [offer("advance", "End this step", "End the step", !halted, "", "The next step begins, with a share from the rows so far. The moment must not depend on losses.", { step: units.at(-1)?.number ?? 0 })] : []),
-    ...(live.offers ?? []),
+    ...(live.more?.may_begin ? [offer("begin", "Begin a round", "Begin the round", live.more.beginning === null, "", "An optimized policy is made from the training rows and calibrated, and the next round begins with it. Actions go on meanwhile. The moment must not depend on losses of calibration rows.", { round: units.at(-1)?.number ?? 0 })] : []),
   ];
 }
 
@@ -483,31 +484,13 @@ function showOffers() {
   $("you").textContent = live.you?.name ?? "";
 }
 
-/** Read events until the stream ends; silence for too long is an end too. */
-async function follow(response, control) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "", timer = null;
-  const alive = () => { clearTimeout(timer); timer = setTimeout(() => control.abort(), SILENCE); };
-  try {
-    for (alive(); ; alive()) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      heard = Date.now();
-      const events = (text + value).split("\n\n");
-      text = events.pop();
-      for (const event of events) if (event.startsWith("data:")) take(JSON.parse(event.slice(5)));
-    }
-  } finally { clearTimeout(timer); }
-}
-
-async function connect() {
+/** Ask for what has changed, again and again; silence for too long is a lost connection. */
+async function follow() {
   let wait = FIRST_WAIT;
   for (;;) {
-    const control = new AbortController();
     let problem = "";
     try {
-      // EventSource cannot send an API key.
-      const response = await fetch("v1/events", { headers: headers(), cache: "no-store", signal: control.signal });
+      const response = await fetch(`v1/document?seen=${seen}`, { headers: headers(), cache: "no-store", signal: AbortSignal.timeout(SILENCE) });
       if (response.status === 401) {
         const text = key ? "The service does not accept this API key." : "";
         setKey("");
@@ -516,13 +499,14 @@ async function connect() {
       if (response.status === 403) return askForKey(`Not allowed: ${await messageOf(response)}.`);
       if (response.ok) {
         wait = FIRST_WAIT;
+        heard = Date.now();
         $("sign-in").hidden = true;
-        setProblem("");
-        setConnection("waiting", "loading …");
-        await follow(response, control);
-      } else problem = response.status === 429 ? "Too many requests: the page tries again by itself." : `The service refuses: ${await messageOf(response)}. The page tries again by itself.`;
+        take(await response.json());
+        await sleep(EVERY);
+        continue;
+      }
+      problem = response.status === 429 ? "Too many requests: the page tries again by itself." : `The service refuses: ${await messageOf(response)}. The page tries again by itself.`;
     } catch { /* the network, or silence: try again */ }
-    control.abort();
     setConnection("lost", shown ? `reconnecting, as of ${clock(heard + offset)}` : "connecting …", "The connection is lost; reconnecting.");
     if (problem) setProblem(problem);
     await sleep(wait * (0.75 + Math.random() / 2));
@@ -554,6 +538,7 @@ async function send(event) {
     const response = await fetch(`v1/${act.name}`, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify({ ...act.body, reason }) });
     if (!response.ok) return refuse(`It was refused: ${await messageOf(response)}.`);
     $("act").close();
+    wake?.();
     announce("act", `${act.title}: done at ${clock(Date.now())}.`);
     $("sentence").focus();
   } catch {
@@ -569,13 +554,13 @@ function start() {
     setKey($("key").value.trim());
     $("key").value = "";
     setConnection("waiting", "connecting …");
-    connect();
+    follow();
   });
   $("forget").addEventListener("click", () => { setKey(""); location.reload(); });
   addEventListener("online", () => wake?.());
   try { key = sessionStorage.getItem(STORED_KEY) ?? ""; } catch { /* it is asked for again */ }
   setKey(key);
-  connect();
+  follow();
 }
 
 const inlined = $("document").textContent.trim();

@@ -16,13 +16,6 @@ from tether.view.run_document import document
 if TYPE_CHECKING:
     from tether.runs.history import History
 
-PAGE_HEADERS = {
-    "X-Frame-Options": "DENY",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
-"""What a service sends with the live page; what it may load is said by the page itself."""
-
 
 def page_html(document: dict[str, Any] | None = None) -> str:
     """Return the page: live, or with a document inside, a report that loads nothing.

@@ -1,0 +1,110 @@
+"""OpenFeature over HTTP: OFREP 0.3, https://github.com/open-feature/protocol.
+
+The targeting key is the key of the release; the variant is the system. An evaluation is an
+assignment, and is stored before it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tether.service.api import JSON_TYPE, ApiError, encode, endpoint, json_response
+from tether.service.releases import ServedRelease, System, read_key
+from tether.service.settings import Flag
+
+OFREP_PATH = "/ofrep/v1/evaluate/flags"
+"""Where all flags are evaluated, and below which each one is."""
+
+
+class Evaluation(Struct):
+    """A flag of OFREP; without the store its reason is "UNKNOWN"."""
+
+    key: str
+    value: str | bool | float
+    reason: Literal["SPLIT", "UNKNOWN"]
+    variant: System
+    metadata: dict[str, bool]
+
+
+class Evaluations(Struct):
+    """All flags of OFREP."""
+
+    flags: list[Evaluation]
+
+
+class EvaluationContext(Struct, frozen=True):
+    """For whom a flag is evaluated (OFREP)."""
+
+    targetingKey: str = ""  # noqa: N815
+
+
+class EvaluationRequest(Struct):
+    """A request of OFREP."""
+
+    context: EvaluationContext = EvaluationContext()
+
+
+class OfrepApi:
+    """The two endpoints of the protocol; every release is a flag."""
+
+    def __init__(self, releases: Mapping[str, tuple[Flag, ServedRelease]]) -> None:
+        self._releases = releases
+
+    @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
+    async def evaluate(self, request: Request, body: bytes) -> Evaluation | Response:
+        """Evaluate a flag (OFREP)."""
+        name = request.path_params["flag"]
+        if name not in self._releases:
+            return refusal("FLAG_NOT_FOUND", f"there is no flag {name!r:.120}", name, 404)
+        key = targeting_key(body, name)
+        if isinstance(key, Response):
+            return key
+        return await self._evaluation(name, key)
+
+    @endpoint("POST", OFREP_PATH, "decide")
+    async def evaluate_all(self, request: Request, body: bytes) -> Evaluations | Response:
+        """Evaluate all flags (OFREP)."""
+        key = targeting_key(body)
+        if isinstance(key, Response):
+            return key
+        found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
+        content = encode(Evaluations(list(found)))
+        tag = f'"{sha256(content).hexdigest()[:32]}"'
+        is_known = request.headers.get("if-none-match", "").removeprefix("W/") == tag
+        headers = {"ETag": tag, "Content-Type": JSON_TYPE}
+        return Response(b"" if is_known else content, 304 if is_known else 200, headers)
+
+    async def _evaluation(self, name: str, key: bytes) -> Evaluation:
+        flag, served = self._releases[name]
+        found = await served.decide([key])
+        variant: Any = "old" if found is None else found[0].system
+        reason: Any = "UNKNOWN" if found is None else "SPLIT"
+        value = flag.new if variant == "new" else flag.old
+        return Evaluation(name, value, reason, variant, {"stored": found is not None})
+
+
+def targeting_key(content: bytes, flag: str | None = None) -> bytes | Response:
+    """The targeting key of a request, or the protocol's error."""
+    try:
+        key = msgspec.json.decode(content, type=EvaluationRequest).context.targetingKey
+        if key:
+            return read_key(key, "targetingKey")
+        return refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
+    except (msgspec.ValidationError, ApiError) as error:
+        return refusal("INVALID_CONTEXT", str(error), flag)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return refusal("PARSE_ERROR", "the body must be JSON", flag)
+
+
+def refusal(code: str, details: str, flag: str | None, status: int = 400) -> Response:
+    """An error of the protocol."""
+    told = {"errorCode": code, "errorDetails": details}
+    return json_response(told if flag is None else told | {"key": flag}, status)

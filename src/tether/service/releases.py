@@ -1,0 +1,314 @@
+"""A release behind HTTP: decisions, outcomes, and the gate.
+
+Everything that uses its store goes through one batcher: outcomes first, then what begins steps,
+then decisions, all in one transaction. So what is known of a step is stored before the step can
+end. All of it may be repeated: a key that comes back in a step has its system, and a loss that is
+stored already is not stored again.
+
+The gate is for other rollout tools. `GET` tells in the body whether they may go on, as the web
+metric of Argo Rollouts reads it; `POST` by the status, as Flagger's webhooks do. It fails when an
+alarm stands or a guardrail's own mean is shown to exceed what is tolerated; where the store does
+not answer nobody knows, and the status is 503.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from msgspec import Meta, Struct
+from starlette.requests import Request
+
+from tether._core.arrays import Floats
+from tether.runs import Release
+from tether.runs.decide_share import is_over, used_rows
+from tether.runs.errors import StoreError
+from tether.runs.event_log import Transaction
+from tether.runs.release import SYSTEMS
+from tether.runs.state import MICROSECONDS, State
+from tether.service.api import ApiError, endpoint, read_query
+from tether.service.batcher import Batcher
+from tether.service.metrics import ServiceMetrics
+from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
+from tether.service.settings import Limits
+from tether.service.status import Status
+
+LONGEST_KEY = 500
+"""How many bytes a key may have."""
+
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | int
+System = Literal["old", "new"]
+Result = TypeVar("Result")
+log = logging.getLogger("tether.service")
+
+
+class OneKey(Struct, forbid_unknown_fields=True):
+    """A key."""
+
+    key: Key
+
+
+class ManyKeys(Struct, forbid_unknown_fields=True):
+    """Several keys."""
+
+    keys: Annotated[list[Key], Meta(max_length=MOST_ITEMS)]
+
+
+class Decision(Struct):
+    """Which system answers a key; without the store the old one does, and nothing counts."""
+
+    key: Key
+    system: System
+    stored: bool
+
+
+class Decisions(Struct):
+    """Decisions in the order of the keys."""
+
+    decisions: list[Decision]
+
+
+class Outcome(Struct, forbid_unknown_fields=True):
+    """What a key cost under the system that answered it, by guardrail."""
+
+    key: Key
+    system: System
+    losses: Annotated[dict[str, float], Meta(min_length=1)]
+
+
+class OneOutcome(Outcome, forbid_unknown_fields=True):
+    """An outcome; with `keep_first` another value for a loss that is known is passed over."""
+
+    keep_first: bool = False
+
+
+class ManyOutcomes(Struct, forbid_unknown_fields=True):
+    """Several outcomes."""
+
+    outcomes: Annotated[list[Outcome], Meta(max_length=MOST_ITEMS)]
+    keep_first: bool = False
+
+
+class OutcomeResult(Struct):
+    """How many losses are new, and how many outcomes the system has no row of in the store."""
+
+    new: int
+    without_row: int
+
+
+class GateQuery(Struct, forbid_unknown_fields=True):
+    """The weight that another tool is about to set, in percent."""
+
+    weight: Annotated[float, Meta(ge=0, le=100)] = 0.0
+
+
+class GateAnswer(Struct, rename={"passes": "pass"}):
+    """Whether another tool may go on, and why; "wait" is neither yes nor no."""
+
+    passes: bool
+    verdict: Literal["pass", "wait", "fail"]
+    reason: str
+    share: float
+    step: int
+    alarm: int | None
+
+
+def read_key(key: str | int, name: str = "key") -> bytes:
+    """A key as bytes."""
+    content = str(key).encode("utf-8", "surrogatepass")
+    if not 0 < len(content) <= LONGEST_KEY:
+        raise ApiError(400, f"{name} must have 1 to {LONGEST_KEY} bytes, got {len(content)}")
+    return content
+
+
+class PatientRelease(Release):
+    """A release whose steps wait for `reported` losses, for at most `patience` seconds a row.
+
+    They are those that the gateway reports by itself: an answer under way, in any process, is
+    not a failure. To begin a step later is always allowed: which rows it rests on stays the same.
+    """
+
+    def __init__(
+        self, store: str, *, reported: Iterable[str] = (), patience: float = 0.0, **options: Any
+    ) -> None:
+        self._reported, self._patience = reported, int(patience * MICROSECONDS)
+        super().__init__(store, **options)
+
+    def begin_if_due(self, t: Transaction) -> None:
+        """Begin the next step, if the present one is over and none of its answers is under way."""
+        last, state = t.state.last, t.state
+        if last is None or state.cleared > last.cleared or state.tightened > last.event:
+            super().begin_if_due(t)
+        elif is_over(state, t.now):
+            rows = state.kept(used_rows(state, last.number))
+            young = rows[state.rows["at"][rows] > t.now - self._patience]
+            if not any(np.isnan(state.loss(name)[young]).any() for name in self._reported):
+                super().begin_if_due(t)
+
+
+class Turn(Enum):
+    """In which order a transaction does what requests ask for."""
+
+    OBSERVE, OTHER, ASSIGN = range(3)
+
+
+class Decided(NamedTuple):
+    """The system of a key, and whether this request is the first unit of its row."""
+
+    system: str
+    is_first: bool
+
+
+class ServedRelease(Served):
+    """A release that is served."""
+
+    unit, fallback = "step", "old system"
+
+    def __init__(
+        self, name: str, title: str, release: Release, limits: Limits, metrics: ServiceMetrics
+    ) -> None:
+        super().__init__(name, title, release, limits.store_deadline, metrics)
+        self.release, self._answer_within = release, limits.answer_within
+        self._batcher = Batcher(self._call, "tether-release")
+
+    async def decide(self, keys: list[bytes]) -> list[Decided] | None:
+        """The system of each key; None if the old one answers without the store."""
+        was, found = self.takes_rows, None
+        try:
+            found = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
+        except StoreError as error:
+            if was:
+                log.error("decisions are not stored; the old system answers: %s", error)
+        self.metrics.decisions(self.title, found, len(keys))
+        self.takes_rows = found is not None
+        if self.takes_rows and not was:
+            log.info("decisions are stored again")
+        return found
+
+    async def observe(
+        self,
+        keys: list[bytes],
+        systems: Sequence[str],
+        losses: Mapping[str, Floats],
+        *,
+        keep_first: bool,
+        within: float | None = None,
+    ) -> tuple[int, int]:
+        """Store losses: how many are new, and how many outcomes have no row, which is no error."""
+        arms = np.array([SYSTEMS.index(system) for system in systems])
+        keep = {"keep_first": keep_first, "skip_unknown": True}
+
+        def job(t: Transaction) -> tuple[int, int]:
+            return self.release.observe_in(t, keys, arms, losses, **keep)
+
+        with refusals():
+            within = self.deadline if within is None else within
+            found: tuple[int, int] = await self._batcher.ask((Turn.OBSERVE, job), within)
+            return found
+
+    async def close(self) -> None:
+        """Store what waits, and close the store."""
+        await self._batcher.close()
+        await super().close()
+
+    async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
+        found: Result = await self._batcher.ask((Turn.OTHER, job), self.deadline)
+        return found
+
+    def _read(self, t: Transaction) -> Status:
+        self.release.begin_if_due(t)
+        return super()._read(t)
+
+    def _promises(self, state: State) -> Mapping[str, float | None]:
+        if state.share <= 0:  # the old system alone answers, at its own risk
+            return {}
+        return {name: each.tolerated for name, each in state.given.limits.items()}
+
+    def _call(self, items: list[tuple[Turn, Any]], seconds: float) -> Sequence[Any]:
+        """What comes of items, all of them in one transaction."""
+        return self.release.submit(lambda t: self._in_turns(t, items), seconds)
+
+    def _in_turns(self, t: Transaction, items: list[tuple[Turn, Any]]) -> Sequence[Any]:
+        results: list[Any] = [None] * len(items)
+        for turn in (Turn.OBSERVE, Turn.OTHER):
+            for place, (its, job) in enumerate(items):
+                if its is turn:
+                    try:
+                        results[place] = job(t)
+                    except (ValueError, ApiError) as error:
+                        results[place] = error
+        asked = {place: keys for place, (its, keys) in enumerate(items) if its is Turn.ASSIGN}
+        if asked:
+            every = dict.fromkeys(key for keys in asked.values() for key in keys)
+            arms, fresh = self.release.assign_in(t, list(every))
+            for place, keys in asked.items():
+                results[place] = []
+                for key in keys:
+                    results[place].append(Decided(SYSTEMS[arms[key]], key in fresh))
+                    fresh.discard(key)
+        return results
+
+    # ---- endpoints ------------------------------------------------------------------------------
+
+    @endpoint("POST", "/v1/decisions", "decide")
+    async def post_decisions(
+        self, request: Request, body: OneKey | ManyKeys
+    ) -> Decision | Decisions:
+        """Which system answers a key, or each of many."""
+        given = [body.key] if isinstance(body, OneKey) else body.keys
+        keys = [read_key(each) for each in given]
+        found = await self.decide(keys) if keys else []
+        systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
+        pairs = zip(given, systems, strict=True)
+        made = [Decision(key, system, found is not None) for key, system in pairs]
+        return made[0] if isinstance(body, OneKey) else Decisions(made)
+
+    @endpoint("POST", "/v1/outcomes", "report")
+    async def post_outcomes(
+        self, request: Request, body: OneOutcome | ManyOutcomes
+    ) -> OutcomeResult:
+        """Store the losses of a key, or of each of many: all of them or nothing."""
+        given: Sequence[Outcome] = [body] if isinstance(body, OneOutcome) else body.outcomes
+        if not given:
+            return OutcomeResult(0, 0)
+        named = (((read_key(each.key), each.system), each.losses) for each in given)
+        limits = self.run.settings.limits
+        rows, columns = loss_columns(named, limits, body.keep_first)
+        keys, systems = [key for key, _ in rows], [system for _, system in rows]
+        keep = {"keep_first": body.keep_first}
+        found = OutcomeResult(*await self.observe(keys, systems, columns, **keep))
+        self.metrics.outcomes(self.title, found.new, found.without_row)
+        return found
+
+    @endpoint("GET", "/v1/gate", "read", query=GateQuery)
+    async def read_gate(self, request: Request, body: None) -> GateAnswer:
+        """Whether another tool may go on."""
+        weight = read_query(request, GateQuery).weight
+        if 0 < weight < 1:
+            raise ApiError(400, f"weight must be in percent (30 for 30 %), got {weight:g}")
+        await self.look()  # not what held before
+        status = self.status
+        if status is None or not status.store_available:
+            raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
+        share = status.share or 0.0
+        has = f"the new system has {100 * share:.5g} % of the keys"
+        verdict: Any = "pass"
+        if status.verdict == "fail":
+            verdict, reason = "fail", "; ".join(status.warnings)
+        elif share < weight / 100:
+            verdict, reason = "wait", f"{has}, less than {weight:g} %"
+        else:
+            reason = f"no alarm stands, and no mean is shown to exceed; {has}"
+        alarm = None if status.alarm is None else status.alarm.number
+        return GateAnswer(verdict == "pass", verdict, reason, share, status.step.number, alarm)
+
+    @endpoint("POST", "/v1/gate", "read", query=GateQuery)
+    async def check_gate(self, request: Request, body: bytes) -> GateAnswer:
+        """Whether another tool may go on, by the status: 412 if not; the body is not used."""
+        answer = await self.read_gate(request, None)
+        if not answer.passes:
+            raise ApiError(412, f"{answer.verdict}: {answer.reason}")
+        return answer

@@ -1,0 +1,182 @@
+"""What holds of a release or run: how it stands, what its losses are, and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from tether._version import __version__
+from tether.runs import Guardrail
+from tether.runs.history import estimate, moment
+from tether.runs.settings import RELEASE
+from tether.runs.state import OLD, State
+
+
+class SystemMean(Struct, frozen=True):
+    """The mean loss of a system since the ramp or round began, with a 95 % interval."""
+
+    outcomes: int
+    missing: int
+    mean: float | None
+    lower: float
+    upper: float
+
+
+class LossStatus(Struct, frozen=True):
+    """One guardrail or loss; `exceeds` says so where the new system's mean is shown to exceed."""
+
+    tolerated: float | None
+    delta: float
+    ratio: float
+    bound: float
+    old: SystemMean
+    new: SystemMean
+    exceeds: str
+    promise: float | None = None
+
+
+class UnitStatus(Struct, frozen=True):
+    """The present step or round; `level` is its share, or its log beta as text."""
+
+    number: int = 0
+    begun: str = ""
+    level: float | str = 0.0
+    rows: int = 0
+    note: str = ""
+    policy: str | None = None
+
+
+class AlarmStatus(Struct, frozen=True):
+    """The alarm that stands."""
+
+    number: int
+    unit: int
+    monitor: str
+    message: str
+    raised: str
+
+
+class Status(Struct, frozen=True):
+    """What holds now; a round has no share."""
+
+    name: str
+    kind: str
+    state: str
+    verdict: Literal["pass", "fail", "unknown"]
+    warnings: list[str]
+    share: float | None
+    step: UnitStatus
+    alarm: AlarmStatus | None
+    losses: dict[str, LossStatus]
+    store_available: bool = True
+    more: dict[str, Any] = {}
+    version: str = __version__
+
+
+def measure(state: State) -> dict[str, LossStatus]:
+    """The losses since the present ramp, or round, began."""
+    settings, last, begin = state.given, state.last, 0
+    if last is not None:
+        begin = last.before
+        if settings.decides_shares:
+            begin = state.units[max(last.ramp, 1) - 1].before
+    kept = state.kept(slice(begin, state.rows.size))
+    is_new = state.rows["arm"][kept] > OLD
+    found = {}
+    for name, limit in settings.limits.items():
+        losses = state.loss(name)[kept]
+        old, new = (_mean(losses[each], limit.bound) for each in (~is_new, is_new))
+        numbers = limit.tolerated, limit.delta, limit.ratio, limit.bound
+        found[name] = LossStatus(*numbers, old, new, _excess(limit, old, new))
+    return found
+
+
+def _mean(losses: Any, bound: float) -> SystemMean:
+    known = losses[~np.isnan(losses)]
+    made = estimate(known, bound)
+    mean = float(made.mean) if len(known) else None
+    return SystemMean(len(known), len(losses) - len(known), mean, made.lower, made.upper)
+
+
+def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
+    tolerated = limit.tolerated
+    if tolerated is None:
+        tolerated = limit.delta + (1 + limit.ratio) * old.upper
+    if not new.outcomes or not new.lower > tolerated:
+        return ""
+    beside = f"; the old one {old.mean:.4g}" if old.outcomes else ""
+    return (
+        f"the new system's mean of {new.mean:.4g} on {new.outcomes} rows is shown to exceed "
+        f"{tolerated:.4g}{beside}"
+    )
+
+
+def _missing(losses: Mapping[str, LossStatus]) -> list[str]:
+    """Which outcomes are missing so much that they hold a share back."""
+    return [
+        f"{found.missing} outcomes of {name} of the {system} system are missing"
+        for name, each in losses.items()
+        for system, found in (("old", each.old), ("new", each.new))
+        if found.missing >= max(20, 0.05 * (found.outcomes + found.missing))
+    ]
+
+
+def read_status(
+    name: str, state: State, losses: dict[str, LossStatus], promises: Mapping[str, float | None]
+) -> Status:
+    """What holds in a state whose losses were measured."""
+    last, unit, alarm = state.last, UnitStatus(), None
+    if last is not None:
+        level = last.level if math.isfinite(last.level) else str(last.level)
+        note, rows = str(last.decision.get("reason", "")), state.rows.size - last.before
+        unit = UnitStatus(last.number, moment(last.begun), level, rows, note, last.policy)
+    failures = [f"{name}: {each.exceeds}" for name, each in losses.items() if each.exceeds]
+    if state.standing is not None:
+        it = state.alarms[state.standing - 1]
+        alarm = AlarmStatus(it.number, it.unit, it.monitor, it.message, moment(it.raised))
+        failures.insert(0, f"alarm {it.number} stands ({it.monitor}): {it.message}")
+    share = float(state.share) if state.given.decides_shares else None
+    replace = msgspec.structs.replace
+    return Status(
+        name=name,
+        kind=state.given.kind,
+        state=_sentence(state.given.kind, unit, share, alarm),
+        verdict="fail" if failures else "pass",
+        warnings=[*failures, *_missing(losses)],
+        share=share,
+        step=unit,
+        alarm=alarm,
+        losses={name: replace(each, promise=promises.get(name)) for name, each in losses.items()},
+    )
+
+
+def without_store(status: Status, fallback: str) -> Status:
+    """What holds while the store is unavailable: the fallback answers, and nothing is promised."""
+    told = f"the store is unavailable: the {fallback} answers everything, and no promise applies"
+    replace = msgspec.structs.replace
+    return replace(
+        status,
+        state=told,
+        verdict="unknown",
+        warnings=[told, *status.warnings],
+        share=None if status.share is None else 0.0,
+        losses={name: replace(each, promise=None) for name, each in status.losses.items()},
+        store_available=False,
+    )
+
+
+def _sentence(kind: str, unit: UnitStatus, share: float | None, alarm: AlarmStatus | None) -> str:
+    if alarm is not None:
+        return f"stopped by alarm {alarm.number}: {alarm.message}"
+    if share is None:
+        beta = math.exp(min(float(unit.level), 700.0))
+        return f"round {unit.number} with a beta of {beta:.4g}"
+    percent = f"{100 * share:.5g} %"
+    if kind == RELEASE:
+        return f"the new system has {percent} of the keys in step {unit.number}"
+    return f"the new policy has {percent} of the actions in round {unit.number}"
