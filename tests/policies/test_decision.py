@@ -181,9 +181,9 @@ def test_a_saved_decision_serves_goes_on_and_refuses_another_model(tmp_path):
 
 def test_a_no_says_what_would_help():
     table = month(2000, np.random.default_rng(6))
-    for asked in (0.15, 0.99 * table.left.mean()):
-        below = tether.decide(table, new=new_rule, promise=asked, **ASKED)
-        assert ("Keep the old" in str(below), "relative guardrail" in below.advice) == (True, True)
+    for new, helps in ((new_rule, "a promise of"), (lambda x: ["plain"] * len(x), "guardrail")):
+        below = tether.decide(table, new=new, promise=0.99 * table.left.mean(), **ASKED)
+        assert ("Keep the old" in str(below), helps in below.advice) == (True, True)
     part = table[table.banner != "plain"]
     with pytest.warns(tether.AssumptionWarning, match="does not hold: the new policy"):
         lacking = tether.decide(part, new=new_rule, old=old_rule, promise=0.6, **ASKED)
@@ -214,6 +214,7 @@ WRONG = [
     ({"promise": None}, TypeError, "promise"),
     ({"loss": "holes"}, ValueError, "missing"),
     ({"loss": "segment"}, TypeError, "numbers"),
+    ({"loss": np.zeros(50)}, TypeError, "the name of a column"),
     ({"actions": None}, ValueError, "actions="),
     ({"actions": ["none", *BANNERS]}, ValueError, "3 actions without their names"),
 ]

@@ -124,6 +124,8 @@ class Question:
     def as_policy(self, name: str, given: Any, known: NDArray[Any]) -> Policy:
         """A classifier, a function of the contexts or a policy, over the known actions."""
         actions = known if self.actions is None else np.asarray(self.actions)
+        if getattr(given, "__name__", "") == "predict_proba":
+            given = getattr(given, "__self__", given)  # the model knows the order of its classes
         if hasattr(given, "predict_proba"):
             return Categorical.from_classifier(given, actions)
         if callable(given) and not hasattr(given, "log_prob"):
