@@ -159,8 +159,8 @@ class Decision(Described):
             facts = [("why", _in_users_words(reason))]
             if self.advice:
                 facts.append(("what would help", self.advice))
-            told = () if self.advice else [each for each in found.warnings if each != reason]
-            warned = tuple(map(_in_users_words, told))
+            more = [each for each in found.warnings if each != reason and not self.advice]
+            warned = tuple(map(_in_users_words, more))
             return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
         changed = f"{100 * words.share_changed(found):.3g} % of the decisions"
         headline, parts = "Follow the new policy", [f"{changed} change"]
@@ -179,13 +179,13 @@ class Decision(Described):
         for each in found.losses.values():
             safe, limit = _amount(each, each.safe_mean), _amount(each, each.promise)
             parts.append(f"{each.name} at most {limit} {words.condition(found)}, {safe} today")
-        more = {name: text for name, text in body.facts if not name.startswith(ALREADY_SAID)}
+        kept = {name: text for name, text in body.facts if not name.startswith(ALREADY_SAID)}
         if gain is not None and question.cost is not None:
             old, served = (_negative(each) for each in (gain.safe, gain.tethered))
-            more["reward, estimated"] = f"{served}; the old policy's is {old}"
+            kept["reward, estimated"] = f"{served}; the old policy's is {old}"
         quantity = "reward" if question.cost is None else "cost"
         facts = [
-            (name.replace("reward", quantity), _in_users_words(text)) for name, text in more.items()
+            (name.replace("reward", quantity), _in_users_words(text)) for name, text in kept.items()
         ]
         headline, told = f"{headline}: {'; '.join(parts)}.", map(_in_users_words, body.warnings)
         return Description(headline, body.tone, tuple(facts), warnings=tuple(told))
@@ -389,7 +389,8 @@ def _advice(found: Calibration, log: Log, proposals: Any, question: Question) ->
 
         def rows_for(level: float) -> float:
             options: dict[str, Any] = {asked: level, "confidence": question.confidence}
-            return plan(log, proposals, family=found.family, bound=each.bound, **options).rows_likely
+            options |= {"family": found.family, "bound": each.bound}
+            return plan(log, proposals, **options).rows_likely
 
         needed = math.inf if above else rows_for(each.alpha)
         if math.isfinite(needed) and needed > found.rows:
