@@ -213,6 +213,8 @@ WRONG = [
     ({"new": 3}, TypeError, "new"),
     ({"promise": None}, TypeError, "promise"),
     ({"loss": "holes"}, ValueError, "missing"),
+    ({"loss": "unknown"}, ValueError, "1 missing"),
+    ({"new": lambda segments: "plain"}, ValueError, "one action for each"),
     ({"loss": "segment"}, TypeError, "numbers"),
     ({"loss": np.zeros(50)}, TypeError, "the name of a column"),
     ({"actions": None}, ValueError, "actions="),
@@ -223,6 +225,7 @@ WRONG = [
 @pytest.mark.parametrize(("changed", "error", "named"), WRONG)
 def test_wrong_arguments_are_named(changed, error, named):
     table = month(50, np.random.default_rng(7)).assign(holes=[np.nan] + [0.0] * 49)
+    table["unknown"] = pd.array([pd.NA] + [True] * 49)
     arguments = {"new": new_rule, "promise": 0.22, **ASKED, **changed}
     with pytest.raises(error, match=named):
         tether.decide(table, **arguments)

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
-from tether._core.arrays import Contexts, Floats, Frame, few, plain_array, plain_column
+from tether._core.arrays import (
+    Contexts,
+    Floats,
+    Frame,
+    few,
+    is_missing,
+    plain_array,
+    plain_column,
+)
 from tether._core.contexts import labels, labels_of
 from tether.control.columns import Acting
 from tether.control.log import Log
@@ -137,6 +145,10 @@ class Question:
 def _numbers(frame: Frame, argument: str, name: str, advice: str = "") -> Floats:
     """A column of numbers, none of them missing."""
     column = frames.column(frame, argument, name)
+    if column.dtype.kind == "O":
+        column = np.array(
+            [np.nan if is_missing(value) else value for value in column], dtype=object
+        )
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -164,6 +176,8 @@ class RuleOrProbabilities:
         """Probabilities of all actions: those that were returned, or 1 for the action chosen."""
         answer = self.function(contexts)
         shape = getattr(answer, "shape", np.shape(answer))
+        if not shape:
+            raise ValueError(f"{self.name} must return one action for each context, got {answer!r}")
         if len(shape) != 1:
             named = labels_of(answer) is not None
             if not named and (not self.stated or shape[-1] != len(self.actions)):
