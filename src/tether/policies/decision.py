@@ -130,7 +130,7 @@ class Decision(Described):
             policy, colon, rest = each.get_text().partition(":")
             each.set_text(_in_users_words(IN_PICTURES.get(policy, policy) + colon + rest))
         if (cost := self.question.cost) is not None:
-            figure.axes[0].set_ylabel(f"expected {cost}: less is higher")
+            figure.axes[0].set_ylabel(f"expected {cost} (up is less)")
             figure.axes[0].yaxis.set_major_formatter(lambda height, _: f"{-height:.4g}")
         return figure  # type: ignore[no-any-return]
 
