@@ -105,3 +105,5 @@ def test_copies_among_many_rows_are_found_in_a_sample(monkeypatch):
     count = float(found.split()[1].replace(",", ""))
     assert 9000 < count < 11_000
     assert not check_rows(Rows(columns))
+    tripled = {name: np.concatenate([column[:500]] * 3) for name, column in columns.items()}
+    assert any("more than once" in each for each in check_rows(Rows(tripled)))

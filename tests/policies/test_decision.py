@@ -181,9 +181,9 @@ def test_a_saved_decision_serves_goes_on_and_refuses_another_model(tmp_path):
 
 def test_a_no_says_what_would_help():
     table = month(2000, np.random.default_rng(6))
-    for asked in (0.15, 0.99 * table.left.mean()):
-        below = tether.decide(table, new=new_rule, promise=asked, **ASKED)
-        assert ("Keep the old" in str(below), "relative guardrail" in below.advice) == (True, True)
+    for new, helps in ((new_rule, "a promise of"), (lambda x: ["plain"] * len(x), "guardrail")):
+        below = tether.decide(table, new=new, promise=0.99 * table.left.mean(), **ASKED)
+        assert ("Keep the old" in str(below), helps in below.advice) == (True, True)
     part = table[table.banner != "plain"]
     with pytest.warns(tether.AssumptionWarning, match="does not hold: the new policy"):
         lacking = tether.decide(part, new=new_rule, old=old_rule, promise=0.6, **ASKED)
@@ -213,7 +213,10 @@ WRONG = [
     ({"new": 3}, TypeError, "new"),
     ({"promise": None}, TypeError, "promise"),
     ({"loss": "holes"}, ValueError, "missing"),
+    ({"loss": "unknown"}, ValueError, "1 missing"),
+    ({"new": lambda segments: "plain"}, ValueError, "one action for each"),
     ({"loss": "segment"}, TypeError, "numbers"),
+    ({"loss": np.zeros(50)}, TypeError, "the name of a column"),
     ({"actions": None}, ValueError, "actions="),
     ({"actions": ["none", *BANNERS]}, ValueError, "3 actions without their names"),
 ]
@@ -222,6 +225,7 @@ WRONG = [
 @pytest.mark.parametrize(("changed", "error", "named"), WRONG)
 def test_wrong_arguments_are_named(changed, error, named):
     table = month(50, np.random.default_rng(7)).assign(holes=[np.nan] + [0.0] * 49)
+    table["unknown"] = pd.array([pd.NA] + [True] * 49)
     arguments = {"new": new_rule, "promise": 0.22, **ASKED, **changed}
     with pytest.raises(error, match=named):
         tether.decide(table, **arguments)

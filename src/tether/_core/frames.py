@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Frame, plain_array
+from tether._core.arrays import Frame, plain_array, shown
 from tether._core.contexts import column_labels
 
 
@@ -29,6 +29,8 @@ def names(frame: Frame) -> list[str]:
 def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
     """One column as an array; errors call it by the name of the user's `argument`."""
     known = names(frame)
+    if not isinstance(name, str):
+        raise TypeError(f"{argument} must be the name of a column, got {shown(name)}")
     if name not in known:
         raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
     if known.count(name) > 1:

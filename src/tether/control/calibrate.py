@@ -463,6 +463,8 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
             )
         elif each.safe_mean > level:
             limit = chain.risk_limit(each.name, each.safe_mean)
+            if f"{limit:.3g}" == f"{each.alpha:.3g}":
+                continue
             yield (
                 f"the safe policy's own mean loss{of} is {_safe(each)}, above {level:.4g}, up to "
                 f"which the promise of {each.alpha:g} holds: if that is its risk, the expected "

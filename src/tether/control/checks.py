@@ -283,12 +283,17 @@ def _losses(rows: Rows, found: dict[str, Any]) -> Iterator[str]:
 
 
 def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
-    """Rows that are in the log more than once, where scores hardly ever repeat themselves."""
+    """Rows that are in the log more than once, where scores hardly ever repeat themselves.
+
+    Where they do, only contexts that never return with anything but a copy tell (a tripled table).
+    """
     size = hashes.shape[1]
     whole, scores, contexts = (len(np.unique(each)) for each in hashes)
     copies, returned = size - whole, size - contexts
     by_design = returned - copies > OTHERS * returned  # the contexts come back with other rows
-    if scores <= size / 2 or copies <= COPIES * size or by_design:
+    if copies <= COPIES * size or by_design:
+        return
+    if scores <= size / 2 and (returned > copies or np.array_equal(hashes[1], hashes[2])):
         return
     share = 1 - np.count_nonzero(np.unique(hashes[0], return_counts=True)[1] == 1) / size
     yield (

@@ -79,6 +79,8 @@ class Categorical(TablePolicy):
         cls, probabilities: ArrayLike | Callable[[Any], ArrayLike], actions: Actions | None = None
     ) -> Self:
         """Build the policy from probabilities that sum to 1."""
+        if getattr(probabilities, "__name__", "") == "predict_proba":
+            return cls.from_classifier(getattr(probabilities, "__self__", None), actions)
         return cls.__new__(cls)._make("probabilities", probabilities, actions)
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core import frames
+from tether._core import frames, policy_calls
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
 from tether._core.words import Described, Description, warn_user
 from tether.control import calibration as words
@@ -110,7 +110,8 @@ class Decision(Described):
         if self.old is None or not is_finite(self.old):
             raise TypeError(
                 "next needs the old policy, over finitely many actions: pass old= to decide, or "
-                "use tether.Controller, which keeps what every policy did"
+                "decide on the rows of all months in which the old policy chose, with its "
+                "propensities; tether.Controller keeps what every policy did"
             )
         question = self.question if promise is None else replace(self.question, promise=promise)
         served = self.policy
@@ -129,7 +130,7 @@ class Decision(Described):
             policy, colon, rest = each.get_text().partition(":")
             each.set_text(_in_users_words(IN_PICTURES.get(policy, policy) + colon + rest))
         if (cost := self.question.cost) is not None:
-            figure.axes[0].set_ylabel(f"expected {cost}: less is higher")
+            figure.axes[0].set_ylabel(f"expected {cost} (up is less)")
             figure.axes[0].yaxis.set_major_formatter(lambda height, _: f"{-height:.4g}")
         return figure  # type: ignore[no-any-return]
 
@@ -145,6 +146,8 @@ class Decision(Described):
         from tether.saving import save_policy
         from tether.saving.save_and_load import in_folder
 
+        if self.old is not None:
+            _ = self.policy  # an error where a policy is no longer the one that was calibrated
         save_policy(self, in_folder(path), overwrite=overwrite)
 
     def _describe(self) -> Description:
@@ -156,7 +159,8 @@ class Decision(Described):
             facts = [("why", _in_users_words(reason))]
             if self.advice:
                 facts.append(("what would help", self.advice))
-            warned = tuple(_in_users_words(each) for each in found.warnings if each != reason)
+            more = [each for each in found.warnings if each != reason and not self.advice]
+            warned = tuple(map(_in_users_words, more))
             return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
         changed = f"{100 * words.share_changed(found):.3g} % of the decisions"
         headline, parts = "Follow the new policy", [f"{changed} change"]
@@ -175,13 +179,13 @@ class Decision(Described):
         for each in found.losses.values():
             safe, limit = _amount(each, each.safe_mean), _amount(each, each.promise)
             parts.append(f"{each.name} at most {limit} {words.condition(found)}, {safe} today")
-        more = {name: text for name, text in body.facts if not name.startswith(ALREADY_SAID)}
+        kept = {name: text for name, text in body.facts if not name.startswith(ALREADY_SAID)}
         if gain is not None and question.cost is not None:
             old, served = (_negative(each) for each in (gain.safe, gain.tethered))
-            more["reward, estimated"] = f"{served}; the old policy's is {old}"
+            kept["reward, estimated"] = f"{served}; the old policy's is {old}"
         quantity = "reward" if question.cost is None else "cost"
         facts = [
-            (name.replace("reward", quantity), _in_users_words(text)) for name, text in more.items()
+            (name.replace("reward", quantity), _in_users_words(text)) for name, text in kept.items()
         ]
         headline, told = f"{headline}: {'; '.join(parts)}.", map(_in_users_words, body.warnings)
         return Description(headline, body.tone, tuple(facts), warnings=tuple(told))
@@ -252,7 +256,7 @@ def decide(
         are all the same. Needed without `old`; beside it they are compared.
     old : classifier, function or Policy, optional
         The old policy. Without it, it is read from the propensities where contexts repeat;
-        otherwise what is served is a mix of the two, and `min_propensity` is needed.
+        otherwise what is served is a mix of the two, and `alpha` needs `min_propensity`.
     reward, cost : str, optional
         The column of what each action brought, or cost beside the losses; one of the two.
     bound : float or mapping, default 1.0
@@ -299,7 +303,9 @@ def decide(
     if old is not None:
         given = question.as_policy("old", old, listed)
         if recorded is not None:
-            compare_with_policy(recorded, given.log_prob(month.contexts, month.actions), "old")
+            with _naming_what_is_wrong(question):
+                scores = policy_calls.score("old", given, month.contexts, month.actions)
+            compare_with_policy(recorded, scores, "old")
         return _made(question, given, chosen, (month,))
     if recorded is None:
         raise TypeError("give propensity (a column) or old (the policy that took the actions)")
@@ -366,36 +372,43 @@ def _naming_what_is_wrong(question: Question) -> Iterator[None]:
 
 def _advice(found: Calibration, log: Log, proposals: Any, question: Question) -> str:
     """What would help where nothing is served: rows, another promise, or another way."""
-    for each in found.losses.values():
-        if each.safe_mean <= each.alpha:
-            continue
+    losses = list(found.losses.values())
+    above = [each for each in losses if each.safe_mean > each.alpha]
+    each, said, parts = (above or losses)[0], "", []
+    safer = None if found.gain is None else found.gain.losses[each.name].optimized
+    if above:
         estimate = ""
-        if found.gain is not None and (new := found.gain.losses[each.name].optimized).known:
-            estimate = f" (this log estimates the new policy's at {new})"
-        return (
+        if safer is not None and safer.mean is not None:
+            limits = " to ".join(_amount(each, end or 0.0) for end in (safer.lower, safer.upper))
+            estimate = f"; it estimates the new policy's at {_amount(each, safer.mean)} ({limits})"
+            safer = safer if safer.mean < each.safe_mean else None
+        said = (
             f"the old policy itself loses {_amount(each, each.safe_mean)} ± "
             f"{_amount(each, each.safe_error)} ({each.name}), more than the "
             f"{_amount(each, each.alpha)} asked for. No promise below today's loss can be made "
-            f"from today's log alone{estimate}. To show that the new policy is safer than today, "
-            f"release it with a relative guardrail, tether.Release(store, {{{each.name!r}: "
-            f"tether.relative(0.01)}})"
+            f"from today's log alone{estimate}. What can be had: "
         )
-    if len(question.losses) > 1 or log.acting is not None or log.overlap == 0:
-        return "more rows (tether.plan says how many), or a larger promise"
-    (each,) = found.losses.values()
-    asked = "promise" if question.promise is not None else "alpha"
+    if len(losses) == 1 and log.acting is None and log.overlap > 0:
+        asked = "promise" if question.promise is not None else "alpha"
 
-    def rows_for(level: float) -> float:
-        options: dict[str, Any] = {asked: level, "confidence": question.confidence}
-        return plan(log, proposals, family=found.family, bound=each.bound, **options).rows_likely
+        def rows_for(level: float) -> float:
+            options: dict[str, Any] = {asked: level, "confidence": question.confidence}
+            options |= {"family": found.family, "bound": each.bound}
+            return plan(log, proposals, **options).rows_likely
 
-    needed, passing = rows_for(each.alpha), _smallest_promise(rows_for, each, found.rows)
-    parts = []
-    if math.isfinite(needed) and needed > found.rows:
-        parts.append(f"about {needed:,.0f} rows at this promise (there are {found.rows:,})")
-    if passing is not None:
-        parts.append(f"a promise of {_amount(each, passing)} on another log of {found.rows:,} rows")
-    return ", or ".join(parts) or "more rows, or a larger promise"
+        needed = math.inf if above else rows_for(each.alpha)
+        if math.isfinite(needed) and needed > found.rows:
+            parts.append(f"about {needed:,.0f} rows at this promise (there are {found.rows:,})")
+        if (passing := _smallest_promise(rows_for, each, found.rows)) is not None:
+            parts.append(
+                f"a promise of {_amount(each, passing)} on another log of {found.rows:,} rows"
+            )
+    if above and safer is not None:
+        parts.append(
+            f"a release with a relative guardrail, to show that the new policy is safer than "
+            f"today: tether.Release(store, {{{each.name!r}: tether.relative(0.01)}})"
+        )
+    return said + (", or ".join(parts) or "more rows (see tether.plan), or a larger promise")
 
 
 def _smallest_promise(

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
-from tether._core.arrays import Contexts, Floats, Frame, few, plain_array, plain_column
+from tether._core.arrays import (
+    Contexts,
+    Floats,
+    Frame,
+    few,
+    is_missing,
+    plain_array,
+    plain_column,
+)
 from tether._core.contexts import labels, labels_of
 from tether.control.columns import Acting
 from tether.control.log import Log
@@ -130,6 +138,8 @@ class Question:
     def as_policy(self, name: str, given: Any, known: NDArray[Any]) -> Policy:
         """A classifier, a function of the contexts or a policy, over the known actions."""
         actions = known if self.actions is None else np.asarray(self.actions)
+        if getattr(given, "__name__", "") == "predict_proba":
+            given = getattr(given, "__self__", given)  # the model knows the order of its classes
         if hasattr(given, "predict_proba"):
             return Categorical.from_classifier(given, actions)
         if callable(given) and not hasattr(given, "log_prob"):
@@ -141,6 +151,10 @@ class Question:
 def _numbers(frame: Frame, argument: str, name: str, advice: str = "") -> Floats:
     """A column of numbers, none of them missing."""
     column = frames.column(frame, argument, name)
+    if column.dtype.kind == "O":
+        column = np.array(
+            [np.nan if is_missing(value) else value for value in column], dtype=object
+        )
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -168,6 +182,8 @@ class RuleOrProbabilities:
         """Probabilities of all actions: those that were returned, or 1 for the action chosen."""
         answer = self.function(contexts)
         shape = getattr(answer, "shape", np.shape(answer))
+        if not shape:
+            raise ValueError(f"{self.name} must return one action for each context, got {answer!r}")
         if len(shape) != 1:
             named = labels_of(answer) is not None
             if not named and (not self.stated or shape[-1] != len(self.actions)):

@@ -64,7 +64,7 @@ def make_log(
     saves them, and they are scored again wherever it is served. A `Shortlist` makes its own log.
 
     A bandit log does not need the safe policy: pass None and the propensities. Without contexts and
-    with two actions everything can be calibrated from it; with more actions mix, given
+    two actions everything can be calibrated from it; with more actions mix, and `alpha` then needs
     `min_propensity` or a number as test weight.
 
     Parameters

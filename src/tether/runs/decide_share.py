@@ -38,6 +38,7 @@ from tether.runs.state import MICROSECONDS, NEW, OLD, State, Unit
 SETTLING = 0.1
 """Without an outcome deadline, a step waits for so much of its length for outcomes."""
 COLLECTING = "the first step collects rows of the old system"
+NOT_SHOWN = "the old system alone is not shown to be within what is tolerated"
 
 
 def is_over(state: State, now: int) -> bool:
@@ -87,7 +88,7 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
     if any(old_risk(state, name) is None for name, each in limits.items() if not each.is_relative):
         reason = COLLECTING  # their shares are 0
     elif min(shares.values()) == 0:
-        reason = "the old system alone is not shown to be within what is tolerated"
+        reason = NOT_SHOWN
     promises = {name: _promised(state, name, limit) for name, limit in limits.items()}
     share, reason = limited_share(state, min(shares.values()), last, reason)
     if last is not None and is_tightened:

@@ -227,8 +227,8 @@ class Policies:
             raise ValueError(
                 f"round {unit.number} was served by the policy {name!r}, which is not available: "
                 f"its rows cannot be weighted without it. Pass policies={{{name!r}: …}} to "
-                f"tether.Controller, or retire the round (it is not in the store: "
-                f"{held['problem']})"
+                f"tether.Controller (a gateway: gateway.past_scorers), or retire the round (it is "
+                f"not in the store: {held['problem']})"
             )
         return self.optimized(f"policies[{name!r}]", policy)
 

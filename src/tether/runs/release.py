@@ -381,7 +381,8 @@ def _rows_of(
         k = int(missing[0])
         where = "" if arms[k] < 0 else f" to the {SYSTEMS[arms[k]]} system"
         where += "" if step is None else f" in step {step}"
-        raise ValueError(f"key {keys[k]!r} was not assigned{where}; nothing was stored")
+        key = keys[k].decode(errors="replace")
+        raise ValueError(f"key {key!r} was not assigned{where}; nothing was stored")
     return rows
 
 

@@ -78,8 +78,9 @@ class Settings:
         for each in fields(self):
             stored, now = getattr(self, each.name), getattr(given, each.name)
             if each.name not in (*free, "created") and stored != now:
+                name = "what is tolerated" if each.name == "limits" else each.name
                 raise ValueError(
-                    f"{each.name} is {now!r}, but {store} was created with {stored!r}: leave it "
+                    f"{name} is {now!r}, but {store} was created with {stored!r}: leave it "
                     f"out, or begin a new run in another store"
                 )
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from tether.runs.history import History, UnitRecord
     from tether.runs.shares import Guardrail
 
+OLD_IS_ABOVE = (
+    "What would help: more rows of it if its own loss is below that, a larger tolerance, or a "
+    "guardrail relative to it."
+)
+
 
 class Words(NamedTuple):
     """What things are called in one kind of run."""
@@ -74,7 +79,7 @@ def promised(history: History, unit: UnitRecord, name: str) -> str:
     stated = unit.promises.get(name, limit.tolerated)
     if limit.tolerated is not None:
         return format_number(stated)
-    more = "" if stated is None else f" (about {format_number(stated)} more)"
+    more = "" if stated is None or not limit.ratio else f" (about {format_number(stated)} more)"
     return f"{tolerance(limit, words)}{more}"
 
 
@@ -96,6 +101,8 @@ def is_served(history: History) -> bool:
 
 def state(history: History) -> dict[str, str]:
     """How it is: `kind` (running, safe, alarm or empty), `heading`, `sentence` and `details`."""
+    from tether.runs.decide_share import NOT_SHOWN
+
     words, alarm = words_of(history), history.alarm
     kind, heading = "safe", f"{words.old.capitalize()} only"
     last = history.units[-1] if history.units else None
@@ -113,6 +120,8 @@ def state(history: History) -> dict[str, str]:
     elif not is_served(history):
         sentence = f"The {words.old} serves alone in {words.unit} {last.number}."
         details = as_sentence(last.note)
+        if last.note == NOT_SHOWN:
+            details += f" {OLD_IS_ABOVE}"
         if history.settings.decides_shares and last.level > 0:
             details = f"The alarm was cleared: with the next {words.row} a new ramp begins."
     else:
