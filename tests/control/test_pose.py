@@ -13,9 +13,8 @@ from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import LAST
 from tether.control.families import BudgetedClip, blend_scores, find_family
 from tether.control.kernels import ClipKernel
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
 

@@ -25,10 +25,9 @@ from tether.control.draws import shared_ratio_error
 from tether.control.engine import COARSE, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.kernels import BudgetedKernel, ClipKernel
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.measure import Measured, measure
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, unbiased_weights
 
 logger = logging.getLogger("tether.control")

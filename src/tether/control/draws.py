@@ -32,8 +32,7 @@ from tether.control.bins import scores
 from tether.control.engine import LAST, Problem
 from tether.control.families import DEFAULT_BUDGET
 from tether.control.kernels import BudgetedKernel, few_draws
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 T = TypeVar("T")
 

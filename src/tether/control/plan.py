@@ -23,9 +23,8 @@ from tether.control.confidence import Bettors
 from tether.control.engine import LAST, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
 from tether.control.kernels import ClipKernel, MixKernel, PathKernel
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
 from tether.control.unbiased import Weights, candidates
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a plan describes

@@ -22,8 +22,7 @@ from tether.control.columns import SHARE_TOLERANCE
 from tether.control.draws import Changed, check_normalizer, match, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 STATE_MAX_RATIO = (
     "min_propensity in tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio "
