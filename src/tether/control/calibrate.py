@@ -239,8 +239,9 @@ def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) ->
     """The certificate: betting that the risk at beta is at most alpha; an error for every look."""
     from tether.control.confidence import certify
 
-    log_betas, t = certify(problem, confidence)
-    found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, t)
+    weights = unbiased_weights(problem, "confidence")
+    log_betas = certify(weights, len(problem.rows), confidence)
+    found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, weights.t)
     for name, each in found.losses.items() if found.exists else ():
         found.losses[name] = replace(each, promise=each.alpha)
     return replace(found, confidence=max(1 - looks * (1 - confidence), 0.0))
