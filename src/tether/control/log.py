@@ -67,9 +67,6 @@ class Probes:
     def __len__(self) -> int:
         return len(self.place)
 
-    def __repr__(self) -> str:
-        return f"Probes({len(self)} probes)"
-
 
 class Log(Columned, Described):
     """One row per action: its loss, and its log-probability under both policies.
@@ -131,7 +128,6 @@ class Log(Columned, Described):
     reward: Floats | None
     log_safe_all: Floats | None
     log_optimized_all: Floats | None
-    log_mix_all: Floats | None
 
     def __init__(
         self,
@@ -154,9 +150,9 @@ class Log(Columned, Described):
         probes: Probes | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
-        given |= {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
-        given |= {"log_mix_all": log_mix_all, "reward": reward}
+        values = (log_safe, log_optimized, log_mix, reward)
+        tables = (log_safe_all, log_optimized_all, log_mix_all)
+        given: dict[str, Any] = dict(zip(LOG_COLUMNS, (*values, *tables), strict=True))
         check_row_indexes({"loss": loss, "context": context, **given})
         given |= named_losses(loss)
         if policy_path is not None:
@@ -308,11 +304,6 @@ class Log(Columned, Described):
     def has_mixture(self) -> bool:
         """Whether several policies produced the rows."""
         return "log_mix" in self.rows.names
-
-    @property
-    def log_ratio(self) -> Floats:
-        """The log of optimized over safe probability of each row; −inf where it is 0."""
-        return np.asarray(self.log_optimized - self.log_safe)
 
     @property
     def overlap(self) -> float:
