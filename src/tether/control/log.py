@@ -71,9 +71,8 @@ class Probes:
 class Log(Columned, Described):
     """One row per action: its loss, and its log-probability under both policies.
 
-    A log with contexts or tables is always calibrated with one normalizing constant per context.
-    Where the rows lie (`rows`) is the only difference between a log in memory and one in files,
-    which `Log.scan` names; a log in files has no arrays.
+    A log with contexts or tables is always calibrated with one normalizing constant per context. A
+    log in files, which `Log.scan` names, differs only in where its rows lie: it has no arrays.
 
     Parameters
     ----------
@@ -258,8 +257,8 @@ class Log(Columned, Described):
     ) -> Self:
         """Name a log that is larger than memory, and is read in parts.
 
-        `calibrate` takes the result like any log, and reads the rows as often as it needs to, with
-        the same answer as in memory, to rounding. Needs the extra `scan`.
+        `calibrate` takes it like any log, with the same answer as in memory, to rounding. Needs the
+        extra `scan`.
 
         Parameters
         ----------
@@ -319,16 +318,9 @@ class Log(Columned, Described):
         return float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weight)))
 
     def __repr__(self) -> str:
-        facts = {
-            "contexts": self.contextual and not self.has_tables,
-            "tables of all actions": self.has_tables,
-            "a mixture of policies": self.has_mixture,
-            "rewards": "reward" in self.rows.names,
-            "a path of policies": self.policy_path is not None,
-            "approximate": self.approximate is not None,
-        }
-        named = [f"{len(self)} rows", f"losses {list(self.loss_names)}"]
-        return f"Log({', '.join(named + [name for name, true in facts.items() if true])})"
+        contexts = "contexts" if self.contextual else "no contexts"
+        kind = "tables of all actions" if self.has_tables else contexts
+        return f"Log({len(self)} rows, losses {list(self.loss_names)}, {kind})"
 
     def to_frame(self) -> Columns:
         """Return the rows of the log as columns, which `Log.from_frame` accepts.
@@ -400,7 +392,7 @@ class Proposals(Columned):
     Examples
     --------
     >>> Proposals([-1.0, -2.0, -0.5], [-0.4, -1.0, -2.0], source=["optimized", "optimized", "safe"])
-    Proposals(1 safe and 2 optimized draws)
+    Proposals(3 draws)
     """
 
     _known = (*DRAW_COLUMNS, "from_safe")
@@ -508,8 +500,4 @@ class Proposals(Columned):
         return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
 
     def __repr__(self) -> str:
-        if self.policy_path is not None:
-            return f"Proposals({len(self)} draws along a path of policies)"
-        safe = int(self.from_safe.sum())
-        contexts = "" if self.context is None else ", with contexts"
-        return f"Proposals({safe} safe and {len(self) - safe} optimized draws{contexts})"
+        return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"
