@@ -58,11 +58,12 @@ def calibrate(
 ) -> Calibration:
     """Find how far the optimized policy may pull away from the safe one.
 
-    There are three rules. With `promise`, the expected loss of what is served is at most that on
-    average over logs, by a proof that estimates nothing. With `alpha`, it is the rule of the paper:
-    the largest beta such that at it and at every smaller one the calibrated risk is at most alpha;
-    what is promised is alpha plus the terms that the result states. With `confidence` as well, the
-    expected loss of the policy that is served is at most that with this probability over logs.
+    There are three rules. With `promise`, the expected loss of what is served is at most that, on
+    average over logs, by a proof that estimates nothing. With `alpha`, the rule is that of the
+    paper: the largest beta such that at it and at every smaller one the calibrated risk is at most
+    alpha; what is promised is alpha plus the terms that the result states. With `confidence` beside
+    either, the expected loss of the policy that is served is at most that with at least this
+    probability over logs.
 
     All of them assume that log and proposals carry the true log-probabilities, that the log was not
     used to train the optimized policy, and that losses lie in [0, bound].
@@ -320,12 +321,12 @@ def _constraints(
     if not isinstance(log, Log):
         raise TypeError(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
-            f"of a frame, tether.make_log of policies and actions"
+            f"from a frame, tether.make_log from policies and actions"
         )
     names = list(log.loss_names)
     for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(names):
-            raise ValueError(f"{name} has the losses {list(value)} but the log has {names}")
+            raise ValueError(f"{name} names the losses {list(value)}, but the log has {names}")
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     constraints = []
@@ -368,8 +369,8 @@ def _check_own_draws(problem: Problem, log: Log, asked: str) -> None:
         rows = int(np.unique(log.context, return_counts=True)[1].max())
         enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws of each"
     raise ValueError(
-        f"{asked} needs draws of its own for every row, {budget} of each policy: proposals has "
-        f"too few in some context{enough}. Draw more, use a smaller budget such as "
+        f"{asked} needs draws of its own for every row, {budget} of each policy, and the proposals "
+        f"have too few in some context{enough}. Draw more, use a smaller budget such as "
         f"family='budgeted_clip(1)', or give tables of all actions"
     )
 

@@ -285,8 +285,8 @@ def all_warnings(found: Calibration, log: Log, looks: int) -> tuple[str, ...]:
         said.append(log.approximate)
     if looks > 1 and found.rule == "alpha":
         said.append(
-            f"this is look {looks} at these rows, and no term of the promise pays for that: "
-            f"choose on training rows (tether.choose), and calibrate once"
+            f"this is look {looks} at these rows, for which no term of the promise pays: choose on "
+            f"training rows (tether.choose), and calibrate once"
         )
     for each in found.losses.values():
         said += _warnings_of(found, each)
@@ -389,7 +389,7 @@ def condition(found: Calibration) -> str:
 def _if_safe(chain: Chain, loss: LossResult) -> str:
     """The condition of the soft chain, with what the log says of it."""
     if loss.safe_mean - 2 * loss.safe_error > chain.levels[loss.name]:
-        return f"with the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
+        return f"taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
     seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
     return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
 
@@ -456,15 +456,14 @@ def _more_facts(found: Calibration) -> list[tuple[str, str]]:
         drawn = "every action has its own draw"
         if not chain.spread:
             drawn = f"the draw was {chain.uniform:.4g}"
-            limits = {chain.risk_quantile(each.name): each.bound for each in found.losses.values()}
-            above = [
-                f"may serve a risk above {x:.4g}, no more of them" for x in limits if x < limits[x]
-            ]
-            facts += [("one log in 20", each) for each in above]
+            for each in found.losses.values():
+                if (limit := chain.risk_quantile(each.name)) < each.bound:
+                    text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
+                    facts.append(("single logs", text))
         facts.append(("soft chain", f"{len(chain.shares)} betas; {drawn}"))
     error = found.binding.ratio_error
     if error > 1:
-        facts.append(("ratio error", f"{error:.6g} is allowed for, in every weight"))
+        facts.append(("ratio error", f"every weight may be wrong by a factor of {error:.6g}"))
     return facts
 
 

@@ -106,7 +106,7 @@ def _check_proposals(log: Log, proposals: Proposals) -> None:
         raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
     if log.has_mixture != ("log_mix" in proposals.rows.names):
         lacking = "proposals" if log.has_mixture else "log"
-        raise ValueError(f"log_mix is missing in the {lacking}: rows and draws need it, or neither")
+        raise ValueError(f"log_mix is missing in the {lacking}: give it in both, or in neither")
 
 
 def _kernel(
