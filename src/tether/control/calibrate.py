@@ -138,6 +138,8 @@ def calibrate(
     looks = validate.integer("looks", looks)
     asked, targets = validate.one_target(alpha, promise)
     rule = asked if confidence is None else "confidence"
+    if safe_risk is not None and rule != "promise":
+        raise ValueError(f"safe_risk goes with promise= alone, got {safe_risk!r} with {rule}=")
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
     problem = pose(log, proposals, chosen, needed, blend, constraints)
@@ -379,10 +381,13 @@ def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
     """What the safe policy's risks are known to be at most, each below its promise."""
+    names = [each.name for each in constraints]
+    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(names, safe_risk)
+    if odd := [name for name in stated if name not in names]:
+        raise ValueError(f"safe_risk names the losses {odd}, but the log has {names}")
     known = {}
     for each in constraints:
-        value = safe_risk.get(each.name) if isinstance(safe_risk, Mapping) else safe_risk
-        if value is not None:
+        if (value := stated.get(each.name)) is not None:
             limits = {"above": 0.0, "below": each.alpha}
             known[each.name] = validate.number("safe_risk", value, including=(0,), **limits)
     return known
