@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.cases import Case
 from tether._core.rows import Rows
 from tether.control.checks import check_rows
+from tether.control.columns import check_log
 
 Columns = dict[str, np.ndarray]
 World = Callable[[np.random.Generator, int], Columns]
@@ -193,7 +194,12 @@ def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 
         columns = MISTAKES[mistake](rng, columns)
         context = columns.pop("context", None)
         labels = None if context is None else context.astype(int)
-        noticed += bool(check_rows(Rows(columns), contextual=labels is not None, context=labels))
+        try:
+            checked = Rows(check_log(columns, None, None))
+        except ValueError:  # refused at once
+            noticed += 1
+            continue
+        noticed += bool(check_rows(checked, contextual=labels is not None, context=labels))
     return noticed / runs
 
 

@@ -10,8 +10,7 @@ import pytest
 from tests.control.worlds import KINDS, make_world
 from tether.control.calibrate import calibrate, family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
 

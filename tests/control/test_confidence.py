@@ -38,7 +38,8 @@ def test_the_walk_finds_what_all_bettors_at_all_betas_find(family, rows):
     rng = np.random.default_rng(rows)
     for seed in range(4):
         problem = posed(TableWorld(seed, distance=2.0).log(rows, rng), family=family, alpha=0.09)
-        assert certify(problem, 0.8)[0]["loss"] == by_all_bettors(problem, 0.8)
+        weights = unbiased_weights(problem, "confidence")
+        assert certify(weights, rows, 0.8)["loss"] == by_all_bettors(problem, 0.8)
 
 
 def test_betas_past_the_first_that_is_not_certified_do_not_count():
@@ -51,7 +52,7 @@ def test_betas_past_the_first_that_is_not_certified_do_not_count():
     assert passed[0]
     assert passed[-1]
     assert not passed.all()
-    assert certify(problem, 0.8)[0]["loss"] == weights.t[passed.argmin() - 1]
+    assert certify(weights, 6000, 0.8)["loss"] == weights.t[passed.argmin() - 1]
 
 
 def test_capitals_are_products_of_factors_and_certify_zero_losses_as_few_rows_as_they_can():
@@ -62,7 +63,8 @@ def test_capitals_are_products_of_factors_and_certify_zero_losses_as_few_rows_as
             problem, rows=type(problem.rows)({**problem.rows.columns, "loss/loss": np.zeros(rows)})
         )
         exact = (1 - alpha) ** rows <= 1 - confidence  # the binomial test without a loss
-        passes = certify(problem, confidence)[0]["loss"] > -np.inf
+        weights = unbiased_weights(problem, "confidence")
+        passes = certify(weights, rows, confidence)["loss"] > -np.inf
         assert passes <= exact
         assert passes or rows < 40
 

@@ -12,9 +12,8 @@ from tests.scale import scaled
 from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import COARSE, PARTS, fine_points, search
 from tether.control.families import find_family
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
 

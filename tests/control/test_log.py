@@ -8,8 +8,7 @@ import pytest
 from tests.control.worlds import Geometric
 from tether.control.columns import Acting, PolicyPath
 from tether.control.families import find_family
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 N = 30
 LOSS, SAFE, OPTIMIZED = np.zeros(N), np.linspace(-3, -1, N), np.linspace(-1, -3, N)

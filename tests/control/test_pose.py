@@ -13,9 +13,8 @@ from tether.control.calibrate import _constraints, calibrate
 from tether.control.engine import LAST
 from tether.control.families import BudgetedClip, blend_scores, find_family
 from tether.control.kernels import ClipKernel
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
 
@@ -108,7 +107,7 @@ def test_sharing_draws_costs_something_and_more_contexts_cost_less():
     errors = []
     for contexts in (2, 100, 400):
         log, proposals = contextual(400, contexts, 4, seed=1)
-        harm = log.log_ratio > 0.3
+        harm = log.log_optimized - log.log_safe > 0.3
         context = log.context if contexts < 400 else np.arange(400)
         log = Log(harm, log.log_safe, log.log_optimized, context=context)
         found = calibrate(log, proposals, alpha=0.31)

@@ -11,9 +11,8 @@ from tests.control.worlds import make_world
 from tether._core.promises import SafeMean
 from tether.control.calibrate import calibrate
 from tether.control.calibration import PromiseTerms
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.promise import unforeseen_term
-from tether.control.proposals import Proposals
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
 

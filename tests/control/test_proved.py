@@ -16,9 +16,8 @@ from tether.control.chain import design, draw_uniform, find_chain, log_factor, s
 from tether.control.columns import Acting
 from tether.control.engine import COARSE, Constraint
 from tether.control.families import find_family
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
 from tether.control.unbiased import fixed_sequence, mean_band, unbiased_weights
 
 PROMISE = 0.1

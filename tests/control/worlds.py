@@ -17,8 +17,7 @@ import numpy as np
 from tether.control.calibrate import calibrate
 from tether.control.columns import PolicyPath
 from tether.control.families import Family
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 KINDS = ("clip", "mix", "tables", "budgeted tables", "draws", "path", "own")
 ENDS = 1000.0

@@ -71,8 +71,8 @@ def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> s
     mean = f"{loss.safe_mean:.4g} ± {loss.safe_error:.2g}"
     if loss.safe_mean >= loss.alpha:
         return (
-            f"more rows do not help: the safe policy's mean {loss.name} is {mean} on this log, and "
-            f"{loss.alpha:g} was asked for"
+            f"how many rows would be enough cannot be said: the safe policy's mean {loss.name} is "
+            f"{mean} on this log, and {loss.alpha:g} was asked for"
         )
     proved = found.rule != "alpha" or found.exists  # which needs no room for what is estimated
     asked: dict[str, Any] = {"promise" if proved else "alpha": loss.alpha, "bound": loss.bound}

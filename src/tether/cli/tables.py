@@ -18,8 +18,7 @@ from tether._core import validate
 from tether._core.frames import UNSTATED
 from tether._core.words import AssumptionWarning, warn_user
 from tether.cli.terminal import Options, refuse
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 FORMATS = {
     **dict.fromkeys((".parquet", ".parq", ".pq"), "parquet"),

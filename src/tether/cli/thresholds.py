@@ -27,10 +27,10 @@ from tether.cli.terminal import (
     target,
 )
 from tether.thresholds import Claims, FalseAmongShown, Selection, filter_claims
-from tether.thresholds.checks import INVERTED, ONE_LABEL
 from tether.thresholds.filter import by_part, kept_doubt, why_not_useful
 from tether.thresholds.losses import CLAIM_LOSSES, FALSE_AMONG_SHOWN
 from tether.thresholds.methods import METHODS
+from tether.thresholds.select import INVERTED, ONE_LABEL
 
 ALL_METHODS = "all"
 LOSSES = (*CLAIM_LOSSES, FALSE_AMONG_SHOWN)

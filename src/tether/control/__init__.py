@@ -1,7 +1,10 @@
 """How far: from a log to the largest beta whose calibrated risk is at most alpha.
 
-Pure functions on arrays. `tether.calibrate` is the entry point; the less common names are here, and
-imported when they are first used.
+To read them in order: `log` (rows and proposals), `families` (how beta turns two policies into
+one), `pose` (one problem of both), `engine` (Algorithm 1 on a grid) and `kernels` (its weights),
+`promise` (what is promised, and why), `chain` and `confidence` (rules with a proof and no
+estimate), `calibrate` (the entry point) and `calibration` (its result). `checks` looks for mistakes
+in a log, and `plan` says how many rows one needs. Names are imported when they are first used.
 """
 
 from importlib import import_module
@@ -13,9 +16,8 @@ if TYPE_CHECKING:
     from tether.control.engine import Constraint, Measured
     from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
     from tether.control.gains import Gain, PolicyMeans, WeightedMean
-    from tether.control.log import Log
+    from tether.control.log import Log, Proposals
     from tether.control.mixture import mixture_log_density, permutation_weights
-    from tether.control.proposals import Proposals
 
 __all__ = [
     "Acting",
@@ -42,13 +44,12 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("Calibration", "LossResult", "PromiseTerms"), "calibration"),
     **dict.fromkeys(("Acting", "PolicyPath"), "columns"),
-    **dict.fromkeys(("Constraint",), "engine"),
+    "Constraint": "engine",
     **dict.fromkeys(("BudgetedClip", "Clip", "Family", "Mix", "find_family"), "families"),
     **dict.fromkeys(("Gain", "PolicyMeans", "WeightedMean"), "gains"),
-    **dict.fromkeys(("Log",), "log"),
-    **dict.fromkeys(("Measured",), "engine"),
+    **dict.fromkeys(("Log", "Proposals"), "log"),
+    "Measured": "engine",
     **dict.fromkeys(("mixture_log_density", "permutation_weights"), "mixture"),
-    **dict.fromkeys(("Proposals",), "proposals"),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,25 +18,21 @@ import numpy as np
 from tether._core import validate
 from tether._core.arrays import Floats
 from tether._core.words import AssumptionWarning, warn_user
-from tether.control.calibration import Calibration, LossResult, why_not_useful
-from tether.control.chain import Chain, draw_uniform, find_chain
+from tether.control.calibration import Calibration, LossResult, all_warnings, why_not_useful
+from tether.control.chain import draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
 from tether.control.draws import BudgetedKernel, shared_ratio_error
 from tether.control.engine import COARSE, Constraint, Measured, Problem, measure, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.kernels import ClipKernel
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
-from tether.control.unbiased import Weights, unbiased_weights
 
 logger = logging.getLogger("tether.control")
 
 LARGEST_RATIO_ERROR = 1e9  # what a larger ratio error is replaced by: no beta passes at either
 SHARING_STEPS = 4  # how often beta is found again to allow for draws that rows share
 RISK_TOLERANCE = 1e-6  # how far rounding may carry the calibrated risk past alpha, relatively
-WORTH_SAYING = 0.05  # a term of the promise that is a smaller share of it changes no decision
-MIN_EFFECTIVE_ROWS = 30.0  # a smaller effective sample size than this is worth a warning
 BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
 LOOSE_BAND = 0.3  # a normalizing constant that is open by more than this, in logs, costs gain
 
@@ -60,11 +56,12 @@ def calibrate(
 ) -> Calibration:
     """Find how far the optimized policy may pull away from the safe one.
 
-    There are three rules. With `promise`, the expected loss of what is served is at most that on
-    average over logs, by a proof that estimates nothing. With `alpha`, it is the rule of the paper:
-    the largest beta such that at it and at every smaller one the calibrated risk is at most alpha;
-    what is promised is alpha plus the terms that the result states. With `confidence` as well, the
-    expected loss of the policy that is served is at most that with this probability over logs.
+    There are three rules. With `promise`, the expected loss of what is served is at most that, on
+    average over logs, by a proof that estimates nothing. With `alpha`, the rule is that of the
+    paper: the largest beta such that at it and at every smaller one the calibrated risk is at most
+    alpha; what is promised is alpha plus the terms that the result states. With `confidence` beside
+    either, the expected loss of the policy that is served is at most that with at least this
+    probability over logs.
 
     All of them assume that log and proposals carry the true log-probabilities, that the log was not
     used to train the optimized policy, and that losses lie in [0, bound].
@@ -139,6 +136,8 @@ def calibrate(
     looks = validate.integer("looks", looks)
     asked, targets = validate.one_target(alpha, promise)
     rule = asked if confidence is None else "confidence"
+    if safe_risk is not None and rule != "promise":
+        raise ValueError(f"safe_risk goes with promise= alone, got {safe_risk!r} with {rule}=")
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
     problem = pose(log, proposals, chosen, needed, blend, constraints)
@@ -158,7 +157,9 @@ def calibrate(
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
     found = replace(found, warnings=(*found.warnings, *doubts))
-    found = replace(found, warnings=(*found.warnings, *_warnings(found, log, looks)))
+    found = replace(found, warnings=all_warnings(found, log, looks))
+    if found.exists and (is_refuted(found.warnings) or not found.measured.covered):
+        warn_user(why_not_useful(found), AssumptionWarning)
     logger.info(
         "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
         *(len(log), found.beta, found.family, asked, targets),
@@ -213,6 +214,8 @@ def _by_promise(
     looks: int,
 ) -> Calibration:
     """The soft chain: fixed candidates, served with probabilities that a proof bounds."""
+    from tether.control.unbiased import unbiased_weights
+
     error = 0.0
     if isinstance(problem.kernel, ClipKernel):
         if problem.draws is None:
@@ -232,15 +235,26 @@ def _by_promise(
         clearly = each.safe_mean - 2 * each.safe_error > chain.levels[name]
         promised = chain.risk_limit(name, each.safe_mean if clearly else 0.0)
         found.losses[name] = replace(each, promise=min(each.bound, promised))
-    return replace(found, warnings=tuple(_chain_warnings(found, chain, weights)))
+    after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
+    if weights.log_high[after] - weights.log_low[after] <= LOOSE_BAND:
+        return found
+    return replace(
+        found,
+        warnings=(
+            "the proposals hardly determine the normalizing constant where beta stops, so little "
+            "is served: make more of them",
+        ),
+    )
 
 
 def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) -> Calibration:
     """The certificate: betting that the risk at beta is at most alpha; an error for every look."""
     from tether.control.confidence import certify
+    from tether.control.unbiased import unbiased_weights
 
-    log_betas, t = certify(problem, confidence)
-    found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, t)
+    weights = unbiased_weights(problem, "confidence")
+    log_betas = certify(weights, len(problem.rows), confidence)
+    found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, weights.t)
     for name, each in found.losses.items() if found.exists else ():
         found.losses[name] = replace(each, promise=each.alpha)
     return replace(found, confidence=max(1 - looks * (1 - confidence), 0.0))
@@ -310,12 +324,12 @@ def _constraints(
     if not isinstance(log, Log):
         raise TypeError(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
-            f"of a frame, tether.make_log of policies and actions"
+            f"from a frame, tether.make_log from policies and actions"
         )
     names = list(log.loss_names)
     for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(names):
-            raise ValueError(f"{name} has the losses {list(value)} but the log has {names}")
+            raise ValueError(f"{name} names the losses {list(value)}, but the log has {names}")
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     constraints = []
@@ -358,8 +372,8 @@ def _check_own_draws(problem: Problem, log: Log, asked: str) -> None:
         rows = int(np.unique(log.context, return_counts=True)[1].max())
         enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws of each"
     raise ValueError(
-        f"{asked} needs draws of its own for every row, {budget} of each policy: proposals has "
-        f"too few in some context{enough}. Draw more, use a smaller budget such as "
+        f"{asked} needs draws of its own for every row, {budget} of each policy, and the proposals "
+        f"have too few in some context{enough}. Draw more, use a smaller budget such as "
         f"family='budgeted_clip(1)', or give tables of all actions"
     )
 
@@ -368,120 +382,16 @@ def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
     """What the safe policy's risks are known to be at most, each below its promise."""
+    names = [each.name for each in constraints]
+    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(names, safe_risk)
+    if odd := [name for name in stated if name not in names]:
+        raise ValueError(f"safe_risk names the losses {odd}, but the log has {names}")
     known = {}
     for each in constraints:
-        value = safe_risk.get(each.name) if isinstance(safe_risk, Mapping) else safe_risk
-        if value is not None:
+        if (value := stated.get(each.name)) is not None:
             limits = {"above": 0.0, "below": each.alpha}
             known[each.name] = validate.number("safe_risk", value, including=(0,), **limits)
     return known
-
-
-# ---- warnings ----------------------------------------------------------------------------------
-
-
-def _warnings(found: Calibration, log: Log, looks: int) -> Iterator[str]:
-    """What changes a decision, in words; each names its loss where there are several."""
-    if log.approximate is not None:
-        yield log.approximate
-    yield from log.warnings
-    if looks > 1 and found.rule == "alpha":
-        yield (
-            f"this is look {looks} at these rows, and no term of the promise pays for that: "
-            f"choose on training rows (tether.choose), and calibrate once"
-        )
-    measured = found.measured
-    for each in found.losses.values():
-        of = f" of {each.name!r}" if len(found.losses) > 1 else ""
-        safe = f"the safe policy's own mean loss{of} is {_safe(each)}"
-        if not found.exists and each.log_beta == -np.inf and found.chain is None:
-            yield _why_none(found, each, of, safe)
-        elif found.exists and each.terms is not None:
-            terms = each.terms
-            if terms.safe_excess > WORTH_SAYING * each.promise:
-                yield (
-                    f"{safe}, close to alpha = {each.alpha:.4g}: on some logs no beta passes, and "
-                    f"the promise includes {terms.safe_excess:.2g} for them"
-                )
-            if terms.stability > WORTH_SAYING * each.promise:
-                yield (
-                    f"beta moves when one row is left out: the promise{of} includes "
-                    f"{terms.stability:.2g} for that"
-                )
-            if terms.unforeseen > WORTH_SAYING * each.promise:
-                yield (
-                    f"actions that no draw foresees add {terms.unforeseen:.2g} to the promise{of}: "
-                    f"make more proposals"
-                )
-    if found.exists and (why := why_not_useful(found)):
-        if why not in found.warnings:
-            yield why
-        if is_refuted(found.warnings) or not measured.covered:
-            warn_user(why, AssumptionWarning)
-    size = measured.effective_sample_size
-    if found.exists and size < MIN_EFFECTIVE_ROWS:
-        yield f"the effective sample size is {size:.1f}: beta rests on few rows"
-
-
-def _safe(loss: LossResult) -> str:
-    return f"{loss.safe_mean:.4g} ± {loss.safe_error:.2g}"
-
-
-def _why_none(found: Calibration, loss: LossResult, of: str, safe: str) -> str:
-    """Why no beta passes, and what would help."""
-    if loss.safe_mean <= loss.alpha:
-        why = f"even the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
-        if loss.risk <= loss.alpha:
-            why = "only the safe policy itself is within"
-        if found.confidence is not None:
-            why = f"{safe}, which {found.rows} rows do not show with this confidence to be below"
-        return (
-            f"no beta passes: {why} alpha = {loss.alpha:g}; serve the safe policy only, collect "
-            f"rows (tether.plan says how many), or raise alpha"
-        )
-    clearly = loss.safe_mean - 2 * loss.safe_error > loss.alpha
-    text = (
-        f"no beta passes: {safe}, above {loss.alpha:.4g}: more rows will "
-        f"{'not help' if clearly else 'help only if this is chance'}, however safe the optimized "
-        f"policy is. First make the safe policy safer and log it, or ask for more than its own loss"
-    )
-    if loss.safe_mean > loss.bound / 2:
-        text += f". Is {loss.bound:g} the harm, and 0 the good outcome?"
-    return text
-
-
-def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Iterator[str]:
-    """What changes a decision of those who asked for a promise."""
-    for each in found.losses.values():
-        of = f" of {each.name!r}" if len(found.losses) > 1 else ""
-        level = chain.levels[each.name]
-        if level <= 0:
-            yield (
-                f"{found.rows} rows are too few for a promise of {each.alpha:g}{of}: the safe "
-                f"policy serves. Collect more than {math.ceil(each.bound / each.alpha)} of them "
-                f"(tether.plan says how many)"
-            )
-        elif each.safe_mean > level:
-            limit = chain.risk_limit(each.name, each.safe_mean)
-            if f"{limit:.3g}" == f"{each.alpha:.3g}":
-                continue
-            yield (
-                f"the safe policy's own mean loss{of} is {_safe(each)}, above {level:.4g}, up to "
-                f"which the promise of {each.alpha:g} holds: if that is its risk, the expected "
-                f"loss is at most {limit:.4g}. More rows bring the level closer to the promise; "
-                f"safe_risk= sets it"
-            )
-    if not found.exists and chain.shares[0] > 0:
-        yield (
-            f"the safe policy serves by the luck of the draw: the log allowed more with "
-            f"probability {chain.shares[0]:.3g}, and the recorded draw was {chain.uniform:.3g}"
-        )
-    after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
-    if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
-        yield (
-            "the proposals hardly determine the normalizing constant where beta stops, so little "
-            "is served: make more of them"
-        )
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._core import records
-from tether._core.arrays import Floats
+from tether._core.arrays import Floats, within_limit
 from tether._core.promises import is_useful
 from tether._core.words import Columns, Description
 from tether.control.chain import Chain
 from tether.control.checks import is_refuted
 from tether.control.engine import Measured
 from tether.control.gains import Gain
-from tether.control.log import Probes
+from tether.control.log import Log, Probes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HARDLY_CHANGED = 1e-3
-"""A policy that changes a smaller share of decisions is in practice the safe one."""
+HARDLY_CHANGED = 1e-3  # who changes a smaller share of decisions is in practice the safe policy
+WORTH_SAYING = 0.05  # a term of the promise that is a smaller share of it changes no decision
+MIN_EFFECTIVE_ROWS = 30.0  # a smaller effective sample size than this is worth a warning
 ASSUMPTIONS = (
     "the safe policy took the logged actions (or the policies that the log names); the optimized "
     "policy was not trained on these rows; new contexts are like the logged ones; every loss is "
@@ -33,20 +36,7 @@ ON_AVERAGE = "on average over logs like this one"  # the condition of a promise 
 
 @dataclass(frozen=True)
 class PromiseTerms:
-    """The terms of a promise on one expected loss.
-
-    Parameters
-    ----------
-    alpha : float
-        What was tolerated.
-    stability : float
-        What choosing beta on the log may add: max(α, B − α)·ε.
-    safe_excess : float
-        What logs on which no beta passes may add: an estimate of E[(m − α)₊].
-    unforeseen : float
-        What actions that no draw foresees may add.
-    bound : float
-        The largest possible loss, which the total never exceeds.
+    """The terms of a promise on one expected loss; `tether.control.promise` derives them.
 
     Examples
     --------
@@ -55,10 +45,15 @@ class PromiseTerms:
     0.123
     """
 
+    #: What was tolerated.
     alpha: float
+    #: What choosing beta on the log may add: max(α, B − α)·ε.
     stability: float
+    #: What logs on which no beta passes may add: an estimate of E[(m − α)₊].
     safe_excess: float
+    #: What actions that no draw foresees may add.
     unforeseen: float
+    #: The largest possible loss, which the total never exceeds.
     bound: float
 
     @property
@@ -69,44 +64,34 @@ class PromiseTerms:
 
 @dataclass(frozen=True)
 class LossResult:
-    """What a calibration says of one loss.
-
-    Parameters
-    ----------
-    name : str
-        The name of the loss.
-    alpha : float
-        What was asked for: the tolerated expected loss, or the promise.
-    bound : float
-        The largest possible loss.
-    ratio_error : float
-        The factor by which every importance weight may be wrong, in either direction.
-    log_beta : float
-        Log of the largest beta that this loss allows by itself.
-    risk : float
-        The calibrated risk at the beta that is served.
-    safe_mean, safe_error : float
-        The safe policy's mean loss on the log, and its standard error.
-    terms : PromiseTerms, optional
-        What the promise is made of, where it is a sum of terms.
-    promise : float
-        What the expected loss is at most; the bound where nothing is promised.
-    log_betas, risks : ndarray of float
-        The calibrated risk along beta.
-    """
+    """What a calibration says of one loss."""
 
     name: str
+    #: What was asked for: the tolerated expected loss, or the promise.
     alpha: float
+    #: The largest possible loss.
     bound: float
+    #: The factor by which every importance weight may be wrong, in either direction.
     ratio_error: float
+    #: Log of the largest beta that this loss allows by itself.
     log_beta: float
+    #: The calibrated risk at the beta that is served.
     risk: float
+    #: The safe policy's mean loss on the log, and its standard error.
     safe_mean: float
     safe_error: float
+    #: What the promise is made of, where it is a sum of terms.
     terms: PromiseTerms | None
+    #: What the expected loss is at most; the bound where nothing is promised.
     promise: float
+    #: The calibrated risk along beta.
     log_betas: Floats
     risks: Floats
+
+    @property
+    def safe_in_words(self) -> str:
+        """The safe policy's mean loss on the log, with its standard error."""
+        return f"{self.safe_mean:.4g} ± {self.safe_error:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +241,9 @@ class Calibration(records.Saved):
         return summary_card(describe(self))
 
 
+# ---- what a careful reader would want to know ---------------------------------------------------
+
+
 def why_not_useful(found: Calibration) -> str:
     """Why a result cannot be acted on, in words; empty where it can."""
     if not found.exists:
@@ -271,15 +259,12 @@ def why_not_useful(found: Calibration) -> str:
             f"the actions were taken"
         )
     for each in found.losses.values():
-        of = f" of {each.name!r}" if len(found.losses) > 1 else ""
-        if found.chain is not None and min(each.safe_mean, each.promise) > each.alpha:
-            return (
-                f"the safe policy itself has a mean loss{of} of {each.safe_mean:.4g}, above the "
-                f"{each.alpha:.4g} asked for, which cannot be promised then"
-            )
+        most = min(each.safe_mean, each.promise)
+        if found.chain is not None and not within_limit(most, each.alpha):
+            return _too_unsafe(found, each)
         if not is_useful(each.promise, each.alpha, each.bound):
             return (
-                f"no useful promise: the expected loss{of} is promised to be at most "
+                f"no useful promise: the expected loss{_of(found, each)} is promised to be at most "
                 f"{each.promise:.4g}, where {each.alpha:.4g} was asked for and no loss exceeds "
                 f"{each.bound:g}; collect rows (tether.plan says how many), or ask for more"
             )
@@ -289,6 +274,102 @@ def why_not_useful(found: Calibration) -> str:
             f"change. Collect rows, or ask for more, to use more of the optimized policy"
         )
     return ""
+
+
+def all_warnings(found: Calibration, log: Log, looks: int) -> tuple[str, ...]:
+    """The warnings of a result, and what else changes a decision."""
+    said = [*found.warnings, *log.warnings]
+    if log.approximate is not None:
+        said.append(log.approximate)
+    if looks > 1 and found.rule == "alpha":
+        said.append(
+            f"this is look {looks} at these rows, for which no term of the promise pays: choose on "
+            f"training rows (tether.choose), and calibrate once"
+        )
+    for each in found.losses.values():
+        said += _warnings_of(found, each)
+    if found.chain is not None and not found.exists and found.chain.shares[0] > 0:
+        said.append(
+            f"the safe policy serves by the luck of the draw: the log allowed more with "
+            f"probability {found.chain.shares[0]:.3g}, and the recorded draw was "
+            f"{found.chain.uniform:.3g}"
+        )
+    if found.exists:
+        said += [why] if (why := why_not_useful(found)) else []
+        if (size := found.measured.effective_sample_size) < MIN_EFFECTIVE_ROWS:
+            said.append(f"the effective sample size is {size:.1f}: beta rests on few rows")
+    return tuple(dict.fromkeys(said))
+
+
+def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
+    """What one loss says; each sentence names it where there are several."""
+    of, chain, terms = _of(found, loss), found.chain, loss.terms
+    none = chain is None and not found.exists and loss.log_beta == -np.inf
+    safe = f"the safe policy's own mean loss{of} is {loss.safe_in_words}"
+    level = loss.alpha if chain is None else chain.levels[loss.name]
+    if level <= 0:
+        yield (
+            f"{found.rows} rows are too few for a promise of {loss.alpha:g}{of}: the safe policy "
+            f"serves. Collect more than {math.ceil(loss.bound / loss.alpha)} of them (tether.plan "
+            f"says how many)"
+        )
+    elif (chain is not None or none) and not within_limit(loss.safe_mean, loss.alpha):
+        yield _too_unsafe(found, loss)
+    elif chain is not None and loss.safe_mean > level:
+        yield (
+            f"{safe}, above {level:.4g}, up to which the promise of {loss.alpha:g} holds: if that "
+            f"is its risk, the expected loss is at most "
+            f"{chain.risk_limit(loss.name, loss.safe_mean):.4g}. More rows bring the level closer "
+            f"to the promise; safe_risk= sets it"
+        )
+    elif none:
+        why = f"the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
+        if loss.risk <= loss.alpha:
+            why = "only the safe policy itself is within"
+        if found.confidence is not None:
+            why = f"{safe}, which {found.rows} rows do not show with this confidence to be below"
+        yield (
+            f"no beta passes: {why} alpha = {loss.alpha:g}; serve the safe policy only, collect "
+            f"rows (tether.plan says how many), or raise alpha"
+        )
+    elif found.exists and terms is not None:
+        least = WORTH_SAYING * loss.promise
+        if terms.safe_excess > least:
+            yield (
+                f"{safe}, close to alpha = {loss.alpha:.4g}: on some logs no beta passes, and the "
+                f"promise includes {terms.safe_excess:.2g} for them"
+            )
+        if terms.stability > least:
+            yield (
+                f"beta moves when one row is left out: the promise{of} includes "
+                f"{terms.stability:.2g} for that"
+            )
+        if terms.unforeseen > least:
+            yield (
+                f"actions that no draw foresees add {terms.unforeseen:.2g} to the promise{of}: "
+                f"make more proposals"
+            )
+
+
+def _too_unsafe(found: Calibration, loss: LossResult) -> str:
+    """What would help where the safe policy itself loses more than was asked for."""
+    clearly = loss.safe_mean - 2 * loss.safe_error > loss.alpha
+    text = (
+        f"the safe policy's own mean loss{_of(found, loss)} is {loss.safe_in_words}, above the "
+        f"{loss.alpha:.4g} asked for: more rows will "
+        f"{'not help' if clearly else 'help only if this is chance'}, however safe the optimized "
+        f"policy is. First make the safe policy safer and log it, or ask for more than its own loss"
+    )
+    if loss.safe_mean > loss.bound / 2:
+        text += f". Is {loss.bound:g} the harm, and 0 the good outcome?"
+    return text
+
+
+def _of(found: Calibration, loss: LossResult) -> str:
+    return f" of {loss.name!r}" if len(found.losses) > 1 else ""
+
+
+# ---- what printing shows ------------------------------------------------------------------------
 
 
 def share_changed(found: Calibration) -> float:
@@ -306,7 +387,7 @@ def condition(found: Calibration) -> str:
 def _if_safe(chain: Chain, loss: LossResult) -> str:
     """The condition of the soft chain, with what the log says of it."""
     if loss.safe_mean - 2 * loss.safe_error > chain.levels[loss.name]:
-        return f"with the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
+        return f"taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
     seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
     return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
 
@@ -322,7 +403,7 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
     for each in found.losses.values():
         name = f"risk of {each.name}" if several else "risk"
         limits = several and each is found.binding and found.log_beta < np.inf
-        safe = f"the safe policy's is {each.safe_mean:.4g} ± {each.safe_error:.2g}"
+        safe = f"the safe policy's is {each.safe_in_words}"
         if found.chain is None:  # the soft chain does not look at the risk of what was drawn
             safe = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for; {safe}"
         facts.append((name, f"{safe}{'; limits beta' if limits else ''}"))
@@ -373,15 +454,14 @@ def _more_facts(found: Calibration) -> list[tuple[str, str]]:
         drawn = "every action has its own draw"
         if not chain.spread:
             drawn = f"the draw was {chain.uniform:.4g}"
-            limits = {chain.risk_quantile(each.name): each.bound for each in found.losses.values()}
-            above = [
-                f"may serve a risk above {x:.4g}, no more of them" for x in limits if x < limits[x]
-            ]
-            facts += [("one log in 20", each) for each in above]
+            for each in found.losses.values():
+                if (limit := chain.risk_quantile(each.name)) < each.bound:
+                    text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
+                    facts.append(("single logs", text))
         facts.append(("soft chain", f"{len(chain.shares)} betas; {drawn}"))
     error = found.binding.ratio_error
     if error > 1:
-        facts.append(("ratio error", f"{error:.6g} is allowed for, in every weight"))
+        facts.append(("ratio error", f"every weight may be wrong by a factor of {error:.6g}"))
     return facts
 
 

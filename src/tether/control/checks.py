@@ -32,8 +32,7 @@ LARGEST_LOG = 300.0  # larger log ratios count as this one, whose exponential ha
 SAME = 1e-9  # scores that differ by less than this are the same
 ERRORS = 6.0  # how many standard errors a mean may be off, where no bet decides
 MISSING = 0.05  # how much of what the optimized policy does may be missing without a word
-MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100
-"""Fewer rows say nothing about the range of scores, and about what is missing."""
+MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100  # fewer say nothing about logits, and about what is missing
 DROP = 12.0  # a loss that falls by such a factor asks whether the log was used for training,
 MIN_LOSSES = 5.0  # if so many losing rows were to be expected of the optimized policy
 SUMMED, SAMPLED = 1 << 18, 1 << 16  # about how many rows are summed, and compared with each other
@@ -43,7 +42,7 @@ REFUTED = "a calibration on this log does not hold"  # how a finding begins that
 
 HOW = {
     **dict.fromkeys(("rows", "ratio", "losses", "tables", "actions"), "sum"),
-    **dict.fromkeys(("ends", "most_loss", "largest", "logits"), "max"),
+    **dict.fromkeys(("gap", "most_loss", "largest", "logits"), "max"),
     "hashes": "concat",
 }
 
@@ -69,8 +68,13 @@ def check_rows(
         codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
         rows = Rows({**rows.columns, "context": codes})
     found = rows.reduce(partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SUMMED), HOW)
-    findings = list(_scores(found))
-    if not findings:
+    findings: list[str] = []
+    if found["gap"] < SAME and len(rows) > 1:
+        findings.append(
+            "log_safe and log_optimized are equal in every row of the log: unless the two policies "
+            "are the same, one column is a copy of the other, and beta means nothing"
+        )
+    else:
         findings += _ratios(rows, found, ROOM * ratio_error)
         if "actions" in found:
             findings += _tables(rows, found, ROOM * ratio_error)
@@ -93,12 +97,11 @@ def _sums(share: float, step: int, block: Block) -> dict[str, Any]:
     block = {name: column[::step] for name, column in block.items()}
     safe, optimized, acting = block["log_safe"], block["log_optimized"], _acting(block)
     ratio, base = _over(optimized, acting), _over(safe, acting)
-    gap = np.abs(optimized - safe).max()
     losses = np.array([block[name] for name in block if name.startswith("loss/")])
     found: dict[str, Any] = {
         "rows": len(safe),
         "ratio": np.array([ratio.sum(), np.square(ratio).sum(), base.sum()]),
-        "ends": np.array([safe.max(), -safe.min(), optimized.max(), -optimized.min(), gap]),
+        "gap": np.abs(optimized - safe).max(),
         "losses": np.array([(losses * ratio).sum(axis=1), (losses * base).sum(axis=1)]),
         "most_loss": losses.max(axis=1),
         "largest": ratio.max(),
@@ -168,21 +171,6 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
 # ---- what it tells -----------------------------------------------------------------------------
 
 
-def _scores(found: dict[str, Any]) -> Iterator[str]:
-    """Columns that cannot be log-probabilities of two policies."""
-    for policy, (high, low) in zip(POLICIES, found["ends"][:4].reshape(2, 2), strict=True):
-        if found["rows"] >= MIN_ROWS and 0 <= -low < high <= 1:
-            yield (
-                f"all values of log_{policy} lie between 0 and 1, as probabilities do: check that "
-                f"it holds log-probabilities"
-            )
-    if found["ends"][4] < SAME and found["rows"] > 1:
-        yield (
-            "log_safe and log_optimized are equal in every row of the log: unless the two policies "
-            "are the same, one column is a copy of the other, and beta means nothing"
-        )
-
-
 def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     """The mean of optimized over acting probability, which should be 1."""
     count, (total, squares, _) = found["rows"], found["ratio"]
@@ -200,8 +188,8 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
         yield (
             f"{'' if mixed else f'{REFUTED}: '}{stated} ± {error:.2g} and should be at most 1. The "
             f"log was not scored under the policy that took the actions, the optimized policy was "
-            f"trained on it, actions and probabilities are from different rows, or columns are "
-            f"exchanged (log_safe, log_optimized, propensities), or their signs"
+            f"trained on it, actions and probabilities are from different rows, columns are "
+            f"exchanged (log_safe, log_optimized, propensities), or a sign is wrong"
         )
         return
     # One more row of twice the largest ratio: the largest ones are rare, and may be unseen.

@@ -21,8 +21,7 @@ from tether._core.rows import BLOCK, Block, Rows
 from tether.control.families import PathFamily
 
 if TYPE_CHECKING:
-    from tether.control.log import Log
-    from tether.control.proposals import Proposals
+    from tether.control.log import Log, Proposals
 
 T = TypeVar("T")
 

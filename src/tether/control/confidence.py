@@ -22,8 +22,8 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.validate import number
 from tether.control.chain import Bet
-from tether.control.engine import Constraint, Problem
-from tether.control.unbiased import unbiased_weights
+from tether.control.engine import Constraint
+from tether.control.unbiased import Weights
 
 STAKE_STEP, STAKE_STEPS = 0.5, 8  # the distance of stakes in logs, and how many lie on each side
 STAKE_SPREAD = 0.8  # the scale of the Laplace distribution of log stakes
@@ -72,11 +72,10 @@ class Bettors:
         return np.asarray(total >= -np.log(self.error))
 
 
-def certify(problem: Problem, confidence: float) -> tuple[dict[str, float], Floats]:
-    """The largest log beta of each loss up to which all are certified, and the sequence."""
+def certify(weights: Weights, rows: int, confidence: float) -> dict[str, float]:
+    """The largest log beta of each loss up to which all of the sequence are certified."""
     error = 1 - number("confidence", confidence, above=0, below=1)
-    weights = unbiased_weights(problem, "confidence")
-    bettors = [Bettors(each, len(problem.rows), error) for each in problem.constraints]
+    bettors = [Bettors(each, rows, error) for each in weights.problem.constraints]
     reached, stopped = np.zeros(len(bettors), int), np.zeros(len(bettors), bool)
     for start in range(0, len(weights.t), STRIDE):
         some = weights.pick(slice(start, start + STRIDE))
@@ -88,7 +87,7 @@ def certify(problem: Problem, confidence: float) -> tuple[dict[str, float], Floa
         if stopped.all():
             break
     log_betas = np.append(-np.inf, weights.t)
-    if problem.kernel.nested:
+    if weights.problem.kernel.nested:
         log_betas[-1] = np.inf
-    names = [each.name for each in problem.constraints]
-    return dict(zip(names, log_betas[reached].tolist(), strict=True)), weights.t
+    names = [each.constraint.name for each in bettors]
+    return dict(zip(names, log_betas[reached].tolist(), strict=True))

@@ -32,8 +32,7 @@ from tether.control.columns import Changed, check_normalizer, match, ratios_of_d
 from tether.control.engine import LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.families import DEFAULT_BUDGET
 from tether.control.kernels import Kernel, Weighed, budgeted, ends, heaviest, told_apart
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 
 MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
 MAX_BUDGET = 512  # with about twice as many proposals, polynomials leave the range of floats

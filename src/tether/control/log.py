@@ -1,4 +1,4 @@
-"""The log: what was done, what it cost, and how likely each policy was to do it."""
+"""The log and the proposals: what was done and what it cost, and fresh draws without losses."""
 
 from __future__ import annotations
 
@@ -10,21 +10,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.arrays import Floats, Frame, Integers, Losses, check_row_indexes, shown
+from tether._core.arrays import (
+    Booleans,
+    Floats,
+    Frame,
+    Integers,
+    Losses,
+    check_row_indexes,
+    shown,
+)
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
-    ACTION_TABLES,
+    DRAW_COLUMNS,
     LOG_COLUMNS,
+    SOURCES,
     Acting,
     Columned,
     PolicyPath,
+    check_draws,
     check_log,
     check_stated,
     choose,
+    from_safe,
     named_losses,
     read,
+    scan_draws,
     scan_log,
     used,
 )
@@ -55,16 +67,12 @@ class Probes:
     def __len__(self) -> int:
         return len(self.place)
 
-    def __repr__(self) -> str:
-        return f"Probes({len(self)} probes)"
-
 
 class Log(Columned, Described):
     """One row per action: its loss, and its log-probability under both policies.
 
-    A log with contexts or tables is always calibrated with one normalizing constant per context.
-    Where the rows lie (`rows`) is the only difference between a log in memory and one in files,
-    which `Log.scan` names; a log in files has no arrays.
+    A log with contexts or tables is always calibrated with one normalizing constant per context. A
+    log in files, which `Log.scan` names, differs only in where its rows lie: it has no arrays.
 
     Parameters
     ----------
@@ -119,7 +127,6 @@ class Log(Columned, Described):
     reward: Floats | None
     log_safe_all: Floats | None
     log_optimized_all: Floats | None
-    log_mix_all: Floats | None
 
     def __init__(
         self,
@@ -142,9 +149,9 @@ class Log(Columned, Described):
         probes: Probes | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
-        given |= {"log_safe_all": log_safe_all, "log_optimized_all": log_optimized_all}
-        given |= {"log_mix_all": log_mix_all, "reward": reward}
+        values = (log_safe, log_optimized, log_mix, reward)
+        tables = (log_safe_all, log_optimized_all, log_mix_all)
+        given: dict[str, Any] = dict(zip(LOG_COLUMNS, (*values, *tables), strict=True))
         check_row_indexes({"loss": loss, "context": context, **given})
         given |= named_losses(loss)
         if policy_path is not None:
@@ -250,8 +257,8 @@ class Log(Columned, Described):
     ) -> Self:
         """Name a log that is larger than memory, and is read in parts.
 
-        `calibrate` takes the result like any log, and reads the rows as often as it needs to, with
-        the same answer as in memory, to rounding. Needs the extra `scan`.
+        `calibrate` takes it like any log, with the same answer as in memory, to rounding. Needs the
+        extra `scan`.
 
         Parameters
         ----------
@@ -298,11 +305,6 @@ class Log(Columned, Described):
         return "log_mix" in self.rows.names
 
     @property
-    def log_ratio(self) -> Floats:
-        """The log of optimized over safe probability of each row; −inf where it is 0."""
-        return np.asarray(self.log_optimized - self.log_safe)
-
-    @property
     def overlap(self) -> float:
         """How many rows the log is worth for the optimized policy as it is.
 
@@ -316,17 +318,9 @@ class Log(Columned, Described):
         return float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weight)))
 
     def __repr__(self) -> str:
-        path = 0 if self.policy_path is None else len(self.policy_path.log_beta)
-        facts = {
-            "contexts": self.contextual and not self.has_tables,
-            "tables of all actions": self.has_tables,
-            "a mixture of policies": self.has_mixture,
-            "rewards": "reward" in self.rows.names,
-            f"a path of {path} policies": path,
-            "approximate": self.approximate is not None,
-        }
-        named = [f"{len(self)} rows", f"losses {list(self.loss_names)}"]
-        return f"Log({', '.join(named + [name for name, true in facts.items() if true])})"
+        contexts = "contexts" if self.contextual else "no contexts"
+        kind = "tables of all actions" if self.has_tables else contexts
+        return f"Log({len(self)} rows, losses {list(self.loss_names)}, {kind})"
 
     def to_frame(self) -> Columns:
         """Return the rows of the log as columns, which `Log.from_frame` accepts.
@@ -337,38 +331,173 @@ class Log(Columned, Described):
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
-        plain = [name for name in LOG_COLUMNS[:4] if name in self.rows.names]
-        columns |= {name: getattr(self, name) for name in plain}
+        for name in LOG_COLUMNS:
+            values = getattr(self, name)
+            if values is not None and values.ndim == 1:
+                columns[name] = values
+            elif values is not None:
+                columns |= {f"{name}_{i}": action for i, action in enumerate(values.T)}
         if self.context is not None:
             columns["context"] = self.context
         if self.max_ratio is not None:
             columns["max_ratio"] = np.full(len(self), self.max_ratio)
-        for name in ACTION_TABLES:
-            if (table := getattr(self, name)) is not None:
-                columns |= {f"{name}_{i}": table[:, i] for i in range(table.shape[1])}
         return columns
 
     def _describe(self) -> Description:
         by = "a mixture of policies" if self.has_mixture else "the safe policy"
         headline = f"log of {len(self):,} rows, produced by {by}"
         try:
-            losses = self.loss
-        except (AttributeError, TypeError, ValueError):  # rows in files
+            seen = self.loss | ({} if self.reward is None else {"reward": self.reward})
+        except ValueError:  # rows in files
             return Description(headline, facts=(("losses", ", ".join(self.loss_names)),))
         facts = []
-        for name, each in losses.items():
+        for name, each in seen.items():
             error = f" ± {each.std(ddof=1) / np.sqrt(len(each)):.2g}" if len(each) > 1 else ""
             limits = f"from {each.min():.4g} to {each.max():.4g}"
             facts.append((name, f"{each.mean():.4g}{error} on average, {limits}"))
-        if self.reward is not None:
-            facts.append(("reward", f"{self.reward.mean():.4g} on average"))
         contexts = "none" if self.context is None else f"{len(np.unique(self.context)):,} different"
         if self.log_safe_all is not None:
             contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
-        worth = f"{self.overlap:,.1f} of {len(self):,} rows is what the log is worth for the"
-        facts += [
-            ("contexts", contexts),
-            ("overlap", f"{worth} optimized policy as it is (effective sample size)"),
-        ]
+        worth = f"the log is worth {self.overlap:,.1f} of its {len(self):,} rows for the optimized"
+        overlap = f"{worth} policy as it is (effective sample size)"
+        facts += [("contexts", contexts), ("overlap", overlap)]
         approximate = [] if self.approximate is None else [self.approximate]
         return Description(headline, facts=tuple(facts), warnings=(*approximate, *self.warnings))
+
+
+class Proposals(Columned):
+    """Draws from which the test weight and, with contexts, unbiased weights are made.
+
+    With contexts, every context of the log needs draws of both policies: as many of each as a
+    sampler may make for one action.
+
+    Parameters
+    ----------
+    log_safe : array_like
+        The log-probability of each draw under the safe policy; −inf where it never takes the
+        action.
+    log_optimized : array_like
+        The same under the optimized policy.
+    context : array_like, optional
+        The context of each draw: an integer or a string per row, labeled as in the log.
+    log_mix : array_like, optional
+        The log-density of each draw under the mixture that produced the log; required if the log
+        has it.
+    source : str or array_like, default "optimized"
+        The policy that made the draws, "safe" or "optimized"; one for all draws or one per row.
+    policy_path : PolicyPath, optional
+        The log-density of each draw along a path of policies, and which of them drew it
+        (`drawn_at`); `source` then says nothing.
+
+    Examples
+    --------
+    >>> Proposals([-1.0, -2.0, -0.5], [-0.4, -1.0, -2.0], source=["optimized", "optimized", "safe"])
+    Proposals(3 draws)
+    """
+
+    _known = (*DRAW_COLUMNS, "from_safe")
+    log_safe: Floats
+    log_optimized: Floats
+    log_mix: Floats | None
+    from_safe: Booleans
+
+    def __init__(
+        self,
+        log_safe: ArrayLike,
+        log_optimized: ArrayLike,
+        *,
+        context: ArrayLike | None = None,
+        log_mix: ArrayLike | None = None,
+        source: str | ArrayLike = "optimized",
+        policy_path: PolicyPath | None = None,
+    ) -> None:
+        given = {"log_safe": log_safe, "log_optimized": log_optimized, "log_mix": log_mix}
+        check_row_indexes({**given, "context": context, "source": source})
+        rows = len(validate.floats("log_safe", log_safe))
+        given["from_safe"] = from_safe(source, rows)
+        if policy_path is not None:
+            if policy_path.drawn_at is None:
+                raise ValueError("policy_path of proposals needs drawn_at: which policy drew them")
+            validate.same_length("policy_path", policy_path, "log_safe", rows)
+            given |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
+        columns = check_draws(given)
+        self.policy_path = policy_path
+        self.context: NDArray[Any] | None = None
+        if context is not None:
+            self.context = validate.labels("context", context, rows)
+        self.rows = Rows(columns)
+
+    @classmethod
+    def of_rows(cls, rows: Rows) -> Self:
+        """Make proposals of rows that lie anywhere; arrays exist if they lie in memory."""
+        proposals = cls.__new__(cls)
+        proposals.rows, proposals.context, proposals.policy_path = rows, None, None
+        return proposals
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Frame,
+        *,
+        context: ContextColumns = UNSTATED,
+        source: str | None = None,
+        **columns: str | None,
+    ) -> Self:
+        """Build proposals from the columns of a frame, by name.
+
+        Contexts must be stated, as in `Log.from_frame`. Columns called `log_mix` and `source` are
+        used if they exist.
+
+        Parameters
+        ----------
+        frame : frame
+            A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
+        context : str, sequence of str or None
+            The columns that state the contexts of the log, or None if it has none.
+        source : str, optional
+            The column of policies that made the draws, or "safe" or "optimized" for all draws; the
+            optimized policy by default.
+        **columns : str
+            Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
+        """
+        known = frames.names(frame)
+        chosen = choose(known, columns, DRAW_COLUMNS)
+        drawn_by: Any = source
+        if source not in SOURCES or source in known:
+            drawn_by = frames.optional(frame, "source", source)
+        return cls(
+            **read(frame, chosen),
+            context=read_contexts(frame, context, {*used(chosen), source or "source"}),
+            source="optimized" if drawn_by is None else drawn_by,
+        )
+
+    @classmethod
+    def scan(
+        cls,
+        source: Any,
+        *,
+        context: ContextColumns = UNSTATED,
+        drawn_by: str | None = None,
+        where: Any = None,
+        **columns: str | None,
+    ) -> Self:
+        """Name proposals that are larger than memory, and are read in parts.
+
+        They go with a log without contexts; the draws of a log with contexts are stored beside its
+        rows. Needs the extra `scan`.
+
+        Parameters
+        ----------
+        source : path, frame, callable or tether.scan.OnRay
+            Where the draws are, as in `tether.Log.scan`.
+        context, **columns
+            As in `from_frame`.
+        drawn_by : str, optional
+            The column of policies that made the draws, or one of them, as `source` there.
+        where : pyarrow.dataset.Expression, optional
+            Which rows of Parquet files to read.
+        """
+        return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
+
+    def __repr__(self) -> str:
+        return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"

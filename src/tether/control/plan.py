@@ -16,17 +16,16 @@ import numpy as np
 
 from tether._core import records, validate
 from tether._core.arrays import Floats
-from tether._core.rows import Block, Rows
+from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
-from tether.control.confidence import Bettors
+from tether.control.confidence import Bettors, certify
 from tether.control.engine import LAST, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
-from tether.control.kernels import ClipKernel, MixKernel, PathKernel
-from tether.control.log import Log
+from tether.control.kernels import ClipKernel, MixKernel
+from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.proposals import Proposals
-from tether.control.unbiased import Weights, candidates
+from tether.control.unbiased import unbiased_weights
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a plan describes
 MOST_ROWS = 10**9  # no plan has more rows than this
@@ -258,12 +257,6 @@ def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
 
     A promise needs no fewer rows than its alpha.
     """
-    if made.safe_risk >= made.level:
-        return math.inf
-    if made.rule == "promise":
-        by_alpha = _rows_for(replace(made, rule="alpha"), losses, probability)
-    else:
-        by_alpha = 0.0
 
     def enough(rows: int) -> bool:
         return _pass_probability(made, losses, rows) >= probability
@@ -279,7 +272,10 @@ def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
         low, high = (low, middle) if enough(middle) else (middle, high)
     # The number of losses is an integer, so a few larger logs may pass less often.
     ahead = [n for n in range(high + 1, high + 2 + min(high // 4, 200)) if not enough(n)]
-    return max(by_alpha, ahead[-1] + 1 if ahead else high)
+    needed = ahead[-1] + 1 if ahead else high
+    if made.rule == "promise":
+        return max(needed, _rows_for(replace(made, rule="alpha"), losses, probability))
+    return needed
 
 
 def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
@@ -289,6 +285,8 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
     """
     from scipy.special import gammaln, ndtri, xlog1py, xlogy
 
+    if made.safe_risk >= made.level:
+        return 0.0
     share = losses.share
     spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
     low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
@@ -348,17 +346,13 @@ class _Points:
     share: Floats
 
     @property
-    def block(self) -> Block:
-        return self.problem.rows.columns
-
-    @property
     def loss(self) -> Floats:
-        found: Floats = self.block["loss/" + self.problem.constraints[0].name]
-        return found
+        return self.problem.constraints[0].loss(self.problem.rows.columns)
 
     @property
     def ratio(self) -> Floats:
-        return np.asarray(self.block["log_optimized"] - self.block["log_safe"])
+        block = self.problem.rows.columns
+        return np.asarray(block["log_optimized"] - block["log_safe"])
 
     @property
     def safe_risk(self) -> float:
@@ -366,7 +360,7 @@ class _Points:
 
     @property
     def optimized_risk(self) -> float:
-        weight = self.share * np.exp(np.minimum(self.ratio, 700.0))
+        weight = self.share * np.exp(self.ratio - self.ratio.max())
         return float(weight @ self.loss / weight.sum())
 
     @property
@@ -401,13 +395,11 @@ class _Points:
         """What a log of so many rows would lead to if it had exactly the shares of the points."""
         log_beta = self._log_beta(made, rows)
         beta = math.exp(log_beta) if log_beta < 700 else math.inf
-        passing = 0.0
-        if made.safe_risk < made.level:
-            passing = _pass_probability(made, self.losses, rows)
+        passing = _pass_probability(made, self.losses, rows)
         return Expected(rows, passing, beta, self._changed(log_beta))
 
     def _log_beta(self, made: Plan, rows: int) -> float:
-        problem, block = self.problem, self.block
+        problem, block = self.problem, self.problem.rows.columns
         if made.rule == "alpha":
             with np.errstate(divide="ignore"):
                 log_mix = block["log_safe"] - np.log(rows * self.share)
@@ -417,38 +409,20 @@ class _Points:
                 max_ratio=min(problem.max_ratio, self._largest_ratio(rows)),
             )
             return min(search(posed).largest().values())
-        weights = self._weights(rows)
-        if made.rule == "promise":
-            chain, _ = find_chain(weights, 0.5, rows=rows)
-            passed = int(np.count_nonzero(chain.shares >= 0.5))
-        else:
-            assert made.confidence is not None
-            bettors = Bettors(problem.constraints[0], rows, 1 - made.confidence)
-            certified = bettors.certified(weights.log_capitals([bettors.bet])[0])
-            passed = int(np.logical_and.accumulate(certified).sum())
-        if not passed:
-            return -math.inf
-        found = float(weights.t[passed - 1])
-        return math.inf if found == LAST and problem.kernel.nested else found
+        points = replace(problem, rows=Rows({**block, "count": rows * self.share}))
+        weights = unbiased_weights(points, made.rule)
+        unit = self._log_unit(weights.t)
+        weights = replace(weights, log_high=unit, log_low=unit)
+        if made.confidence is None:
+            return find_chain(weights, 0.5, rows=rows)[0].log_beta
+        return min(certify(weights, rows, made.confidence).values())
 
     def _largest_ratio(self, draws: int) -> float:
         """The largest ratio to expect among so many draws of the optimized policy."""
         order = np.argsort(-self.ratio)
-        weight = self.share[order] * np.exp(np.minimum(self.ratio[order], 700.0))
+        weight = self.share[order] * np.exp(self.ratio[order] - self.ratio.max())
         place = int(np.searchsorted(np.cumsum(weight) / weight.sum(), 1 / (draws + 1)))
         return float(np.exp(min(self.ratio[order][place], 700.0)))
-
-    def _weights(self, rows: int) -> Weights:
-        """The weights of the points at the fixed sequence, with normalizers from the points."""
-        problem, kernel = self.problem, self.problem.kernel
-        if isinstance(kernel, PathKernel):
-            t = np.asarray(kernel.coarse)
-        else:
-            finite = self.ratio[self.ratio > -np.inf]
-            t = candidates(kernel, float(finite.min()), float(finite.max()))
-        unit = self._log_unit(t)
-        points = replace(problem, rows=Rows({**self.block, "count": rows * self.share}))
-        return Weights(points, t, unit, unit)
 
     def _log_unit(self, t: Floats) -> Floats:
         """Log of ψ/β for clip without contexts, from the points; else 0."""
@@ -463,7 +437,8 @@ class _Points:
             return 0.0
         kernel = self.problem.kernel
         t = np.clip([log_beta], -LAST, LAST) if kernel.nested else np.array([log_beta])
-        log_w = kernel.weigh(self.block, t, self.problem)[0][0] - self._log_unit(t)
+        block = self.problem.rows.columns
+        log_w = kernel.weigh(block, t, self.problem)[0][0] - self._log_unit(t)
         return float(self.share @ np.maximum(1 - np.exp(np.minimum(log_w, 0.0)), 0.0))
 
 

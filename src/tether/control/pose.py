@@ -21,14 +21,7 @@ from tether.control.columns import SHARE_TOLERANCE, Changed, check_normalizer, m
 from tether.control.draws import BudgetedKernel, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
-from tether.control.log import Log
-from tether.control.proposals import Proposals
-
-STATE_MAX_RATIO = (
-    "min_propensity in tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio "
-    "on the command line"
-)
-"""How the largest ratio is stated."""
+from tether.control.log import Log, Proposals
 
 
 def pose(
@@ -111,7 +104,7 @@ def _check_proposals(log: Log, proposals: Proposals) -> None:
         raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
     if log.has_mixture != ("log_mix" in proposals.rows.names):
         lacking = "proposals" if log.has_mixture else "log"
-        raise ValueError(f"log_mix is missing in the {lacking}: rows and draws need it, or neither")
+        raise ValueError(f"log_mix is missing in the {lacking}: give it in both, or in neither")
 
 
 def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
@@ -160,7 +153,12 @@ def _test_weight(
         if test_weight == "empirical":
             why = "needs"
         maker = "tether.llm.TokenTether" if path else "tether"
-        stated = f", or state the largest ratio: {STATE_MAX_RATIO}" if takes_max_ratio else ""
+        stated = ""
+        if takes_max_ratio:
+            stated = (
+                ", or state the largest ratio: min_propensity in tether.make_log, max_ratio in "
+                "tether.Log, --min-propensity or --max-ratio on the command line"
+            )
         raise ValueError(
             f"test_weight {test_weight!r} of family {family.name!r} {why} proposals, fresh draws "
             f"of both policies among which the largest weight is found ({maker}.make_proposals "
@@ -273,24 +271,25 @@ def _pose_path(
     The test weight is the largest among draws of the policies along the path: proof that the next
     action is unforeseen with probability at most 1/(m + 1) in `tether.control.promise`.
     """
-    path = log.policy_path
+    path, share = log.policy_path, log.safe_share or 1.0
+    if path is None or path.family != family.name:
+        raise ValueError(
+            f"family {family.name!r} needs a policy_path of that family in the log, the density of "
+            f"each action at several betas (tether.llm.TokenTether makes it), got "
+            f"{'none' if path is None else repr(path.family)}"
+        )
     drawn = None if proposals is None or test_weight is None else proposals.policy_path
-    for name, part in (("log", path), ("proposals", path if drawn is None else drawn)):
-        if part is None or part.family != family.name:
-            raise ValueError(
-                f"family {family.name!r} needs a policy_path of that family in the {name}, the "
-                f"density of each action at several betas (tether.llm.TokenTether makes it), got "
-                f"{'none' if part is None else repr(part.family)}"
-            )
-    assert path is not None
     label = _test_weight(test_weight, log, family, drawn is not None)
-    share, every = log.safe_share or 1.0, np.append(path.log_beta, np.inf)
     if drawn is None or proposals is None or label != "empirical":
         kernel = kernels.PathKernel(path.log_beta)
         return Problem(log.rows, family, kernel, constraints, label, safe_share=share)
-    if not np.array_equal(drawn.log_beta, path.log_beta):
-        raise ValueError("the policy_path of the proposals has other betas than that of the log")
+    if drawn.family != path.family or not np.array_equal(drawn.log_beta, path.log_beta):
+        raise ValueError(
+            f"the policy_path of the proposals must have the family and the betas of that of the "
+            f"log, got {drawn!r} and {path!r}"
+        )
     assert drawn.drawn_at is not None
+    every = np.append(path.log_beta, np.inf)
     levels = np.flatnonzero(np.isin(every, drawn.drawn_at))
     if not len(levels):
         raise ValueError(

@@ -22,8 +22,7 @@ from tether._core.arrays import Actions, Contexts, Floats, Losses
 from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
 from tether.control.columns import PolicyPath
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 from tether.llm.adapters import base_model
 from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
 from tether.llm.completions import SAME_SETTINGS, difference

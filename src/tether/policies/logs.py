@@ -23,8 +23,7 @@ from tether._core.arrays import (
     plain_column,
 )
 from tether._core.contexts import as_contexts, column_labels, labels, length, take
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 from tether.policies.policy import (
     Policy,
     PolicyLike,

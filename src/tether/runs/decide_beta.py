@@ -23,8 +23,7 @@ from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import Acting, PolicyPath
 from tether.control.families import Family, blend_scores, find_family
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 from tether.policies.normalizer import (
     Normalizer,
     clipped_normalizer,

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from tether.control.calibration import Calibration
 from tether.control.chain import draw_uniform
-from tether.control.log import EXPORT, Log
-from tether.control.proposals import Proposals
+from tether.control.log import EXPORT, Log, Proposals
 from tether.runs.decide_beta import (
     Decision,
     Snapshot,

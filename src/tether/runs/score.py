@@ -15,8 +15,7 @@ from tether._core import policy_calls
 from tether._core.arrays import Floats
 from tether._core.contexts import labels, take
 from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
-from tether.control.log import Log
-from tether.control.proposals import Proposals
+from tether.control.log import Log, Proposals
 from tether.policies.logs import make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer, settled_normalizer

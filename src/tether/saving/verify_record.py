@@ -11,9 +11,8 @@ from tether._core import records, signing
 from tether._core.records import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
-from tether.control.log import Log
+from tether.control.log import Log, Proposals
 from tether.control.plan import Plan
-from tether.control.proposals import Proposals
 from tether.monitor import KeyMonitor, RiskMonitor, ShiftMonitor
 from tether.saving.archive import unpack
 from tether.saving.save_and_load import MAX_POLICY_BYTES

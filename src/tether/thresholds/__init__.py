@@ -10,7 +10,6 @@ from tether.thresholds.methods import ltt as ltt
 from tether.thresholds.methods import monotonized_crc as monotonized_crc
 from tether.thresholds.selection import KeptShare as KeptShare
 from tether.thresholds.selection import Selection as Selection
-from tether.thresholds.selection import Stability as Stability
 from tether.thresholds.selection import ThresholdChain as ThresholdChain
 from tether.thresholds.sweep import Sweep as Sweep
 from tether.thresholds.sweep import sweep as sweep

@@ -39,7 +39,6 @@ def binary_labels(name: str, values: ArrayLike) -> Booleans:
     return validate.frozen(numbers.astype(np.bool_))
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Claims:
     """The scored claims of many items: those of item i are `offsets[i]:offsets[i + 1]`.
 
@@ -65,12 +64,6 @@ class Claims:
     Claims(n_items=2, n_claims=3, n_supported=2)
     """
 
-    scores: Floats
-    supported: Booleans
-    offsets: Integers
-    items: NDArray[Any] | None
-    _groups: dict[Any, Any] | None
-
     def __init__(
         self,
         scores: ArrayLike,
@@ -83,11 +76,8 @@ class Claims:
         validate.same_length("supported", labels, "scores", len(checked))
         bounds = np.asarray(offsets)
         right = bounds.dtype.kind in "iu" and bounds.ndim == 1 and len(bounds) > 1
-        if (
-            not right
-            or [bounds[0], bounds[-1]] != [0, len(checked)]
-            or (bounds[1:] < bounds[:-1]).any()
-        ):
+        right = right and (bounds[0], bounds[-1]) == (0, len(checked))
+        if not right or (bounds[1:] < bounds[:-1]).any():
             raise ValueError(
                 "offsets must be integers from 0 to the number of claims, one more than there are "
                 f"items, that do not decrease, got {offsets!r:.80}"
@@ -98,11 +88,18 @@ class Claims:
             raise ValueError(f"items must be all different, got {len(np.unique(names))} names")
         self._set(checked, labels, bounds, names, None)
 
-    def _set(self, *values: Any) -> None:
-        names = ("scores", "supported", "offsets", "items", "_groups")
-        for name, value in zip(names, values, strict=True):
-            value = validate.frozen(value) if isinstance(value, np.ndarray) else value
-            object.__setattr__(self, name, value)
+    def _set(
+        self,
+        scores: Floats,
+        supported: Booleans,
+        offsets: Integers,
+        items: NDArray[Any] | None,
+        groups: dict[Any, Any] | None,
+    ) -> Claims:
+        self.scores, self.supported = validate.frozen(scores), validate.frozen(supported)
+        self.offsets, self._groups = validate.frozen(offsets), groups
+        self.items = None if items is None else validate.frozen(items)
+        return self
 
     @classmethod
     def from_frame(
@@ -141,7 +138,7 @@ class Claims:
         names = validate.labels(items, frames.column(frame, "items", items), len(checked))
         distinct, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
         order, offsets = np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
-        claims, by_item = object.__new__(cls), None
+        by_item = None
         if groups is not None:
             column = validate.labels(groups, frames.column(frame, "groups", groups), len(checked))
             column = column[order]
@@ -152,7 +149,7 @@ class Claims:
                     f"{column[odd[0]].item()!r}, for item {names[order][odd[0]].item()!r}"
                 )
             by_item = dict(zip(distinct.tolist(), first.tolist(), strict=True))
-        claims._set(checked[order], labels[order], offsets, distinct, by_item)
+        claims = cls.__new__(cls)._set(checked[order], labels[order], offsets, distinct, by_item)
         _warn_of_doubled_items(claims)
         return claims
 
@@ -187,9 +184,8 @@ class Claims:
         rows = np.repeat(self.offsets[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
         names = None if self.items is None else self.items[chosen]
         offsets = np.concatenate([[0], ends])
-        taken = object.__new__(Claims)
-        taken._set(self.scores[rows], self.supported[rows], offsets, names, self._groups)
-        return taken
+        columns = self.scores[rows], self.supported[rows], offsets, names
+        return Claims.__new__(Claims)._set(*columns, self._groups)
 
 
 def _warn_of_doubled_items(claims: Claims) -> None:
@@ -211,7 +207,6 @@ def _warn_of_doubled_items(claims: Claims) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
 class ScoredLabels:
     """One score and one binary label per item; an item is selected when score ≥ threshold.
 
@@ -230,13 +225,10 @@ class ScoredLabels:
     ScoredLabels(n_items=3, n_positive=2)
     """
 
-    scores: Floats
-    labels: Booleans
-
     def __init__(self, scores: ArrayLike, labels: ArrayLike) -> None:
         check_row_indexes({"scores": scores, "labels": labels})
-        object.__setattr__(self, "scores", finite_scores("scores", scores))
-        object.__setattr__(self, "labels", binary_labels("labels", labels))
+        self.scores = finite_scores("scores", scores)
+        self.labels = binary_labels("labels", labels)
         validate.same_length("labels", self.labels, "scores", len(self.scores))
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ from tether._core.arrays import Floats, Integers, within_limit
 from tether._core.promises import SafeMean
 from tether.control.chain import design, log_factor, soft_chain
 from tether.thresholds import p_values, stability
-from tether.thresholds.selection import Stability, ThresholdChain
+from tether.thresholds.selection import ThresholdChain
 from tether.thresholds.sweep import Sweep
 
 SHARE_STEPS = 1024
@@ -85,8 +85,8 @@ class Rule:
             stops.append(Stop(int(found[-1]) if len(found) else -1, {}))
         return stops
 
-    def measure(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[Stability | None]:
-        """The stability of the threshold, where the promise needs it."""
+    def measure(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
+        """The stability term of each loss, where the promise needs it."""
         if self.method != "gCRC":
             return [None] * len(sweeps)
         if self.lipschitz is not None and (len(sweeps) > 1 or sweeps[0].weighted):
@@ -94,7 +94,7 @@ class Rule:
         return stability.measure(sweeps, alphas, self.lipschitz)
 
     def promise(
-        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
+        self, sweep: Sweep, alpha: float, measured: float | None, safest: SafeMean | None
     ) -> Promise:
         """What is promised where a threshold passes."""
         if sweep.weights.is_test_assumed:
@@ -119,7 +119,7 @@ class Rule:
                 "for equally weighted items with the same candidates only; use monotonized_crc",
             )
         shape = "any" if self.lipschitz is None else f"{self.lipschitz:g}-Lipschitz"
-        return _with_terms(sweep, alpha, safest, measured.term, shape)
+        return _with_terms(sweep, alpha, safest, measured, shape)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Chain(Rule):
         return 1.0 - float(np.random.default_rng(words).random())
 
     def promise(
-        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
+        self, sweep: Sweep, alpha: float, measured: float | None, safest: SafeMean | None
     ) -> Promise:
         """The promise that was asked for, and the condition."""
         condition = ""
@@ -242,7 +242,7 @@ class LearnThenTest(Rule):
             raise ValueError("pvalue = 'binomial' is for losses that are 0 or the bound only")
 
     def promise(
-        self, sweep: Sweep, alpha: float, measured: Stability | None, safest: SafeMean | None
+        self, sweep: Sweep, alpha: float, measured: float | None, safest: SafeMean | None
     ) -> Promise:
         """Alpha with a probability."""
         promised = f"expected loss ≤ {alpha:g}"

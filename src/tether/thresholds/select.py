@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.words import AssumptionWarning, counted, warn_user
-from tether.thresholds.checks import look_at
 from tether.thresholds.claims import (
     Claims,
     ItemWeights,
@@ -24,7 +23,7 @@ from tether.thresholds.claims import (
 )
 from tether.thresholds.losses import LOSS_WORDS
 from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
-from tether.thresholds.selection import KeptShare, Selection, Stability
+from tether.thresholds.selection import KeptShare, Selection
 from tether.thresholds.stability import safest_mean
 from tether.thresholds.sweep import Sweep, prepare
 
@@ -40,6 +39,13 @@ MIN_ITEMS_FOR_STABILITY = 30
 """With fewer items than this, an estimate of the stability deserves a warning."""
 LARGE_TERM = 0.05
 """A term of the promise that is more than this share of it deserves a warning."""
+MIN_COMPARED = 30
+"""So many claims of each label, and items, are compared at least."""
+INVERTED_STANDARD_ERRORS, INVERTED_AREA = 5.0, 0.45
+"""How far below one half the area must be, in standard errors, and how small at most."""
+MIN_LABELS_OF_ONE_KIND = 100
+"""Fewer labels than this may well be all the same."""
+INVERTED, ONE_LABEL = "are labels or scores inverted?", "are these the labels?"
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,6 @@ def _combine_groups(by_group: dict[str, Selection]) -> Selection:
         statement=f"within each group, {condition} as stated in its own selection",
         monotone=all(part.monotone for part in parts),
         warnings=tuple(f"{n}: {text}" for n, part in by_group.items() for text in part.warnings),
-        stability=None,
         chain=None,
         kept=None,
         groups=by_group,
@@ -242,7 +247,7 @@ def _combine_losses(parts: list[Selection], stops: Sequence[Stop]) -> Selection:
 
 
 def _describe(
-    rule: Rule, sweep: Sweep, level: float, stop: Stop, measured: Stability | None
+    rule: Rule, sweep: Sweep, level: float, stop: Stop, measured: float | None
 ) -> Selection:
     """The selection of one candidate; a place of −1 says that none passes."""
     place, exists = max(stop.place, 0), stop.place >= 0
@@ -275,7 +280,6 @@ def _describe(
         existence_term=safest.excess_where_passing(level) if safest and paid else 0.0,
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
-        stability=None if measured is None or math.isnan(measured.epsilon) else measured,
         kept=None if sweep.claims is None else _kept(sweep.claims, threshold),
         curve_thresholds=curve[0],
         curve_risks=curve[1],
@@ -283,7 +287,7 @@ def _describe(
         **{name: getattr(sweep, name) for name in SHARED},
         **stop.recorded,
     )
-    return replace(found, warnings=tuple(_warnings(sweep, found)))
+    return replace(found, warnings=tuple(_warnings(sweep, found, measured is not None)))
 
 
 def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
@@ -299,7 +303,7 @@ def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
     return KeptShare(unit, len(scores), kept, len(highest), emptied, squares, *ends)
 
 
-def _warnings(sweep: Sweep, found: Selection) -> list[str]:
+def _warnings(sweep: Sweep, found: Selection, estimated: bool) -> list[str]:
     """What changes a decision."""
     if not found.exists:
         mean, count = float(sweep.risks(conservative=False)[0]), counted(found.n_items, "item")
@@ -325,7 +329,7 @@ def _warnings(sweep: Sweep, found: Selection) -> list[str]:
             f"{found.alpha:g}: on other data nothing might pass"
         )
     few = found.n_items < MIN_ITEMS_FOR_STABILITY
-    if few and found.stability is not None and not found.monotone:
+    if few and estimated and not found.monotone:
         listed.append(
             f"the stability of the threshold is estimated from {found.n_items} items only, so the "
             "promise may be too small: use promise= or monotonized_crc, or more items"
@@ -346,3 +350,68 @@ def _curve(sweep: Sweep, risks: Floats, place: int) -> tuple[Floats, Floats, Flo
     columns = sweep.thresholds[picked], risks[picked], kept
     thresholds, curve, kept = (validate.frozen(column[order]) for column in columns)
     return thresholds, curve, kept
+
+
+# ---- whether scores and labels make sense ------------------------------------------------------
+
+
+def look_at(losses: Any, grouped: bool) -> list[str]:
+    """What looks wrong with claims or labels."""
+    doubts: list[str] = []
+    for each in losses.values() if isinstance(losses, Mapping) else [losses]:
+        if not isinstance(each, (Claims, ScoredLabels)):
+            continue
+        labels = each.supported if isinstance(each, Claims) else each.labels
+        ones = int(labels.sum())
+        if len(labels) >= MIN_LABELS_OF_ONE_KIND and ones in (0, len(labels)):
+            doubts.append(
+                f"{ONE_LABEL} All {len(labels):,} are {'1, true' if ones else '0, false'}, as "
+                "where a column of words was compared with a word that it does not hold"
+            )
+        if min(ones, len(labels) - ones, each.n_items) >= MIN_COMPARED:
+            if (each.scores == labels).all():
+                doubts.append("the scores are the labels: they must be known before the labels")
+            area, error = _area(each, labels)
+            if area <= INVERTED_AREA and area + INVERTED_STANDARD_ERRORS * error < 0.5:
+                doubts.append(
+                    f"{INVERTED} What is labelled 1 scores lower than what is labelled 0 (area "
+                    f"under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). "
+                    "Labels: 1 is supported, or positive; scores: higher is more confident"
+                )
+        if isinstance(each, Claims):
+            doubts += _about_items(each, grouped)
+    return list(dict.fromkeys(doubts))
+
+
+def _about_items(claims: Claims, grouped: bool) -> list[str]:
+    doubts = []
+    if claims.items is not None and MIN_COMPARED <= len(claims.scores) == claims.n_items:
+        doubts.append(
+            f"each of the {claims.n_items:,} items has exactly one claim: do the items name claims "
+            "instead of the answers they belong to? Then the promise takes the claims of an answer "
+            "for independent. If every answer has one claim, nothing is wrong"
+        )
+    if claims._groups is not None and not grouped:
+        doubts.append(
+            "these claims have groups, but one threshold was chosen for all of them: the promise "
+            "is on average over the groups, not within each. Pass groups=claims.groups for one "
+            "threshold per group; otherwise build the claims without groups"
+        )
+    return doubts
+
+
+def _area(losses: Claims | ScoredLabels, labels: Booleans) -> tuple[float, float]:
+    """The area under the ROC curve, ties counted half, and its standard error over items.
+
+    It is the probability that a supported claim scores higher than one that is not. The error comes
+    from the influence function of the area, with the claims of an item as one cluster.
+    """
+    item: Integers = losses.owner if isinstance(losses, Claims) else np.arange(len(labels))
+    rank = np.unique(losses.scores, return_inverse=True)[1]
+    ones, zeros = (np.bincount(rank[each], minlength=rank.max() + 1) for each in (labels, ~labels))
+    # Of each claim, the share of those with the other label that it scores right against.
+    below_ones, below_zeros = ((np.cumsum(n) - n / 2) / n.sum() for n in (ones, zeros))
+    share = np.where(labels, below_zeros[rank], 1 - below_ones[rank])
+    area = float(share[labels].mean())
+    influence = (share - area) / np.where(labels, ones.sum(), zeros.sum())
+    return area, float(np.sqrt(np.square(np.bincount(item, influence)).sum()))

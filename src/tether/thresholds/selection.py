@@ -23,27 +23,6 @@ LEAST_KEPT = 1e-3
 
 
 @dataclass(frozen=True)
-class Stability:
-    """How much depends on a single item.
-
-    `epsilon` is the average, and `largest` the largest, move of the threshold when an item is
-    replaced by one that costs 0, or the bound, everywhere (NaN with several losses); `gap` how much
-    an item's own loss is larger, on average, at the threshold that the other items find than at the
-    one that all find together; `lipschitz` K, where the user passed it.
-    """
-
-    epsilon: float
-    largest: float
-    gap: float
-    lipschitz: float | None
-
-    @property
-    def term(self) -> float:
-        """What the promise adds to alpha: K·epsilon where K is known, otherwise the gap."""
-        return self.gap if self.lipschitz is None else self.lipschitz * self.epsilon
-
-
-@dataclass(frozen=True)
 class KeptShare:
     """What the threshold keeps of the calibration data: `kept` of a `total` of claims or items.
 
@@ -131,8 +110,6 @@ class Selection(records.Saved, Described):
     safe_loss, safe_error : float
         The mean loss of the safest threshold and its standard error; NaN where it is known to be 0
         or the promise does not depend on it.
-    stability : Stability, optional
-        The replace-one stability of the threshold, where it was measured.
     confidence, test : float, str, optional
         The probability with which the promise of LTT holds, and its p-values.
     shown : FalseAmongShown, optional
@@ -176,7 +153,6 @@ class Selection(records.Saved, Described):
     existence_term: float = 0.0
     safe_loss: float = math.nan
     safe_error: float = math.nan
-    stability: Stability | None = None
     confidence: float | None = None
     test: str | None = None
     shown: FalseAmongShown | None = None
@@ -234,8 +210,7 @@ class Selection(records.Saved, Described):
         They are `threshold`, `risk` and `kept`, the share of the calibration data that is kept (NaN
         where it is not known); with several losses or groups, `loss` or `group` first.
         """
-        parts = self.groups or {part.loss: part for part in self.by_loss}
-        if not parts:
+        if not (parts := _parts(self)):
             kept = self.curve_kept
             kept = kept if len(kept) else np.full(len(self.curve_risks), np.nan)
             return Columns(threshold=self.curve_thresholds, risk=self.curve_risks, kept=kept)
@@ -270,6 +245,11 @@ class Selection(records.Saved, Described):
         tone = "good" if self.useful else "caution" if self.exists else "stop"
         table = _parts_table(self)
         return Description(_headline(self), tone, tuple(facts), table=table, warnings=self.warnings)
+
+
+def _parts(found: Selection) -> dict[str, Selection]:
+    """The selections of the groups, or of the losses, where there are several."""
+    return found.groups or {part.loss: part for part in found.by_loss}
 
 
 def known_groups(found: Selection) -> str:
@@ -335,8 +315,7 @@ def _false_among_shown(found: Selection) -> str | None:
 
 def _parts_table(found: Selection) -> Columns | None:
     """One row per group, or per loss, where there are several."""
-    parts = found.groups or {part.loss: part for part in found.by_loss}
-    if not parts:
+    if not (parts := _parts(found)):
         return None
     table = Columns({"group" if found.groups else "loss": np.array(list(parts), dtype=np.str_)})
     for name in ("threshold", "n_items", "risk", "alpha", "promise", "useful"):

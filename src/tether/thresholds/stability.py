@@ -17,29 +17,25 @@ O(N log N) in all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from tether._core.arrays import TIE_TOLERANCE, Floats, Integers
 from tether._core.promises import SafeMean, bounded_safe_mean, safe_mean
-from tether.thresholds.selection import Stability
 from tether.thresholds.sweep import Sweep
 
 
 def measure(
     sweeps: Sequence[Sweep], alphas: Sequence[float], lipschitz: float | None
-) -> list[Stability | None]:
-    """The stability of gCRC for each loss; None where it is not measured, of several the gap."""
-    gaps = loss_gaps(sweeps, alphas)
-    if len(sweeps) > 1:
-        return [None if gap is None else Stability(math.nan, math.nan, gap, None) for gap in gaps]
-    if gaps[0] is None or sweeps[0].weighted:
+) -> list[float | None]:
+    """What gCRC's promise adds to each alpha for its stability; None where it is not measured."""
+    if len(sweeps) == 1 and sweeps[0].weighted:
         return [None]
+    if lipschitz is None:
+        return loss_gaps(sweeps, alphas)
     moves = threshold_moves(sweeps[0], alphas[0])
-    epsilon = float(moves.sum()) / (len(moves) + 1)  # the test item is its own replacement
-    return [Stability(epsilon, float(moves.max()), gaps[0], lipschitz)]
+    return [lipschitz * float(moves.sum()) / (len(moves) + 1)]  # the next item replaces itself
 
 
 def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
