@@ -26,7 +26,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.bins import clip_sums, scores, table_bins
+from tether.control.bins import bins, clip_sums, scores
 from tether.control.chain import Bet
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of
 from tether.control.kernels import (
@@ -324,24 +324,29 @@ def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tupl
     ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
     """
 
-    def sums(ratio: Floats, at: Floats) -> Floats:
-        """Σ min(1, ρ/β) and Σ min(1, ρ/β)² at increasing log betas (2 × betas)."""
+    def binned(ratio: Floats, at: Floats) -> Floats:
+        """How many ratios are in each bin, with the sums of ρ/β and (ρ/β)² at the next beta."""
         if not len(ratio):
-            return np.zeros((2, len(at)))
-        one = np.ones((1, len(ratio)))
-        bins = [table_bins(k * ratio[None], one, k * at) for k in (1.0, 2.0)]
-        return np.array([clip_sums(each, k * at)[:, 0] for k, each in enumerate(bins, 1)])
+            return np.zeros((3, len(at) + 1))
+        place = bins(ratio, at)
+        near = np.exp(np.minimum(ratio - np.append(at, np.inf)[place], 0.0))
+        every = [np.bincount(place, each, len(at) + 1) for each in (None, near, near**2)]
+        return np.array(every, dtype=np.float64)
 
     def kernel(block: Block) -> dict[str, Any]:
         ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
         inverse = np.where(ratio > -np.inf, -ratio, -np.inf)[~safe]  # none of clip where safe is 0
-        backward = sums(inverse, -t[::-1])[:, ::-1]
-        counts = np.array([safe.sum(), (~safe).sum()], np.float64)
-        return {"safe": sums(ratio[safe], t), "optimized": backward, "counts": counts}
+        return {"safe": binned(ratio[safe], t), "optimized": binned(inverse, -t[::-1])}
 
-    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum", "counts": "sum"}, BLOCK)
-    safe_low, safe_high = mean_band(found["safe"], found["counts"][0], error)
-    low, high = mean_band(found["optimized"], found["counts"][1], error)
+    def band(found: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Bounds on the mean of min(1, ρ/β) at increasing log betas."""
+        whole, *near = found[:, :, None]
+        sums = [clip_sums(np.array([whole, each]), k * at)[:, 0] for k, each in enumerate(near, 1)]
+        return mean_band(np.array(sums), float(whole.sum()), error)
+
+    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum"}, BLOCK)
+    safe_low, safe_high = band(found["safe"], t)
+    low, high = (each[::-1] for each in band(found["optimized"], -t[::-1]))
     low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
     return (
         np.maximum(log_of(safe_low), log_of(low) - t),
