@@ -2,13 +2,13 @@
 
     python -m benchmarks.llm_costs
 
-A small Llama with random weights and a LoRA whose size is set so that the Kullback–Leibler
-divergence of the safe policy from the optimized one is 1, 5 or 20 nats per answer of 64 tokens.
-Draws per answer are expected values; latencies are ratios of processor seconds, one prompt at a
-time, to one plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip and
-mix, where clip takes the most draws, and at every token, and N for best of N, the largest that
-changes anything. A tether at every token takes one draw of each token from both models. A clip that
-would take too many draws is not run: its latency is a lower bound, its draws in one batch.
+A small Llama with random weights and a LoRA of such a size that the Kullback–Leibler divergence of
+the safe policy from the optimized one is about 1, 5 or 20 nats per answer of 64 tokens. Draws per
+answer are expected values; latencies are ratios of processor seconds, one prompt at a time, to one
+plain answer of the safe policy in the same run. Beta is 1 for clip, budgeted clip and mix, where
+clip takes the most draws, and at every token, and N for best of N, the largest that changes
+anything. A tether at every token takes one draw of each token from both models. A clip that would
+take too many draws is not run.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import tether
 from tether.llm import CausalPolicy, TokenTether
 
-TOKEN_FAMILIES = ("clip", "mix")
-LENGTH, DIVERGENCES, SIZE = 64, (1.0, 5.0, 20.0), 8
+LENGTH, SIZE, BUDGET = 64, 8, 8
+SCALES = (0.04, 0.083, 0.2)
+"""Sizes of the adapter: about 1, 5 and 20 nats."""
 VOCABULARY_SIZE, PROMPT_TOKENS = 1024, 32
 PROMPTS, DRAWS = 4, 32
 """Draws of each policy at each prompt, for divergences and acceptance rates."""
 ANSWERS = 4
 """Answers of each family whose time is measured."""
-BUDGET = 8
 MAX_RUN_DRAWS = 150
 """A clip that is expected to take more draws is not run."""
-SCALE_STEPS = 8
-"""How often the size of the adapter is corrected."""
 
 Serve = Callable[[Any, np.random.Generator], Any]
 
@@ -86,49 +84,25 @@ def log_scores(
     return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
 
 
-def at_divergence(
-    model: Any, nats: float, prompts: Any, rng: np.random.Generator
-) -> tuple[CausalPolicy, CausalPolicy, np.ndarray, np.ndarray]:
-    """Policies that are this far apart, to 5 %, and scores of fresh draws of both."""
-    scale = 0.1
-    for _ in range(SCALE_STEPS):
-        safe, optimized = policies(model, scale)
-        log_safe, log_optimized = log_scores(safe, optimized, prompts, rng)
-        measured = (log_safe - log_optimized)[:, :DRAWS].mean()
-        if abs(measured / nats - 1) < 0.05:
-            break
-        scale *= np.sqrt(nats / max(measured, nats / 100))
-    return safe, optimized, log_safe, log_optimized
-
-
-def families(safe: CausalPolicy, optimized: CausalPolicy) -> dict[str, Serve]:
-    """What serves one answer, by family."""
-    served: dict[str, Any] = {
-        "clip": tether.Tethered(safe, optimized, 1.0),
-        f"budgeted clip, {BUDGET}": tether.Tethered(
-            safe, optimized, 1.0, family=f"budgeted_clip({BUDGET})"
-        ),
-        "mix": tether.Tethered(safe, optimized, 1.0, family="mix"),
-    }
-    for family in TOKEN_FAMILIES:
-        pair = TokenTether(safe, optimized, family=family)
-        served[f"token {family}"] = pair.tethered(1.0)
-    chosen = tether.Shortlist(safe, optimized, size=SIZE)
-    served[f"best of {SIZE}"] = chosen.tethered(float(SIZE))
-    return {name: policy.sample for name, policy in served.items()}
-
-
-def expected_draws(log_safe: np.ndarray, log_optimized: np.ndarray) -> dict[str, float]:
-    """Draws per answer, averaged over prompts, of every family."""
+def families(
+    safe: CausalPolicy, optimized: CausalPolicy, log_safe: np.ndarray, log_optimized: np.ndarray
+) -> dict[str, tuple[float, Any]]:
+    """Draws per answer, averaged over prompts, of every family, and its policy."""
     # Draws are of the even mixture of both policies, in which ψ at beta 1 is a mean of min/mean.
     log_mixture = np.logaddexp(log_safe, log_optimized) - np.log(2)
     rates = np.exp(np.minimum(log_safe, log_optimized) - log_mixture).mean(axis=1)
-    clip = float((1 / rates).mean())
-    missed = [(1 - rate) ** BUDGET for rate in rates]
-    budgeted = [(1 - left) / rate + left for rate, left in zip(rates, missed, strict=True)]
-    found = {"clip": clip, f"budgeted clip, {BUDGET}": float(np.mean(budgeted)), "mix": 1.0}
-    found |= {f"token {family}": 1.0 for family in TOKEN_FAMILIES}
-    return found | {f"best of {SIZE}": float(SIZE)}
+    missed = (1 - rates) ** BUDGET
+    budgeted = ((1 - missed) / rates + missed).mean()
+    pair, budget = (safe, optimized), f"budgeted_clip({BUDGET})"
+    found: dict[str, tuple[float, Any]] = {
+        "clip": ((1 / rates).mean(), tether.Tethered(*pair, 1.0)),
+        f"budgeted clip, {BUDGET}": (budgeted, tether.Tethered(*pair, 1.0, family=budget)),
+        "mix": (1.0, tether.Tethered(*pair, 1.0, family="mix")),
+    }
+    for family in ("clip", "mix"):
+        found[f"token {family}"] = 1.0, TokenTether(*pair, family=family).tethered(1.0)
+    chosen = tether.Shortlist(*pair, size=SIZE)
+    return found | {f"best of {SIZE}": (SIZE, chosen.tethered(float(SIZE)))}
 
 
 def seconds(tasks: dict[str, Serve], prompts: Any, rng: np.random.Generator) -> dict[str, float]:
@@ -144,31 +118,28 @@ def seconds(tasks: dict[str, Serve], prompts: Any, rng: np.random.Generator) -> 
     return spent
 
 
-def measure(model: Any, nats: float, rng: np.random.Generator) -> dict[str, str]:
+def measure(model: Any, scale: float) -> dict[str, str]:
     """One line of the table."""
+    rng = np.random.default_rng([LENGTH, round(1000 * scale)])
     prompts = rng.integers(1, VOCABULARY_SIZE, size=(PROMPTS, PROMPT_TOKENS))
-    safe, optimized, log_safe, log_optimized = at_divergence(model, nats, prompts, rng)
+    safe, optimized = policies(model, scale)
+    log_safe, log_optimized = log_scores(safe, optimized, prompts, rng)
     ratio = log_safe - log_optimized
-    draws, tasks = expected_draws(log_safe, log_optimized), families(safe, optimized)
-    if is_long := draws["clip"] > MAX_RUN_DRAWS:
-        del tasks["clip"]
+    found = families(safe, optimized, log_safe, log_optimized)
+    tasks = {name: each.sample for name, (draws, each) in found.items() if draws <= MAX_RUN_DRAWS}
     spent = seconds({"plain": safe.sample, **tasks}, prompts, rng)
-    shown = {name: f"{spent[name] / spent['plain']:.1f}" for name in tasks}
-    if is_long:
-        begun = time.process_time()
-        safe.sample(np.repeat(prompts[:1], MAX_RUN_DRAWS, axis=0), rng)
-        least = (time.process_time() - begun) / spent["plain"]
-        shown["clip"] = f"> {least * draws['clip'] / MAX_RUN_DRAWS:,.0f}"
+    times = {name: f" ({spent[name] / spent['plain']:.1f})" for name in tasks}
     apart = f"{ratio[:, :DRAWS].mean():.3g} / {-ratio[:, DRAWS:].mean():.3g}"
-    return {"nats": apart} | {name: f"{n:,.3g} ({shown[name]})" for name, n in draws.items()}
+    shown = {name: f"{draws:,.3g}{times.get(name, '')}" for name, (draws, _) in found.items()}
+    return {"nats": apart} | shown
 
 
 def main() -> None:
     torch.set_num_threads(1)
     model = adapted()
-    for nats in DIVERGENCES:
-        line = measure(model, nats, np.random.default_rng([LENGTH, round(10 * nats)]))
-        if nats == DIVERGENCES[0]:
+    for scale in SCALES:
+        line = measure(model, scale)
+        if scale == SCALES[0]:
             print("| " + " | ".join(line) + " |")
             print("| --- " * len(line) + "|")
         print("| " + " | ".join(line.values()) + " |", flush=True)
