@@ -39,8 +39,7 @@ from tether.control.kernels import (
     TableKernel,
 )
 
-LIMITED_UP_TO = 8.0  # limits that grow with β count as infinite past this log β
-MIXED_UP_TO = 8.0  # to this |log β| reach candidates of mix and of own families, before the last
+FURTHEST = 8.0  # past this log β growing limits count as infinite; mix has no candidates but ∞
 LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
 LIMIT_TOLERANCE = 1e-6  # by how much a weight may exceed its stated limit by rounding, relatively
 MANY_ROWS = 20_000  # from so many rows on, those with only a ratio and losses are weighted points
@@ -148,10 +147,10 @@ class Weights:
         """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
         kernel, at = self.problem.kernel, self.t[:, None]
         if isinstance(kernel, ClipKernel):
-            return np.where(at > LIMITED_UP_TO, np.inf, 0.0)
+            return np.where(at > FURTHEST, np.inf, 0.0)
         if isinstance(kernel, BudgetedKernel):
             tries = np.log(kernel.budget) + np.maximum(at, 0.0)
-            return np.where(at > LIMITED_UP_TO, np.inf, np.logaddexp(tries, 0.0))
+            return np.where(at > FURTHEST, np.inf, np.logaddexp(tries, 0.0))
         if "log_safe_all" not in own:
             return np.full(at.shape, np.inf)
         if isinstance(kernel, TableKernel) and kernel.budget is None and ratio.min() > -np.inf:
@@ -245,9 +244,9 @@ def candidates(kernel: Kernel, low: float, high: float) -> Floats:
     Another one for mix and a user's own family, whose first beta mixes in 0.03 % of the optimized.
     """
     if isinstance(kernel, (MixKernel, OwnKernel)):
-        low, high = -MIXED_UP_TO, MIXED_UP_TO
+        low, high = -FURTHEST, FURTHEST
     else:
-        low, high = min(low, 0.0), max(high, LIMITED_UP_TO)
+        low, high = min(low, 0.0), max(high, FURTHEST)
     every = fixed_sequence()
     first = max(int(np.searchsorted(every, low, side="right")) - 1, 0)
     last = min(int(np.searchsorted(every, high)), len(every) - 1)
