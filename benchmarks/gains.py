@@ -14,48 +14,29 @@ import numpy as np
 
 import tether
 from benchmarks.cases import Case
-from benchmarks.worlds import World
+from benchmarks.worlds import eight_actions, gaussian
 
-ALPHA, LEAST = 0.12, 0.85
+LEAST = 0.85
 Array = np.ndarray
-
-
-def normal(name: str, shift: float = 1.0) -> World:
-    """N(0, 1) against N(shift, 1) on a fine grid; harmful past 1.5."""
-    action = np.linspace(-6, 9, 1501)[None]
-    tables = [np.exp(-((action - mean) ** 2) / 2) for mean in (0, shift)]
-    safe, optimized = (each / each.sum() for each in tables)
-    return World(name, safe, optimized, (action > 1.5) * 1.0, action, np.ones(1))
-
-
-def eight_actions() -> World:
-    """Twelve contexts, eight actions, and an optimized policy that knows the rewards."""
-    rng = np.random.default_rng(5)
-    safe, reward = rng.dirichlet(np.full(8, 2.0), size=12), rng.normal(size=(12, 8))
-    tilted = safe * np.exp(1.2 * reward)
-    harm = np.clip(rng.beta(0.1, 4, size=(12, 8)) + 0.1 * np.maximum(reward, 0), 0, 1)
-    optimized = tilted / tilted.sum(axis=1, keepdims=True)
-    contexts = np.full(12, 1 / 12)
-    return World("eight actions", safe, optimized, harm, reward, contexts, "tables")
-
-
+NORMAL, HEAVY = gaussian(deviation=1.0), gaussian(mean=2.0, deviation=1.0)
 WORLDS = {
-    "normal, clip": (normal("normal"), "clip"),
-    "normal, mix": (normal("normal"), "mix"),
-    "heavy weights, clip": (normal("heavy weights", 2.0), "clip"),
-    "eight actions, clip": (eight_actions(), "clip"),
-    "eight actions, mix": (eight_actions(), "mix"),
+    "normal, clip": (NORMAL, "clip", 0.12),
+    "normal, mix": (NORMAL, "mix", 0.12),
+    "heavy weights, clip": (HEAVY, "clip", 0.12),
+    "eight actions, clip": (eight_actions(), "clip", 0.08),
+    "eight actions, mix": (eight_actions(), "mix", 0.08),
 }
+"""A world, a family and alpha."""
 POLICIES = ("safe", "tethered", "optimized", "difference")
 QUANTITIES = [(quantity, policy) for quantity in ("reward", "loss") for policy in POLICIES]
 
 
 def misses(name: str, rows: int, rng: np.random.Generator) -> Array:
     """Whether each interval of one log misses the truth; NaN where there is no interval."""
-    world, family = WORLDS[name]
+    world, family, alpha = WORLDS[name]
     weight = {"test_weight": 30.0} if (world.view, family) == ("marginal", "mix") else {}
     log, _ = world.log(rows, rng, rewards=True)
-    found = tether.calibrate(log, alpha=ALPHA, family=family, **weight)
+    found = tether.calibrate(log, alpha=alpha, family=family, **weight)
     tethered = world.policy(family, found.log_beta)
     tables = world.safe, tethered, world.optimized, tethered - world.safe
     policies = dict(zip(POLICIES, tables, strict=True))
@@ -70,7 +51,7 @@ def misses(name: str, rows: int, rng: np.random.Generator) -> Array:
 
 def counted(name: str, rows: int, rng: np.random.Generator) -> float:
     """Wrong: an interval of the optimized policy's reward as if each row counted as one."""
-    world, _ = WORLDS[name]
+    world = WORLDS[name][0]
     log, _ = world.log(rows, rng, rewards=True)
     share = np.exp(log.log_optimized - log.log_safe)
     share /= share.sum()

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+from scipy.special import log_softmax, softmax
 
 from benchmarks.cases import Case
+from benchmarks.worlds import draw
 from tether._core.rows import Rows
 from tether.control.checks import check_rows
 from tether.control.columns import check_log
@@ -48,8 +50,7 @@ def classes(rng: np.random.Generator, rows: int, actions: int = 5) -> Columns:
 def listed(rng: np.random.Generator, safe: np.ndarray, optimized: np.ndarray) -> Columns:
     """Rows with tables of all actions; the first action harms most."""
     rows = np.arange(len(safe))
-    action = (safe.cumsum(axis=1) < rng.random((len(safe), 1))).sum(axis=1)
-    action = np.minimum(action, safe.shape[1] - 1)
+    action = draw(safe, rng)
     columns = {"loss/loss": (rng.random(len(safe)) < 0.05 + 0.15 * (action == 0)) * 1.0}
     for name, table in (("log_safe", safe), ("log_optimized", optimized)):
         columns |= {name: np.log(table[rows, action]), f"{name}_all": np.log(table)}
@@ -60,7 +61,7 @@ def features(rng: np.random.Generator, rows: int, actions: int = 5) -> Columns:
     """Contexts with features, softmax policies, tables."""
     known = np.random.default_rng(2)
     x = rng.normal(size=(rows, 4))
-    safe, optimized = (softmax(x @ known.normal(size=(4, actions))) for _ in range(2))
+    safe, optimized = (softmax(x @ known.normal(size=(4, actions)), axis=1) for _ in range(2))
     return listed(rng, safe, optimized)
 
 
@@ -68,7 +69,7 @@ def peaked(rng: np.random.Generator, rows: int) -> Columns:
     """Classifiers that are nearly sure, with a small share of exploration."""
     known = np.random.default_rng(3)
     x = rng.normal(size=(rows, 4))
-    tables = (0.95 * softmax(3 * x @ known.normal(size=(4, 5))) + 0.01 for _ in range(2))
+    tables = (0.95 * softmax(3 * x @ known.normal(size=(4, 5)), axis=1) + 0.01 for _ in range(2))
     return listed(rng, *tables)
 
 
@@ -76,13 +77,8 @@ def twice(rng: np.random.Generator, rows: int) -> Columns:
     """Every context is there twice, by design, and answered anew."""
     known = np.random.default_rng(2)
     x = np.repeat(rng.normal(size=(rows // 2, 4)), 2, axis=0)
-    found = listed(rng, *(softmax(x @ known.normal(size=(4, 5))) for _ in range(2)))
+    found = listed(rng, *(softmax(x @ known.normal(size=(4, 5)), axis=1) for _ in range(2)))
     return {**found, "context": np.repeat(np.arange(rows // 2), 2) * 1.0}
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def taken(columns: Columns) -> np.ndarray:
@@ -126,7 +122,7 @@ def shuffled_actions(rng: np.random.Generator, c: Columns) -> Columns:
 
 def as_logits(rng: np.random.Generator, c: Columns) -> Columns:
     """Probabilities of the optimized policy taken for logits."""
-    return rescored(c, np.log(softmax(np.exp(c["log_optimized_all"]))))
+    return rescored(c, log_softmax(np.exp(c["log_optimized_all"]), axis=1))
 
 
 def repeated(rng: np.random.Generator, c: Columns) -> Columns:
@@ -150,7 +146,7 @@ def trained(rng: np.random.Generator, c: Columns) -> Columns:
     """The optimized policy avoids the actions that were harmful in this very log."""
     table = c["log_optimized_all"].copy()
     table[np.arange(len(table)), taken(c)] -= 5 * c["loss/loss"]
-    return rescored(c, table - np.log(np.exp(table).sum(axis=1, keepdims=True)))
+    return rescored(c, log_softmax(table, axis=1))
 
 
 WORLDS: dict[str, World] = {

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tether
-from benchmarks.worlds import World, gaussian, many_prompts
+from benchmarks.worlds import World, eight_actions, gaussian, many_prompts
 
 ROWS = {100: 200, 300: 150, 1000: 80, 3000: 40}
 """Numbers of rows, and of logs for each."""
@@ -26,20 +26,6 @@ KEPT = {100: 0.55, 300: 0.75, 1000: 0.88, 3000: 0.93}
 """What the promise should keep at least of the gain, without contexts and with tables."""
 Served = tuple[float, float]
 """The expected loss and the gain of what is served on one log."""
-
-
-def eight_actions(seed: int = 1) -> World:
-    """Four hundred contexts with eight actions, whose harm goes along with their reward."""
-    rng = np.random.default_rng(seed)
-    shape = (400, 8)
-    score, reward = rng.normal(size=shape), rng.normal(size=shape)
-    harm = 1 / (1 + np.exp(4.2 - 0.9 * reward - 1.3 * rng.normal(size=shape)))
-    tables = [np.exp(each) for each in (score, score + 1.2 * reward)]
-    safe, optimized = (each / each.sum(axis=1, keepdims=True) for each in tables)
-    for _ in range(20):  # a safe risk of 0.05
-        harm = np.minimum(harm * 0.05 / (safe * harm).sum(axis=1).mean(), 1.0)
-    contexts = np.full(400, 1 / 400)
-    return World("eight actions, tables", safe, optimized, harm, reward, contexts, "tables")
 
 
 def served(world: World, found: tether.Calibration) -> Served:

@@ -113,18 +113,9 @@ class Upstream:
     def serve(name: str, port: int) -> None:
         """Answer chats with a name."""
         import uvicorn
-        from starlette.applications import Starlette
-        from starlette.requests import Request
-        from starlette.responses import JSONResponse
+        from tests.service.running import FakeUpstream
 
-        async def complete(request: Request) -> JSONResponse:
-            message = {"role": "assistant", "content": name}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            head = {"id": "soak", "object": "chat.completion", "created": int(time.time())}
-            return JSONResponse(head | {"model": name, "choices": [choice]})
-
-        app = Starlette()
-        app.add_route("/v1/chat/completions", complete, methods=["POST"])
+        app = FakeUpstream(name).application()
         uvicorn.run(app, port=port, log_level="error", access_log=False)
 
 

@@ -121,10 +121,10 @@ def _normal(points: Array, mean: float, deviation: float) -> Array:
     return (density / density.sum())[None]
 
 
-def gaussian(limit: float = 1.5) -> World:
+def gaussian(limit: float = 1.5, mean: float = 1.0, deviation: float = 0.8) -> World:
     """Safe N(0, 1), optimized N(1, 0.8), a loss above a limit; the action is its own reward."""
     points = np.linspace(-6, 7, 1301)
-    tables = _normal(points, 0, 1), _normal(points, 1, 0.8)
+    tables = _normal(points, 0, 1), _normal(points, mean, deviation)
     loss = (points > limit)[None] * 1.0
     return World("Gaussian", *tables, loss, points[None], np.ones(1), draws=1000)
 
@@ -154,6 +154,20 @@ def unequal_contexts(view: str = "tables", draws: int = 0) -> World:
     loss[1, 0], reward[1, 0] = 0.03, 0.0
     name = f"unequal contexts, {view}" + (f" {draws}" if draws else "")
     return World(name, safe, optimized, loss, reward, np.array([0.5, 0.5]), view, draws)
+
+
+def eight_actions(seed: int = 1) -> World:
+    """Four hundred contexts with eight actions, whose harm goes along with their reward."""
+    rng = np.random.default_rng(seed)
+    shape = (400, 8)
+    score, reward = rng.normal(size=shape), rng.normal(size=shape)
+    harm = 1 / (1 + np.exp(4.2 - 0.9 * reward - 1.3 * rng.normal(size=shape)))
+    tables = [np.exp(each) for each in (score, score + 1.2 * reward)]
+    safe, optimized = (each / each.sum(axis=1, keepdims=True) for each in tables)
+    for _ in range(20):  # a safe risk of 0.05
+        harm = np.minimum(harm * 0.05 / (safe * harm).sum(axis=1).mean(), 1.0)
+    contexts = np.full(400, 1 / 400)
+    return World("eight actions, tables", safe, optimized, harm, reward, contexts, "tables")
 
 
 def many_prompts(view: str = "draws", draws: int = 4, seed: int = 5) -> World:

@@ -117,14 +117,6 @@ def test_ratios_of_hundreds_of_nats(kind):
             assert not all(world.passes(each)["harm"] for each in later)
 
 
-def test_tables_with_probabilities_that_floats_cannot_hold():
-    tables = np.array([[0.0, -780.0], [-780.0, 0.0]])  # safe and optimized, 780 nats apart
-    log = table_log(np.arange(60) < 6, np.zeros(60, int), *tables)
-    found = calibrate(log, alpha=0.3)
-    assert np.isfinite(found.log_beta)
-    assert found.losses["loss"].risk <= 0.3
-
-
 @pytest.mark.parametrize("family", ["clip", Geometric()])
 @pytest.mark.parametrize("asked", [{"alpha": 0.3}, {"promise": 0.3}])
 def test_without_a_blend_policies_that_share_no_action_of_a_context_are_refused(family, asked):

@@ -12,7 +12,7 @@ from scipy.stats import binom, kstest
 from tests.control.worlds import Geometric, table_log
 from tether._core.rows import Rows
 from tether.control.calibrate import calibrate
-from tether.control.chain import design, draw_uniform, find_chain, log_factor, soft_chain
+from tether.control.chain import design, draw_uniform, factors, find_chain, soft_chain
 from tether.control.columns import Acting
 from tether.control.engine import COARSE, Constraint
 from tether.control.families import find_family
@@ -96,7 +96,7 @@ def test_shares_are_those_of_the_definition_with_tables(family):
     sequence, logs = fixed_sequence(), []
     for log_beta in np.clip(sequence, -400, 400):
         weight, limit = direct_weights(family, log, log_beta)
-        logs.append(log_factor(log.loss["loss"], weight, limit, level, stake, 1.0).sum())
+        logs.append(np.log(factors(log.loss["loss"], weight, limit, level, stake, 1.0)).sum())
     direct = soft_chain(logs)
     at = np.minimum(
         np.searchsorted(sequence, np.minimum(found.chain.log_betas, 1000)), len(sequence) - 1
@@ -182,7 +182,9 @@ def test_without_contexts_the_shares_are_those_of_the_band():
         low = max(beta * bands[0][0][0], bands[1][0][0])
         high = min(beta * bands[0][1][0], bands[1][1][0], beta, 1)
         weight, scaled = np.minimum(ratio, beta) / high, stake * high / low
-        logs.append(log_factor(log.loss["loss"], weight, beta / high, level, scaled, 1.0).sum())
+        logs.append(
+            np.log(factors(log.loss["loss"], weight, beta / high, level, scaled, 1.0)).sum()
+        )
     assert found.chain.shares[: len(logs)] == pytest.approx(soft_chain(logs), abs=1e-9)
 
 

@@ -106,19 +106,3 @@ def test_a_rate_among_the_selected_is_that_of_the_selected():
     selected = scores >= found.threshold
     assert found.risk == pytest.approx((~labels[selected]).mean())
     assert 0.1 < found.risk < 0.2
-
-
-@pytest.mark.parametrize(("pvalue", "holds"), [("betting", True), ("mean", False)])
-def test_the_risk_exceeds_alpha_in_at_most_a_share_delta(pvalue, holds):
-    rng, alpha, above = np.random.default_rng(6), 0.2, []
-    risks = np.linspace(0.4, 0.0, 41)
-    for _ in range(scaled(400)):
-        losses = (rng.random((80, 1)) < risks) * rng.choice([0.5, 1.0], (80, 1))
-        true = 0.75 * risks
-        if pvalue == "betting":
-            place = int(ltt(losses, alpha=alpha, pvalue=pvalue).threshold)
-        else:  # the boldest with a mean of at most alpha: no test at all
-            place = int(np.flatnonzero(losses.mean(axis=0) <= alpha)[0])
-        above.append(true[place] > alpha + 1e-9)
-    limit = 0.1 + 3 * math.sqrt(0.09 / len(above))
-    assert (np.mean(above) <= limit) == holds

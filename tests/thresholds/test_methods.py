@@ -81,47 +81,6 @@ def test_a_known_lipschitz_constant_takes_the_moves_of_the_threshold():
     assert found.promise == pytest.approx(min(0.3 + 2 * sum(moves) / 41, 1), abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("method", "figures"),
-    [
-        ("crc", (0.247, 0.374, 0.477, 0.568, 0.649, 0.724, 0.791, 0.852, 0.908)),
-        ("gcrc", (0.030, 0.070, 0.125, 0.189, 0.262, 0.343, 0.433, 0.533, 0.645)),
-    ],
-)
-def test_figure_2_of_the_paper_by_exact_sums(method, figures):
-    """Coins at each threshold are independent, so which thresholds pass decides the risk.
-
-    A threshold passes where its n coins sum to little enough. Each pattern of passing ones is
-    represented by one loss matrix; the probability of each choice follows from the coins alone.
-    """
-    from scipy.stats import binom
-
-    items, grid = 10, np.linspace(0, 1, 100)
-    for k, figure in enumerate(figures, start=1):
-        alpha = k / 10
-        risk = np.clip(np.cos(np.arange(100)) / 50 + 0.6 * (1 + alpha) * (1 - grid), 0, 1)
-        risk[-1] = ((items + 1) * alpha - 1) / items
-        room = math.floor((items + 1) * alpha - 1 + 1e-9)
-        passes = binom.cdf(room, items, risk)
-        passes[-1] = 1.0
-        expected, left = 0.0, 1.0
-        order = range(100) if method == "crc" else range(99, -1, -1)
-        for j in order:  # CRC takes the boldest that passes, gCRC the one before the first failure
-            if method == "crc":
-                expected, left = expected + left * passes[j] * risk[j], left * (1 - passes[j])
-            else:
-                stops = 1 - passes[j - 1] if j else 1.0
-                left *= passes[j]
-                expected += left * stops * risk[j]
-        assert expected == pytest.approx(figure, abs=6e-4)
-        losses = np.zeros((items, 100))
-        losses[: room + 1, :40] = 1  # one coin too many at the bold ones: they fail
-        losses[:, -1] = risk[-1]
-        losses[: room + 1, 60] = 1  # and one failure in between
-        found = getattr(tether.thresholds, method)(losses, grid, alpha=alpha)
-        assert found.threshold == grid[40 if method == "crc" else 61]
-
-
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=4, max_size=40), exact.ALPHAS)
 @settings(max_examples=scaled(100), deadline=None)
 def test_rates_of_labels_by_their_definitions(rows, alpha):

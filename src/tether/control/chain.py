@@ -94,14 +94,6 @@ def factors(
     return found if allowed.all() else np.where(allowed, found, 0.0)
 
 
-def log_factor(
-    loss: ArrayLike, weight: ArrayLike, limit: ArrayLike, level: float, stake: float, bound: float
-) -> Floats:
-    """Logs of the factors."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(factors(loss, weight, limit, level, stake, bound)))
-
-
 @dataclass(frozen=True)
 class Bet:
     """One loss, the level that is bet against, and the stakes of one or more bettors.

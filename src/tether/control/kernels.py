@@ -443,11 +443,14 @@ def bins(ratio: Floats, t: Floats) -> Integers:
     """How many of the increasing log betas t are at most each ratio, by arithmetic if it can."""
     first = max(int(np.searchsorted(t, max(ratio.min(), t[0]))) - 1, 0)
     near = t[first : int(np.searchsorted(t, min(ratio.max(), t[-1]))) + 1]
-    steps = np.diff(near)
-    if not len(steps) or steps.max() > steps.min() * (1 + 1e-9):
+    width = np.diff(near).min(initial=np.inf)
+    cells = (near - near[0]) / width
+    if len(near) == 1 or (cells != np.rint(cells)).any():
         return np.searchsorted(t, ratio, side="right").astype(np.int64, copy=False)
-    place = np.floor((np.maximum(ratio, near[0] - steps[0]) - near[0]) / steps[0])
-    found: Integers = np.clip(place + 1, 0, len(near)).astype(np.int64) + first
+    lengths = np.diff(cells, prepend=-1, append=cells[-1] + 1).astype(np.int64)
+    counts = np.repeat(np.arange(len(lengths)), lengths) + first  # at most the cells −1, 0, 1, …
+    place = np.floor((np.maximum(ratio, near[0] - width) - near[0]) / width) + 1
+    found: Integers = counts[np.clip(place, 0, len(counts) - 1).astype(np.int64)]
     return found
 
 

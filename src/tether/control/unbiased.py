@@ -36,12 +36,11 @@ from tether.control.kernels import (
     OwnKernel,
     PathKernel,
     Weighed,
+    bins,
     clip_sums,
-    table_bins,
 )
 
-LIMITED_UP_TO = 8.0  # limits that grow with β count as infinite past this log β
-MIXED_UP_TO = 8.0  # to this |log β| reach candidates of mix and of own families, before the last
+FURTHEST = 8.0  # past this log β growing limits count as infinite; mix has no candidates but ∞
 LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
 LIMIT_TOLERANCE = 1e-6  # by how much a weight may exceed its stated limit by rounding, relatively
 MANY_ROWS = 20_000  # from so many rows on, those with only a ratio and losses are weighted points
@@ -148,10 +147,10 @@ class Weights:
         """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
         kernel, at = self.problem.kernel, self.t[:, None]
         if isinstance(kernel, ClipKernel):
-            return np.where(at > LIMITED_UP_TO, np.inf, 0.0)
+            return np.where(at > FURTHEST, np.inf, 0.0)
         if isinstance(kernel, BudgetedKernel):
             tries = np.log(kernel.budget) + np.maximum(at, 0.0)
-            return np.where(at > LIMITED_UP_TO, np.inf, np.logaddexp(tries, 0.0))
+            return np.where(at > FURTHEST, np.inf, np.logaddexp(tries, 0.0))
         if "log_safe_all" in own:
             return np.asarray(made.candidates[made.place])
         return np.full(at.shape, np.inf)
@@ -231,9 +230,9 @@ def candidates(kernel: Kernel, low: float, high: float) -> Floats:
     Another one for mix and a user's own family, whose first beta mixes in 0.03 % of the optimized.
     """
     if isinstance(kernel, (MixKernel, OwnKernel)):
-        low, high = -MIXED_UP_TO, MIXED_UP_TO
+        low, high = -FURTHEST, FURTHEST
     else:
-        low, high = min(low, 0.0), max(high, LIMITED_UP_TO)
+        low, high = min(low, 0.0), max(high, FURTHEST)
     every = fixed_sequence()
     first = max(int(np.searchsorted(every, low, side="right")) - 1, 0)
     last = min(int(np.searchsorted(every, high)), len(every) - 1)
@@ -310,24 +309,29 @@ def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tupl
     ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
     """
 
-    def sums(ratio: Floats, at: Floats) -> Floats:
-        """Σ min(1, ρ/β) and Σ min(1, ρ/β)² at increasing log betas (2 × betas)."""
+    def binned(ratio: Floats, at: Floats) -> Floats:
+        """How many ratios are in each bin, with the sums of ρ/β and (ρ/β)² at the next beta."""
         if not len(ratio):
-            return np.zeros((2, len(at)))
-        one = np.ones((1, len(ratio)))
-        bins = [table_bins(k * ratio[None], one, k * at) for k in (1.0, 2.0)]
-        return np.array([clip_sums(each, k * at)[:, 0] for k, each in enumerate(bins, 1)])
+            return np.zeros((3, len(at) + 1))
+        place = bins(ratio, at)
+        near = np.exp(np.minimum(ratio - np.append(at, np.inf)[place], 0.0))
+        every = [np.bincount(place, each, len(at) + 1) for each in (None, near, near**2)]
+        return np.array(every, dtype=np.float64)
 
     def kernel(block: Block) -> dict[str, Any]:
         ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
         inverse = np.where(ratio > -np.inf, -ratio, -np.inf)[~safe]  # none of clip where safe is 0
-        backward = sums(inverse, -t[::-1])[:, ::-1]
-        counts = np.array([safe.sum(), (~safe).sum()], np.float64)
-        return {"safe": sums(ratio[safe], t), "optimized": backward, "counts": counts}
+        return {"safe": binned(ratio[safe], t), "optimized": binned(inverse, -t[::-1])}
 
-    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum", "counts": "sum"}, BLOCK)
-    safe_low, safe_high = mean_band(found["safe"], found["counts"][0], error)
-    low, high = mean_band(found["optimized"], found["counts"][1], error)
+    def band(found: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Bounds on the mean of min(1, ρ/β) at increasing log betas."""
+        whole, *near = found[:, :, None]
+        sums = [clip_sums(np.array([whole, each]), k * at)[:, 0] for k, each in enumerate(near, 1)]
+        return mean_band(np.array(sums), float(whole.sum()), error)
+
+    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum"}, BLOCK)
+    safe_low, safe_high = band(found["safe"], t)
+    low, high = (each[::-1] for each in band(found["optimized"], -t[::-1]))
     low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
     return (
         np.maximum(log_of(safe_low), log_of(low) - t),

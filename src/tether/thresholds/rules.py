@@ -29,7 +29,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers, within_limit
 from tether._core.promises import SafeMean
-from tether.control.chain import design, log_factor, soft_chain
+from tether.control.chain import design, factors, soft_chain
 from tether.thresholds import p_values, stability
 from tether.thresholds.selection import ThresholdChain
 from tether.thresholds.sweep import Sweep
@@ -38,8 +38,8 @@ SHARE_STEPS = 1024
 """Shares are rounded down to multiples of 1 / 1024, so that a saved chain has few thresholds."""
 NEAR_PROMISE = 0.98
 """The level for losses whose means are all near the promise, as a share of it, at least."""
-LOWEST_LOG = -750.0
-"""Stands for the log of 0, so that sums of differences stay finite; its exponential is 0."""
+LOWEST = 1e-300
+"""Stands for factors of 0, so that sums of differences of logs stay finite."""
 FIRST_BATCH, LARGEST_CELLS = 64, 1 << 21
 """Candidates tested at once along a fixed sequence, and items × candidates in memory at most."""
 ON_AVERAGE = "on average over calibration sets like this one,"
@@ -144,8 +144,8 @@ class Chain(Rule):
             designs.append(_design(sweep, promise))
             if designs[-1][0] <= 0:  # too few items
                 return [Stop(-1, {})] * len(sweeps)
-            factors = log_factor(sweep.pieces.level, 1.0, 1.0, *designs[-1], sweep.bound)
-            logs = sweep.pieces.sums(np.maximum(factors, LOWEST_LOG))
+            found = factors(sweep.pieces.level, 1.0, 1.0, *designs[-1], sweep.bound)
+            logs = sweep.pieces.sums(np.log(np.maximum(found, LOWEST)))
             shares = np.minimum(shares, soft_chain(logs))
         shares = np.floor(shares * SHARE_STEPS) / SHARE_STEPS
         shares[0] = 1.0  # the safest threshold is served where nothing else is
