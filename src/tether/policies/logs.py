@@ -28,6 +28,7 @@ from tether.control.proposals import Proposals
 from tether.policies.policy import (
     Policy,
     PolicyLike,
+    align_actions,
     as_policy,
     is_finite,
     picked,
@@ -125,7 +126,8 @@ def make_log(
         raise TypeError("safe is None, and so are propensities: pass one of them")
     policies = {"optimized": optimized}
     if safe is not None:
-        policies = {"safe": as_policy("safe", safe), **policies}
+        both = align_actions(as_policy("safe", safe), optimized)
+        policies = dict(zip(("safe", "optimized"), both, strict=True))
     noted = dict(policies)
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
@@ -319,7 +321,8 @@ def make_proposals(
         The draws; None if the log has contexts and lists the scores of all actions already, so
         that no draws are needed.
     """
-    policies = {"safe": as_policy("safe", safe), "optimized": as_policy("optimized", optimized)}
+    both = align_actions(as_policy("safe", safe), as_policy("optimized", optimized))
+    policies = dict(zip(("safe", "optimized"), both, strict=True))
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
     contexts = 1 if contexts is None else as_contexts(contexts)

@@ -164,6 +164,20 @@ def shared_actions(
     return first
 
 
+def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
+    """Both policies, with the actions of one in the order of the other's where they are the same.
+
+    The classes of a classifier are sorted, and what a user lists is not.
+    """
+    if not (is_finite(safe) and is_finite(optimized)):
+        return safe, optimized
+    from tether.policies.categorical import Categorical, in_order_of
+
+    if type(safe) is Categorical:
+        return in_order_of(optimized, safe), optimized
+    return safe, in_order_of(safe, optimized)
+
+
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
     """How two lists of actions differ, in words."""
     first, second = np.asarray(first), np.asarray(second)
