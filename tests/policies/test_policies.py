@@ -15,7 +15,7 @@ import tether
 from tests.fit import chi_square, fits
 from tether.policies import FinitePolicy, as_policy
 from tether.policies.categorical import in_order_of
-from tether.policies.policy import align_actions
+from tether.policies.policy import as_pair
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "visit", "wait"])
@@ -113,7 +113,7 @@ def test_policies_with_the_same_actions_in_another_order_are_aligned():
     first = tether.Categorical.from_probabilities(table, actions=NAMES)
     other = tether.Categorical.from_probabilities(lambda x: table[x][:, ::-1], actions=NAMES[::-1])
     contexts = np.arange(4)
-    for safe, optimized in (align_actions(first, other), (first, in_order_of(first, other))):
+    for safe, optimized in (as_pair(first, other), (first, in_order_of(first, other))):
         assert safe.actions.tolist() == optimized.actions.tolist()
         assert np.allclose(safe.log_prob_all(contexts), optimized.log_prob_all(contexts))
     unlike = tether.Categorical.from_probabilities(table, actions=["call", "visit", "mail"])

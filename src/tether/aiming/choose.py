@@ -29,7 +29,7 @@ from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_fa
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.policies.policy import (
-    align_actions,
+    as_pair,
     as_policy,
     is_finite,
     picked,
@@ -304,7 +304,7 @@ def _tables_of(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
             f"tether.Shortlist(safe, optimized); got {arrays.shown(policy)}"
         )
-    safe, policy = align_actions(safe, policy)
+    safe, policy = as_pair(safe, policy)
     actions: Any = shared_actions((safe, policy), ("safe", name))
     shape = (length(rows.contexts), len(actions))
     tables = [policy_calls.table("safe", safe, rows.contexts)]

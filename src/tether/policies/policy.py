@@ -164,11 +164,12 @@ def shared_actions(
     return first
 
 
-def align_actions(safe: Policy, optimized: Policy) -> tuple[Policy, Policy]:
-    """Both policies, with the actions of one in the order of the other's where they are the same.
+def as_pair(safe: PolicyLike, optimized: PolicyLike) -> tuple[Policy, Policy]:
+    """Two policies, with the actions of one in the order of the other's where they are the same.
 
     The classes of a classifier are sorted, and what a user lists is not.
     """
+    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
     if not (is_finite(safe) and is_finite(optimized)):
         return safe, optimized
     from tether.policies.categorical import Categorical, in_order_of

@@ -24,8 +24,7 @@ from tether.policies.normalizer import (
 )
 from tether.policies.policy import (
     PolicyLike,
-    align_actions,
-    as_policy,
+    as_pair,
     picked,
     positions,
     shared_actions,
@@ -109,9 +108,7 @@ class Tethered:
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
-        self.safe, self.optimized = align_actions(
-            as_policy("safe", safe), as_policy("optimized", optimized)
-        )
+        self.safe, self.optimized = as_pair(safe, optimized)
         log_betas, log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         if found is not None:
