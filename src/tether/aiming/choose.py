@@ -28,14 +28,7 @@ from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
-from tether.policies.policy import (
-    as_pair,
-    as_policy,
-    is_finite,
-    picked,
-    positions,
-    shared_actions,
-)
+from tether.policies.policy import as_pair, as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
 
 MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5

@@ -22,13 +22,7 @@ from tether.policies.normalizer import (
     joined,
     normalizers_by_context,
 )
-from tether.policies.policy import (
-    PolicyLike,
-    as_pair,
-    picked,
-    positions,
-    shared_actions,
-)
+from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
 from tether.sampling.rejection_sampling import MAX_DRAWS
