@@ -14,6 +14,8 @@ from sklearn.svm import LinearSVC
 import tether
 from tests.fit import chi_square, fits
 from tether.policies import FinitePolicy, as_policy
+from tether.policies.categorical import in_order_of
+from tether.policies.policy import as_pair
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "visit", "wait"])
@@ -108,13 +110,17 @@ def test_classifiers_are_policies():
         tether.Categorical.from_classifier(model, actions=["call", "wait"])
 
 
-def test_policies_with_other_actions_or_another_order_are_refused():
+def test_policies_with_the_same_actions_in_another_order_are_aligned():
     table = softmax(RNG(3).normal(size=(4, 3)))
     first = tether.Categorical.from_probabilities(table, actions=NAMES)
-    for named, actions in (("mail", ["call", "visit", "mail"]), ("same order", NAMES[::-1])):
-        other = tether.Categorical.from_probabilities(table, actions=actions)
-        with pytest.raises(ValueError, match=named):
-            tether.Tethered(first, other, 1.0)
+    other = tether.Categorical.from_probabilities(lambda x: table[x][:, ::-1], actions=NAMES[::-1])
+    contexts = np.arange(4)
+    for safe, optimized in (as_pair(first, other), (first, in_order_of(first, other))):
+        assert safe.actions.tolist() == optimized.actions.tolist()
+        assert np.allclose(safe.log_prob_all(contexts), optimized.log_prob_all(contexts))
+    unlike = tether.Categorical.from_probabilities(table, actions=["call", "visit", "mail"])
+    with pytest.raises(ValueError, match="mail"):
+        tether.Tethered(first, unlike, 1.0)
 
 
 @settings(deadline=None, max_examples=30)

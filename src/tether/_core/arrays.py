@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import combinations
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,6 @@ Booleans: TypeAlias = NDArray[np.bool_]
 """An array of truth values."""
 
 
-@runtime_checkable
 class Table(Protocol):
     """Anything with rows and a shape: a data frame, a sparse matrix."""
 
@@ -58,7 +57,10 @@ def plain_array(values: Any) -> NDArray[Any]:
         return array.astype(np.bool_)
     if all_are(numbers.Real):  # truth values of numpy are not
         with suppress(OverflowError):
-            return array.astype(np.int64 if all_are(numbers.Integral) else np.float64)
+            if all_are(numbers.Integral):
+                return array.astype(np.int64)
+            if all(isinstance(each, float) or abs(each) <= 1 << 53 for each in array.flat):
+                return array.astype(np.float64)  # which would change larger integers
     return array
 
 

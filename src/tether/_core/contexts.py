@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from tether._core.arrays import few, shown
 from tether._core.words import counted
 
-ONE_ROW = ": one row of a frame is a frame of one row, df.iloc[[0]], not df.iloc[0]"
-"""A hint for a row that was taken out of a frame as a column."""
-
 
 def as_contexts(contexts: Any, actions: Any = None) -> Any:
     """Contexts that can be counted and indexed; None stands for the number of `actions`."""
@@ -45,10 +42,10 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
     if length(contexts) < 1:
         raise ValueError(f"contexts must have at least 1 row, got {length(contexts)}")
     if actions is not None and length(contexts) != len(actions):
-        raise ValueError(
-            f"actions has {counted(len(actions), 'row')} but contexts has {length(contexts)}"
-            f"{ONE_ROW if hasattr(contexts, 'iloc') and len(contexts.shape) == 1 else ''}"
-        )
+        text = f"actions has {counted(len(actions), 'row')} but contexts has {length(contexts)}"
+        if hasattr(contexts, "iloc") and len(contexts.shape) == 1:  # taken out as a column
+            text += ": one row of a frame is a frame of one row, df.iloc[[0]], not df.iloc[0]"
+        raise ValueError(text)
     return contexts
 
 

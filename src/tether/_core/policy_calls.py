@@ -22,8 +22,7 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     """One action per context, drawn by a policy."""
     validate.generator("rng", rng)
     method = f"the {name} policy's sample"
-    failure = f"{method} failed on {counted(length(contexts), 'context')}"
-    with _naming_the_policy(failure):
+    with _naming_the_policy(f"{method} failed on {counted(length(contexts), 'context')}"):
         actions = plain_array(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
         raise ValueError(
@@ -88,8 +87,7 @@ def score_both(
 def table(name: str, policy: Any, contexts: Any) -> Floats:
     """The log-probability of every action in each context, or one row if all contexts are alike."""
     method = f"the {name} policy's log_prob_all"
-    failure = f"{method} failed on {counted(length(contexts), 'context')}"
-    with _naming_the_policy(failure):
+    with _naming_the_policy(f"{method} failed on {counted(length(contexts), 'context')}"):
         answer, actions = policy.log_prob_all(contexts), len(policy.actions)
     answer = by_action(method, answer, policy.actions)
     scores = validate.log_probabilities(method, answer, ndim=2, zero=True)

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tether._core.arrays import Floats, within_limit
 
@@ -78,10 +77,3 @@ def is_useful(promise: float, tolerated: float, bound: float) -> bool:
     """
     limit = min(2 * tolerated, tolerated + 0.95 * (bound - tolerated))
     return bool(within_limit(promise, limit))
-
-
-def log_average(log_capitals: ArrayLike) -> float:
-    """The log of the average of capitals, given by their logs."""
-    logs = np.asarray(log_capitals, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        return float(np.logaddexp.reduce(logs) - np.log(len(logs)))

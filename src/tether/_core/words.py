@@ -55,7 +55,7 @@ _ACTING = re.compile(
 
 
 def visible(text: str, kept: str = "") -> str:
-    r"""One line of text with every character that could act escaped, line breaks included.
+    r"""Text with every character that could act escaped, line breaks included unless `kept`.
 
     >>> print(visible("a\x1b[31m\nb"))
     a\x1b[31m\nb
@@ -66,11 +66,6 @@ def visible(text: str, kept: str = "") -> str:
         return found[0] if found[0] in kept else code
 
     return _ACTING.sub(escaped, text)
-
-
-def visible_lines(text: str) -> str:
-    """Like `visible`, for text of several lines: line breaks and tabs stay."""
-    return visible(text, kept="\n\t")
 
 
 MAX_PRINTED_ROWS = 20
@@ -170,7 +165,7 @@ class Description:
             lines.append(str(self.table))
         lines += [_hanging("  ! ", warning, 4) for warning in self.warnings]
         lines += [_hanging("  ", note, 4) for note in self.notes]
-        return visible_lines("\n".join(lines))
+        return visible("\n".join(lines), kept="\n\t")
 
 
 class Described:

@@ -155,8 +155,7 @@ def tilt(base: Any, models: Mapping[str, LossModel], multipliers: Mapping[str, f
     """A policy over finitely many actions, or a shortlist, tilted by predicted losses."""
     if not isinstance(base, Shortlist):
         return AimedPolicy(base, models, multipliers)
-    score = AimedScore(base.required_picker, models, multipliers)
-    pick = Picker(score, base.size)
+    pick = Picker(AimedScore(base.required_picker, models, multipliers), base.size)
     return Shortlist(base.safe, pick, size=base.size, temperature=base.temperature)
 
 

@@ -28,7 +28,7 @@ from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
-from tether.policies.policy import as_policy, is_finite, picked, positions, shared_actions
+from tether.policies.policy import as_pair, as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
 
 MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
@@ -297,6 +297,7 @@ def _tables_of(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
             f"tether.Shortlist(safe, optimized); got {arrays.shown(policy)}"
         )
+    safe, policy = as_pair(safe, policy)
     actions: Any = shared_actions((safe, policy), ("safe", name))
     shape = (length(rows.contexts), len(actions))
     tables = [policy_calls.table("safe", safe, rows.contexts)]

@@ -26,7 +26,7 @@ from rich.text import Text
 from tether._core import files, records, signing
 from tether._core.extras import how_to_install
 from tether._core.files import redact_text
-from tether._core.words import TetherWarning, visible, visible_lines
+from tether._core.words import TetherWarning, visible
 from tether.cli.progress_bars import progress_bars
 
 VERIFICATION_FAILED, INVALID_INPUT, NOTHING_PASSES, ALARM_STANDS = 1, 2, 3, 4
@@ -212,7 +212,7 @@ def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None
 
 def print_line(text: str) -> None:
     """Print text as it is; control characters as escapes."""
-    typer.echo(visible_lines(text))
+    typer.echo(visible(text, kept="\n\t"))
 
 
 def number(option: str, text: str) -> float:

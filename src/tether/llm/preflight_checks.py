@@ -19,7 +19,6 @@ import numpy as np
 
 from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import length, take
-from tether._core.promises import log_average
 from tether.llm.completions import CompletionPolicy, Tokens, difference, encode_text
 from tether.llm.openai_policy import TABLE_TOKENS, LikelyTokens, OpenAIPolicy
 
@@ -75,7 +74,7 @@ def judge(value: float, warns: float, fails: float) -> str:
 
 def _bet(name: str, log_wealth: Floats, what: str, told: str, advice: str) -> Check:
     """The check that the average wealth of several bets makes."""
-    average = log_average(log_wealth)
+    average = float(np.logaddexp.reduce(log_wealth) - np.log(len(log_wealth)))
     decades = average / np.log(10)
     wealth = f"{10**decades:.2g}" if abs(decades) < 4 else f"10^{decades:.0f}"
     measured = f"a bet on {what} turned a stake of 1 into {wealth} ({told})"
@@ -283,7 +282,8 @@ def _mean_ratio(policy_name: str, log_ratio: Floats) -> Check:
     measured = f"{mean:.3g} ± {error:.2g}, on {effective:.0f} effective draws of {count}"
     status, advice = "pass", ""
     # Rare draws dominate the mean: without them it is too low and its error too small.
-    if not log_average(_bet_on_ratios(log_ratio)) < LOG_WEALTH[1]:
+    bets = _bet_on_ratios(log_ratio)
+    if not np.logaddexp.reduce(bets) - np.log(len(bets)) < LOG_WEALTH[1]:
         status, advice = "fail", "it is clearly above 1: what is scored is not what is sampled"
     elif effective < MIN_TRUSTED_DRAWS or mean < 1 - 3 * error:
         status, advice = "warn", "few draws dominate the mean: the policies are far apart"

@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core import validate
 from tether._core.arrays import Actions, Contexts, Floats, few, plain_array, plain_column
 from tether._core.contexts import as_contexts, by_action, labels_of, length
-from tether.policies.policy import OUTCOMES, TO_PREDICT_PROBABILITIES, TablePolicy, positions
+from tether.policies.policy import (
+    OUTCOMES,
+    TO_PREDICT_PROBABILITIES,
+    Policy,
+    TablePolicy,
+    is_finite,
+    positions,
+)
 from tether.sampling.samplers import log_softmax
 
 PROBABILITY_SUM_TOLERANCE = 1e-6
@@ -54,9 +61,10 @@ class Categorical(TablePolicy):
         if callable(values):
             if actions is None:
                 raise ValueError("actions is required beside a function: the names of its columns")
-            known = isinstance(values, TableFunction)
-            self._function = values if known else TableFunction(values, holds, temperature)
             self.actions = _check_distinct(actions)
+            known = isinstance(values, TableFunction)
+            made_of = (values, holds, temperature, self.actions)
+            self._function = values if known else TableFunction(*made_of)
             return self
         actions = labels_of(values) if actions is None else actions
         self._table = log_table(holds, by_action(holds, values, actions), holds, temperature)
@@ -187,12 +195,17 @@ class TableFunction:
 
     function: Callable[[Any], Any]
     holds: str
-    temperature: float = 1.0
+    temperature: float
+    actions: NDArray[Any]
+    """The actions in the order of the function's columns."""
 
-    def __call__(self, contexts: Any, actions: NDArray[Any] | None = None) -> Floats:
-        """One row of log-probabilities per context, with one column per action."""
-        answer = by_action(RESULT, self.function(contexts), actions)
-        return log_table(RESULT, answer, self.holds, self.temperature)
+    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """One row of log-probabilities per context, with one column for each of the actions."""
+        answer = by_action(RESULT, self.function(contexts), self.actions)
+        table = log_table(RESULT, answer, self.holds, self.temperature)
+        if table.shape[-1] != len(actions) or np.array_equal(self.actions, actions):
+            return table
+        return table[..., positions(self.actions, actions)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +227,18 @@ class ClassifierLogits:
         table = np.full((len(logs), len(self.actions)), -np.inf)
         table[:, positions(self.actions, np.asarray(self.classifier.classes_))] = logs
         return table
+
+
+def in_order_of(first: Policy, second: Policy) -> Policy:
+    """The second policy with its actions in the order of the first one's, if it can be."""
+    if not (is_finite(first) and is_finite(second)) or type(second) is not Categorical:
+        return second
+    wanted, own = np.asarray(first.actions), np.asarray(second.actions)
+    if np.array_equal(wanted, own) or not np.array_equal(np.sort(wanted), np.sort(own)):
+        return second
+    if second._function is not None:
+        return Categorical(second._function, wanted)
+    return Categorical(second._table[..., positions(own, wanted)], wanted)
 
 
 def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> Floats:

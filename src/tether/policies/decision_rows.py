@@ -28,6 +28,7 @@ from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import (
     Policy,
     TablePolicy,
+    as_pair,
     as_policy,
     picked,
     positions,
@@ -238,6 +239,7 @@ def pooled_log(
     old: Policy, new: Policy, months: tuple[Month, ...], losses: Mapping[str, Floats]
 ) -> Log:
     """All months in one log: the old policy is the safe one, and each row keeps who acted in it."""
+    old, new = as_pair(old, new)
     known: Any = shared_actions((old, new), ("old", "new"))
     rows = [len(month.actions) for month in months]
     acted = [old if month.policy is None else month.policy for month in months]

@@ -27,6 +27,7 @@ from tether.control.log import Log, Proposals
 from tether.policies.policy import (
     Policy,
     PolicyLike,
+    as_pair,
     as_policy,
     is_finite,
     picked,
@@ -110,7 +111,6 @@ def make_log(
     """
     given = {"contexts": contexts, "actions": actions, "losses": losses}
     check_row_indexes({**given, "rewards": rewards, "propensities": propensities})
-    optimized = as_policy("optimized", optimized)
     actions = plain_column("actions", actions)
     contexts = as_contexts(contexts, actions)
     if propensities is not None and logged_by is not None:
@@ -122,9 +122,10 @@ def make_log(
         stated["context"] = labels(contexts)
     if safe is None and propensities is None:
         raise TypeError("safe is None, and so are propensities: pass one of them")
-    policies = {"optimized": optimized}
-    if safe is not None:
-        policies = {"safe": as_policy("safe", safe), **policies}
+    if safe is None:
+        policies = {"optimized": as_policy("optimized", optimized)}
+    else:
+        policies = dict(zip(("safe", "optimized"), as_pair(safe, optimized), strict=True))
     noted = dict(policies)
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
@@ -318,7 +319,7 @@ def make_proposals(
         The draws; None if the log has contexts and lists the scores of all actions already, so
         that no draws are needed.
     """
-    policies = {"safe": as_policy("safe", safe), "optimized": as_policy("optimized", optimized)}
+    policies = dict(zip(("safe", "optimized"), as_pair(safe, optimized), strict=True))
     if logged_by is not None:
         policies["logged_by"] = as_policy("logged_by", logged_by)
     contexts = 1 if contexts is None else as_contexts(contexts)

@@ -164,6 +164,21 @@ def shared_actions(
     return first
 
 
+def as_pair(safe: PolicyLike, optimized: PolicyLike) -> tuple[Policy, Policy]:
+    """Two policies, with the actions of one in the order of the other's where they are the same.
+
+    The classes of a classifier are sorted, and what a user lists is not.
+    """
+    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+    if not (is_finite(safe) and is_finite(optimized)):
+        return safe, optimized
+    from tether.policies.categorical import Categorical, in_order_of
+
+    if type(safe) is Categorical:
+        return in_order_of(optimized, safe), optimized
+    return safe, in_order_of(safe, optimized)
+
+
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
     """How two lists of actions differ, in words."""
     first, second = np.asarray(first), np.asarray(second)

@@ -22,7 +22,7 @@ from tether.policies.normalizer import (
     joined,
     normalizers_by_context,
 )
-from tether.policies.policy import PolicyLike, as_policy, picked, positions, shared_actions
+from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
 from tether.sampling.rejection_sampling import MAX_DRAWS
@@ -102,7 +102,7 @@ class Tethered:
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
-        self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
+        self.safe, self.optimized = as_pair(safe, optimized)
         log_betas, log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         if found is not None:

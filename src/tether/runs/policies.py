@@ -26,6 +26,7 @@ from tether._core.arrays import Booleans, Floats, shown
 from tether._core.contexts import length
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
+from tether.policies.categorical import in_order_of
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
 from tether.policies.policy import Sampler, as_policy, as_sampler
@@ -141,7 +142,7 @@ class Policies:
             return given if isinstance(given, Picker) else self.shortlist.picker_of(given)
         if self._ramps:
             return as_sampler(name, given)
-        return as_policy(name, given)
+        return in_order_of(self.safe, as_policy(name, given))
 
     def _pair(self, name: str, given: Any) -> PathOptimized:
         assert self._path is not None
