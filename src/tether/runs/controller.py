@@ -23,19 +23,19 @@ from tether.policies.probes import fingerprint
 from tether.policies.shortlist import Shortlist
 from tether.runs.actions import Actions, Losses, TrainingRows, checked_ids, named_losses, rows_of
 from tether.runs.body import pack
-from tether.runs.decide_beta import SAFE, Decision
+from tether.runs.decide_beta import Decision, rows_in_use
 from tether.runs.decide_ramp import decide_ramp
 from tether.runs.errors import ChangedPolicyError
 from tether.runs.event_log import Transaction
 from tether.runs.export_log import write_log
 from tether.runs.log_rows import Contents
 from tether.runs.outbox import Outbox
-from tether.runs.policies import Policies, PolicyLookup
+from tether.runs.policies import Deployed, Policies, PolicyLookup
 from tether.runs.round import Round
 from tether.runs.run import act_header
 from tether.runs.settings import CONTROLLER, RAMP, Settings
 from tether.runs.shares import Guardrail
-from tether.runs.state import Unit
+from tether.runs.state import SAFE, Unit
 from tether.runs.stored_rounds import StoredRounds
 
 if TYPE_CHECKING:
@@ -254,19 +254,27 @@ class Controller(StoredRounds):
         """
         with self._lock:
             optimized = None if policy is None else self._policies.optimized("policy", policy)
-            known, standing = self._refresh()
+            known = self._refresh()
             number = len(known.units) + 1
             name = f"round {number}" if name is None else _checked_name(name)
             if self.settings.decides_shares:
-                return self._begin_ramp(number, optimized, name)
+                ramped = None if optimized is None else name
+                deployed = None if optimized is None else Deployed(optimized, optimized)
+                return self._append_round(
+                    number,
+                    lambda state: pack(decide_ramp(state, ramped, begins=True)),
+                    *(optimized, name, deployed),
+                )
             if optimized is None:
-                decision = Decision(note="no policy was given")
-            elif standing is not None:
-                decision = Decision(note=f"alarm {standing} stood: the safe policy serves")
+                note = "no policy was given"
+            elif known.standing is not None:
+                note = f"alarm {known.standing} stood: the safe policy serves"
+            elif not rows_in_use(known).used.any():
+                note = "no losses to calibrate on yet: the safe policy serves"
             else:
                 self._policies.check_served(policy)
                 return self._begin_calibrated(known, optimized, name, calibration)
-            return self._begin_decided(known, decision, optimized, name)
+            return self._begin_decided(known, Decision(note=note), optimized, name)
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
@@ -347,8 +355,9 @@ class Controller(StoredRounds):
             The actions and their ids.
         """
         with self._lock:
-            known, _ = self._refresh()
-            return self._handed_out(known, np.flatnonzero(~known.observed & ~known.withdrawn))
+            known = self._refresh()
+            missing = ~known.observed & ~known.rows["withdrawn"]
+            return self._handed_out(known, np.flatnonzero(missing))
 
     def training_rows(self) -> TrainingRows:
         """The rows that an optimizer may learn from: training rows whose losses are known.
@@ -361,16 +370,17 @@ class Controller(StoredRounds):
             The rows as columns, oldest first.
         """
         with self._lock:
-            known, _ = self._refresh()
-            where = np.flatnonzero(known.observed & ~known.withdrawn & ~known.calibration)
+            known = self._refresh()
+            left_out = known.rows["withdrawn"] | known.rows["calibration"]
+            where = np.flatnonzero(known.observed & ~left_out)
             taken = self._handed_out(known, where)
             return TrainingRows(
                 taken.ids,
-                known.unit[where],
+                known.rows["unit"][where].astype(np.int64),
                 taken.contexts,
                 taken.actions,
-                {name: losses[where] for name, losses in known.losses.items()},
-                known.reward[where],
+                {name: known.loss(name)[where] for name in known.given.limits},
+                known.rows["reward"][where],
                 self._contents.own_scores("log_prob", where) if len(where) else np.empty(0),
                 taken.candidates,
             )
@@ -463,7 +473,7 @@ class Controller(StoredRounds):
         """
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
-            known, _ = self._refresh()
+            known = self._refresh()
             number = len(known.units) + 1
             scorer, log, _ = self._scored(known, number, optimized)
             subject = fingerprint(optimized) or secrets.token_hex(8)

@@ -1,8 +1,8 @@
 """The beta of the next round: a pure function of what is stored.
 
-A round is decided on the rows and losses that a `Snapshot` holds, on the scores that policies gave
-to the calibration rows and on draws, all of which are stored as events before the round. The
-controller and verification call the same function; nothing else decides.
+A round is decided on the rows and losses of a state, on the scores that policies gave to the
+calibration rows and on draws, all of which are stored as events before the round. The controller
+and verification call the same function; nothing else decides.
 
 Past policies enter as the mixture that produced the rows, each with its own beta and normalizing
 constant and weighted by its number of rows. With a promise or a confidence every row is weighted by
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Floats
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import Acting, PolicyPath
@@ -35,10 +35,8 @@ from tether.policies.tables import picked
 from tether.runs.errors import LossesMissingError
 from tether.runs.log_rows import Contents
 from tether.runs.settings import Settings
-from tether.runs.state import State, Unit
+from tether.runs.state import SAFE, State, Unit
 
-SAFE = 0
-"""Stands for the safe policy where a round's number stands for that round's policy."""
 SCORE, TABLE, PLACE, NORMALIZER = "score", "table", "place", "normalizer"
 """Scores of calibration rows: of the action that was taken; of every action, and which of them was
 taken; log ψ in the row's context, and its error."""
@@ -59,57 +57,6 @@ CHOOSE_ON_TRAINING = (
     "a candidate that is kept because of its beta breaks the promise: choose among candidates on "
     "training rows (tether.choose)"
 )
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The rows and rounds of a run at one moment."""
-
-    settings: Settings
-    units: tuple[Unit, ...]
-    retired: frozenset[int]
-    looks: tuple[tuple[str, int], ...]
-    unit: Integers
-    served: Integers
-    calibration: Booleans
-    withdrawn: Booleans
-    losses: dict[str, Floats]
-    reward: Floats
-    seen: int
-
-    @classmethod
-    def of(cls, state: State, seen: int) -> Snapshot:
-        """Copy what the fold goes on changing."""
-        rows = state.rows
-        unit, arm = rows["unit"].astype(np.int64), rows["arm"].astype(np.int64)
-        return cls(
-            *(state.given, tuple(state.units), state.retired, tuple(state.looks), unit),
-            np.where(arm > 0, unit, -arm),
-            rows["calibration"].copy(),
-            rows["withdrawn"].copy(),
-            {name: state.loss(name).copy() for name in state.given.limits},
-            rows["reward"].copy(),
-            seen,
-        )
-
-    @property
-    def where(self) -> Integers:
-        """The calibration rows."""
-        return np.flatnonzero(self.calibration)
-
-    @property
-    def observed(self) -> Booleans:
-        """Rows of which all losses are known."""
-        known = [~np.isnan(each) for each in self.losses.values()]
-        return np.asarray(np.all(known, axis=0))
-
-    @property
-    def reference(self) -> int:
-        """The round whose policy beta is measured against; 0 is the safe policy."""
-        last = self.units[-1] if self.units else None
-        if self.settings.against == "safe" or last is None or last.level == -math.inf:
-            return SAFE
-        return SAFE if last.number in self.retired else last.number
 
 
 class InUse(NamedTuple):
@@ -140,11 +87,12 @@ class Decision:
     looks: int = 0
 
 
-def rows_in_use(known: Snapshot) -> InUse:
+def rows_in_use(known: State) -> InUse:
     """The calibration rows and their losses, as `missing` says."""
-    settings, where = known.settings, known.where
-    used = ~known.withdrawn[where] & ~np.isin(known.served[where], list(known.retired))
-    losses = {name: values[where] for name, values in known.losses.items()}
+    settings, where = known.given, known.calibration_rows
+    served, withdrawn = known.served[where], known.rows["withdrawn"][where]
+    used = ~withdrawn & ~np.isin(served, list(known.retired))
+    losses = {name: known.loss(name)[where] for name in settings.limits}
     pending = used & ~known.observed[where]
     note = ""
     if pending.any():
@@ -161,11 +109,11 @@ def rows_in_use(known: Snapshot) -> InUse:
             used = used & ~pending
         for name, limit in settings.limits.items():
             losses[name] = np.where(np.isnan(losses[name]), limit.bound, losses[name])
-    numbers, counts = np.unique(known.served[where][used], return_counts=True)
+    numbers, counts = np.unique(served[used], return_counts=True)
     return InUse(used, losses, dict(zip(numbers.tolist(), counts.tolist(), strict=True)), note)
 
 
-def past_rounds(known: Snapshot, in_use: InUse) -> list[int]:
+def past_rounds(known: State, in_use: InUse) -> list[int]:
     """The rounds whose densities are needed, ascending: a reference before those measured by it."""
     found: set[int] = set()
     for number in (*in_use.counts, known.reference):
@@ -175,7 +123,7 @@ def past_rounds(known: Snapshot, in_use: InUse) -> list[int]:
     return sorted(found)
 
 
-def looks_at(known: Snapshot, rows: int, subject: str) -> int:
+def looks_at(known: State, rows: int, subject: str) -> int:
     """How many calibrations there are on the same rows; of a policy on exactly these, one."""
     same = {each for each in known.looks if each[1] >= SAME_ROWS * rows}
     return 1 + len(same - {(subject, rows)})
@@ -193,7 +141,7 @@ def find_confidence(settings: Settings, looks: int) -> float | None:
 
 
 def decide_beta(
-    known: Snapshot,
+    known: State,
     contents: Contents,
     number: int,
     subject: str,
@@ -206,13 +154,10 @@ def decide_beta(
     `ratio_error`). The `log` may be passed where it was made already.
     """
     in_use = rows_in_use(known)
-    rows = int(in_use.used.sum())
-    if not rows:
-        return Decision(note="no losses to calibrate on yet: the safe policy serves")
     log = make_log(known, contents, number, in_use, given) if log is None else log
     proposals = make_proposals(contents, log)
-    looks = looks_at(known, rows, subject)
-    found = calibrate(log, proposals, **calibrate_arguments(known.settings, looks))
+    looks = looks_at(known, len(log), subject)
+    found = calibrate(log, proposals, **calibrate_arguments(known.given, looks))
     return told(known, in_use, found, looks)
 
 
@@ -229,9 +174,9 @@ def calibrate_arguments(settings: Settings, looks: int) -> dict[str, Any]:
     }
 
 
-def told(known: Snapshot, in_use: InUse, found: Calibration, looks: int) -> Decision:
+def told(known: State, in_use: InUse, found: Calibration, looks: int) -> Decision:
     """A calibration as a decision, with a note on what a reader has to know."""
-    notes = [_why_none(known.settings)] if not found.exists else []
+    notes = [_why_none(known.given)] if not found.exists else []
     if found.exists and not found.useful:
         notes.append(why_not_useful(found))
     if in_use.note:
@@ -285,10 +230,10 @@ def _why_none(settings: Settings) -> str:
 
 
 def make_log(
-    known: Snapshot, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
+    known: State, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
 ) -> Log:
     """The log of a round: every row in use under the mixture that produced the rows."""
-    where, count = known.where, len(known.where)
+    where, count = known.calibration_rows, len(known.calibration_rows)
     used, counts, reference = in_use.used, in_use.counts, known.reference
     path = contents.scored(PATH, number) > 0
     table = contents.scored(TABLE, number) > 0
@@ -301,7 +246,7 @@ def make_log(
     else:
         tables["optimized"] = contents.scores(TABLE if table else SCORE, number, count)[used]
     check_support(tables["safe"], tables["optimized"], reference)
-    by_who_acted = known.settings.confidence is not None or known.settings.rule == "promise"
+    by_who_acted = known.given.confidence is not None or known.given.rule == "promise"
     if mixed:
         tables["mix"] = _mixture(densities, counts)[used]
     columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
@@ -315,7 +260,7 @@ def make_log(
     share = counts.get(reference, 0) / sum(counts.values())
     if path:
         betas = contents.scores(LOG_BETAS, number, contents.scored(LOG_BETAS, number))
-        columns["policy_path"] = PolicyPath(known.settings.family, betas, scores[:, 2:])
+        columns["policy_path"] = PolicyPath(known.given.family, betas, scores[:, 2:])
         share = 0.0  # its weights have no bound in which it could enter
     acting = None
     if by_who_acted and mixed:
@@ -361,11 +306,9 @@ def make_proposals(contents: Contents, log: Log) -> Proposals | None:
     )
 
 
-def _densities(
-    known: Snapshot, contents: Contents, in_use: InUse, number: int
-) -> dict[int, Density]:
+def _densities(known: State, contents: Contents, in_use: InUse, number: int) -> dict[int, Density]:
     """The density of the safe policy and of every round's that is needed, at calibration rows."""
-    where, count = known.where, len(known.where)
+    where, count = known.calibration_rows, len(known.calibration_rows)
     exact = np.zeros(count)
     log_safe = contents.own_scores("log_safe", where)
     if contents.scored(TABLE, SAFE):
@@ -426,7 +369,7 @@ def _mixture(densities: Mapping[int, Density], counts: Mapping[int, int]) -> Flo
 
 
 def _ratio_error(
-    known: Snapshot, in_use: InUse, densities: Mapping[int, Density], by_who_acted: bool
+    known: State, in_use: InUse, densities: Mapping[int, Density], by_who_acted: bool
 ) -> float:
     """One plus the largest relative variance of a density that weights divide by.
 
@@ -436,7 +379,7 @@ def _ratio_error(
     if not any(each.error.any() for each in densities.values()):
         return 1.0
     used, counts = in_use.used, in_use.counts
-    served = known.served[known.where][used]
+    served = known.served[known.calibration_rows][used]
     log_mix = _mixture(densities, counts)[used] + np.log(sum(counts.values()))
     variance = np.zeros(len(served))
     for number, count in counts.items():
@@ -450,7 +393,7 @@ def _ratio_error(
 
 
 def _who_acted(
-    known: Snapshot,
+    known: State,
     contents: Contents,
     in_use: InUse,
     densities: Mapping[int, Density],
@@ -460,7 +403,7 @@ def _who_acted(
 ) -> Acting:
     """The densities of the policies that acted, each in its own rows."""
     used = in_use.used
-    served = known.served[known.where][used]
+    served = known.served[known.calibration_rows][used]
     logged = np.full(densities[SAFE].log[used].shape, np.nan)
     limit = np.zeros(len(served))
     for number in in_use.counts:
@@ -469,11 +412,11 @@ def _who_acted(
         limit[own] = math.inf if path else _log_base_limit(known, number)
     if not table:
         return Acting(logged, log_base_limit=limit)
-    place = contents.scores(PLACE, SAFE, len(known.where))[used]
+    place = contents.scores(PLACE, SAFE, len(known.calibration_rows))[used]
     return Acting(picked(logged, place), logged, limit)
 
 
-def _log_base_limit(known: Snapshot, number: int) -> float:
+def _log_base_limit(known: State, number: int) -> float:
     """How far the reference's density can exceed that of a round's policy, in logs."""
     if number == known.reference:
         return 0.0

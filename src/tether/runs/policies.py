@@ -33,9 +33,8 @@ from tether.policies.policy import Sampler, as_policy, as_sampler
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
-from tether.runs.decide_beta import SAFE
 from tether.runs.errors import ChangedPolicyError
-from tether.runs.state import Unit
+from tether.runs.state import SAFE, Unit
 
 SCORE_TOLERANCE = 1e-3
 """How far a score may be from the stored one, relative and absolute: models round."""

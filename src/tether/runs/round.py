@@ -19,10 +19,9 @@ from tether.policies.served import call_with_fallback, draw_asking_every_policy
 from tether.policies.tables import picked
 from tether.policies.tethered import Tethered
 from tether.runs.actions import Actions
-from tether.runs.decide_beta import SAFE
 from tether.runs.errors import ChangedPolicyError, StoreError, TamperedError
 from tether.runs.policies import Coin, Deployed, PathOptimized
-from tether.runs.state import Unit
+from tether.runs.state import SAFE, Unit
 
 if TYPE_CHECKING:
     from tether.runs.stored_rounds import StoredRounds

@@ -50,7 +50,6 @@ class Run:
             given = replace(given, signer=signer.name)
         self._log = EventLog(
             store,
-            State,
             deadline=validate.number("deadline", deadline, above=0.01, below=86_400),
             create=given is not None,
             signer=signer,

@@ -29,16 +29,15 @@ from tether.runs.decide_beta import (
     NORMALIZER,
     PATH,
     PLACE,
-    SAFE,
     SCORE,
     TABLE,
     InUse,
-    Snapshot,
     needs_normalizer,
     past_rounds,
 )
 from tether.runs.log_rows import Contents
 from tether.runs.policies import PROBES, PathOptimized, Policies, Probe, compare_scores
+from tether.runs.state import SAFE, State
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -64,12 +63,12 @@ class Scorer:
     """
 
     def __init__(
-        self, known: Snapshot, contents: Contents, policies: Policies, number: int, candidate: Any
+        self, known: State, contents: Contents, policies: Policies, number: int, candidate: Any
     ) -> None:
         self.known, self.policies, self.number = known, policies, number
         self.candidate, self.contents = candidate, contents.copy()
         self.new: list[NewScores] = []
-        self.where = known.where
+        self.where = known.calibration_rows
         self.contexts, self.actions = contents.rows(self.where)
         self.served = known.served[self.where]
 
@@ -188,7 +187,7 @@ class Scorer:
 
     def draw(self, in_use: InUse, log: Log) -> dict[str, NDArray[Any]] | None:
         """Draws of both policies for the calibration; the same round has the same draws."""
-        rng = np.random.default_rng([self.known.settings.seed, self.number, PROPOSAL_STREAM])
+        rng = np.random.default_rng([self.known.given.seed, self.number, PROPOSAL_STREAM])
         contexts, counts = take(self.contexts, np.flatnonzero(in_use.used)), in_use.counts
         logged_by = None
         if log.has_mixture:
@@ -207,7 +206,7 @@ class Scorer:
 
     def _blocks(self, contexts: Any) -> tuple[Any, int]:
         """The distinct contexts, and how many draws each of them has."""
-        settings = self.known.settings
+        settings = self.known.given
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
         if settings.confidence is not None or settings.rule == "promise":

@@ -44,6 +44,12 @@ class Columns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._stored[name][: self.size]
 
+    def copy(self) -> Columns:
+        """The same rows, to which none are added."""
+        other = Columns(**self._types)
+        other.load(self.dump())
+        return other
+
     def dump(self) -> dict[str, NDArray[Any]]:
         """All columns."""
         return {name: self[name] for name in self._types}

@@ -7,9 +7,10 @@ the same transaction; until it is, nothing else may follow.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,22 @@ from numpy.typing import NDArray
 from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.records import decode, to_plain
 from tether.runs.body import pack, unpack
-from tether.runs.event_log import CACHED, Event
 from tether.runs.settings import Settings
 from tether.runs.shift import Columns, Shift
 from tether.runs.watch import Stop
 
+if TYPE_CHECKING:
+    from tether.runs.event_log import Event
+
 OLD, NEW = 0, 1
 """The arms: the safe policy or old system, and the optimized policy or new system."""
+SAFE = 0
+"""Stands for the safe policy where a round's number stands for that round's policy."""
 MICROSECONDS = 1_000_000
+NO_HEAD = bytes(32)
+"""The hash before the first event."""
+CACHED = "cached"
+"""The kind of the events that vouch for the cache: the digest of the state before them."""
 FOLDED = ("settings", "policy", "round", "rows", "losses", "withdrawn", "alarm", "act")
 """The kinds of events that change the state."""
 ROWS = {
@@ -93,6 +102,7 @@ class State:
     """The state of a run; only `fold` changes it."""
 
     def __init__(self) -> None:
+        self.seq, self.head = 0, NO_HEAD  # the last event, and its hash
         self.settings: Settings | None = None
         self.original: Settings | None = None  # before anything was tightened
         self.tightened = 0  # the event that tightened it last
@@ -162,6 +172,38 @@ class State:
         """How many rows there were when a unit ended."""
         return self.units[number].before if number < len(self.units) else self.rows.size
 
+    @property
+    def calibration_rows(self) -> Integers:
+        """The rows that are set apart for calibration."""
+        return np.flatnonzero(self.rows["calibration"])
+
+    @property
+    def served(self) -> Integers:
+        """The round whose policy took each action."""
+        unit, arm = self.rows["unit"].astype(np.int64), self.rows["arm"].astype(np.int64)
+        return np.where(arm > 0, unit, -arm)
+
+    @property
+    def observed(self) -> Booleans:
+        """The rows of which all losses are known."""
+        known = [~np.isnan(self.loss(name)) for name in self.given.limits]
+        return np.asarray(np.all(known, axis=0))
+
+    @property
+    def reference(self) -> int:
+        """The round whose policy the next beta is measured against."""
+        last = self.last
+        if self.given.against == "safe" or last is None or last.level == -math.inf:
+            return SAFE
+        return SAFE if last.number in self.retired else last.number
+
+    def copy(self) -> State:
+        """The rows, losses, units and looks of this moment, to decide on; not for folding on."""
+        other = copy.copy(self)
+        other.rows = self.rows.copy()
+        other.units, other.acts, other.looks = [*self.units], [*self.acts], [*self.looks]
+        return other
+
     def next_unit(self, level: float, decision: dict[str, Any], **more: Any) -> dict[str, Any]:
         """The header of the event with which the next unit begins."""
         counts = {"number": len(self.units) + 1, "before": self.rows.size, "cleared": self.cleared}
@@ -179,13 +221,13 @@ class State:
     def fold(self, event: Event) -> None:
         """Take in one event."""
         self._tick(event)
-        if event.kind in (CACHED, "scores", "draws"):
-            return
-        if event.kind not in FOLDED:
+        if event.kind in FOLDED:
+            if self.settings is None and event.kind != "settings":
+                raise ValueError("the first event has to be the settings")
+            getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
+        elif event.kind not in (CACHED, "scores", "draws"):
             raise ValueError(f"there is no kind of event {event.kind!r}")
-        if self.settings is None and event.kind != "settings":
-            raise ValueError("the first event has to be the settings")
-        getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
+        self.seq, self.head = event.seq, event.head
 
     def time_at(self, clock: int) -> int:
         """The time of the run when the clock of a process says this; it never runs backwards."""
@@ -331,11 +373,13 @@ class State:
         header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
         columns["stop/sums"] = self.stop.sums
+        columns["head"] = np.frombuffer(self.head, np.uint8)
         return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
 
     def load(self, content: bytes) -> None:
         """Undo `dump`."""
         header, columns = unpack(content)
+        self.head = columns.pop("head").tobytes()
         for name, kind in HELD.items():
             setattr(self, name, decode(kind, header[name], name))
         parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "stop": {}}
@@ -356,7 +400,7 @@ def _rows_of(settings: Settings) -> Columns:
 
 
 HELD = {
-    **{"settings": Settings | None, "original": Settings | None, "tightened": int},
+    **{"seq": int, "settings": Settings | None, "original": Settings | None, "tightened": int},
     **{"units": list[Unit], "policies": dict[str, Any], "alarms": list[Alarm], "acts": list[Act]},
     **{"standing": int | None, "cleared": int, "now": int, "offset": int},
     **{"raises": tuple[str, str] | None, "quiet": dict[str, list[int]], "formats": Any},

@@ -241,7 +241,7 @@ class Served:
     def _read(self, t: Transaction) -> Present:
         """What holds, inside a transaction; means only now and then, since they take long."""
         state: State = t.state
-        last, seq, now = state.last, t.log.seq, time.monotonic()
+        last, seq, now = state.last, state.seq, time.monotonic()
         if seq != self._measured[0] and now >= self._measured_at:
             self._measured = seq, measure(state)
             spent = time.monotonic() - now
