@@ -19,8 +19,9 @@ import numpy as np
 
 from tether._core.arrays import Integers
 from tether.runs.decide_share import limited_share, scaled
+from tether.runs.keys import NEW
 from tether.runs.shares import fresh_share
-from tether.runs.state import NEW, SAFE, State, Unit
+from tether.runs.state import SAFE, State, Unit
 
 LEAST_PART_OF_WINDOW = 0.25
 """A window is replaced once the steps after it have this part of its rows."""

@@ -13,8 +13,9 @@ from tether._core.arrays import Floats
 from tether._core.records import encode
 from tether._core.words import Columns, Described, Description
 from tether.monitor.loss_monitors import confidence_interval
+from tether.runs.keys import NEW, OLD
 from tether.runs.settings import Settings
-from tether.runs.state import MICROSECONDS, NEW, OLD, Act, Alarm, State
+from tether.runs.state import MICROSECONDS, Act, Alarm, State
 
 INTERVAL_ERROR = 0.05
 """The probability that an interval of an `Estimate` misses what it estimates."""

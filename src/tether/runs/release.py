@@ -18,13 +18,24 @@ from tether.runs.body import pack, unpack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
 from tether.runs.event_log import Transaction
-from tether.runs.index import assigned, claims_of, key_name, last_rows, standing_rows
-from tether.runs.keys import as_bytes, is_routed, pack_keys, unpack_keys
+from tether.runs.keys import (
+    NEW,
+    OLD,
+    as_bytes,
+    assigned,
+    claims_of,
+    is_routed,
+    key_name,
+    last_rows,
+    pack_keys,
+    standing_rows,
+    unpack_keys,
+)
 from tether.runs.outbox import Outbox, Waiting
 from tether.runs.run import ROWS_PER_EVENT, Run
 from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
-from tether.runs.state import NEW, OLD, Unit
+from tether.runs.state import Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey

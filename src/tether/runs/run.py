@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tether._core import validate
+from tether._core import files, validate
 from tether._core.arrays import Floats, Integers
 from tether.runs.body import pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
@@ -204,29 +204,19 @@ class Run:
 
         return verify_log(self._log, key)
 
-    def export(self, folder: str | Path) -> None:
-        """Write all events to a new folder, for `import_run` and for auditors.
+    def export(self, target: str | Path) -> None:
+        """Copy the run into an empty store while it goes on: a backup, or a file for auditors.
 
         Parameters
         ----------
-        folder : str or pathlib.Path
-            A folder that does not exist yet, or is empty.
+        target : str or pathlib.Path
+            A file that does not exist yet, or the URL of a database that holds no run.
         """
-        from tether.runs.export import export_log
+        from tether.runs.export import copy_run
 
-        export_log(self._log, folder)
-
-    def backup(self, file: str | Path) -> None:
-        """Copy the run into a new SQLite file, while it goes on.
-
-        Parameters
-        ----------
-        file : str or pathlib.Path
-            A file that does not exist yet.
-        """
-        from tether.runs.export import backup_log
-
-        backup_log(self._log, file)
+        if "://" not in str(target):
+            files.require_target(target)
+        self._log.read(lambda connection: copy_run(connection, target))
 
     def close(self) -> None:
         """Close the store; later calls are refused."""

@@ -19,14 +19,11 @@ from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.records import decode, to_plain
 from tether.runs.body import pack, unpack
 from tether.runs.settings import Settings
-from tether.runs.shift import Columns, Shift
-from tether.runs.watch import Stop
+from tether.runs.watch import Shift, Stop
 
 if TYPE_CHECKING:
     from tether.runs.event_log import Event
 
-OLD, NEW = 0, 1
-"""The arms: the safe policy or old system, and the optimized policy or new system."""
 SAFE = 0
 """Stands for the safe policy where a round's number stands for that round's policy."""
 MICROSECONDS = 1_000_000
@@ -96,6 +93,47 @@ class Act:
     actor: str
     done: int
     subject: str | None = None
+
+
+class Columns:
+    """Columns of equal length that grow at the end."""
+
+    def __init__(self, **types: str) -> None:
+        self._types = types
+        self._stored = {name: np.empty(0, kind) for name, kind in types.items()}
+        self.size = 0
+
+    def extend(self, count: int, **values: Any) -> slice:
+        """Add rows; columns that are not given are 0, or NaN."""
+        end = self.size + count
+        for name, kind in self._types.items():
+            stored = self._stored[name]
+            if end > len(stored):
+                grown = np.empty(max(1024, 2 * end), stored.dtype)
+                grown[: self.size] = stored[: self.size]
+                self._stored[name] = stored = grown
+            empty = math.nan if np.dtype(kind).kind == "f" else 0
+            stored[self.size : end] = values.get(name, empty)
+        new, self.size = slice(self.size, end), end
+        return new
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._stored[name][: self.size]
+
+    def copy(self) -> Columns:
+        """The same rows, to which none are added."""
+        other = Columns(**self._types)
+        other.load(self.dump())
+        return other
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        """All columns."""
+        return {name: self[name] for name in self._types}
+
+    def load(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Undo `dump`."""
+        self._stored = {name: np.array(columns[name]) for name in self._types}
+        self.size = len(next(iter(self._stored.values())))
 
 
 class State:

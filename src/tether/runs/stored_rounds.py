@@ -36,7 +36,7 @@ from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import RoundOverError, RoundTakenError, TamperedError
 from tether.runs.event_log import Event, Transaction, blob_digest, blobs, follow, read_events
 from tether.runs.export_log import accepted, seen_by
-from tether.runs.index import action_name, claims_of
+from tether.runs.keys import action_name, claims_of
 from tether.runs.log_rows import Contents, cut, decode_rows, encode_rows, formats_of, same_formats
 from tether.runs.outbox import Waiting
 from tether.runs.policies import Deployed, Policies, Probe, saved

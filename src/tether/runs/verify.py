@@ -35,8 +35,7 @@ from tether.runs.event_log import (
     read_events,
     state_digest,
 )
-from tether.runs.index import Index, assigned, claims_of
-from tether.runs.keys import unpack_keys
+from tether.runs.keys import Index, assigned, claims_of, unpack_keys
 from tether.runs.log_rows import Contents
 from tether.runs.settings import RELEASE
 from tether.runs.state import CACHED, State

@@ -24,8 +24,9 @@ from tether.runs.decide_share import is_over, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.history import estimate, moment
+from tether.runs.keys import OLD
 from tether.runs.release import SYSTEMS
-from tether.runs.state import MICROSECONDS, OLD, State
+from tether.runs.state import MICROSECONDS, State
 from tether.service.api import ApiError
 from tether.service.batcher import Batcher, calls_in_threads
 
