@@ -88,7 +88,7 @@ def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, An
                 found.wrong.append(f"row {len(found.rows)} has another hash")
             found.rows.append(row | {"key": keys[start:end], "step": len(found.steps)})
     elif kind == "losses":
-        for name in header["losses"]:
+        for name in found.losses.keys() & {column.removeprefix("loss/") for column in columns}:
             for row, loss in zip(
                 columns["row"].tolist(), columns[f"loss/{name}"].tolist(), strict=True
             ):

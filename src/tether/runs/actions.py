@@ -13,7 +13,7 @@ from tether._core import validate
 from tether._core.arrays import Contexts, Floats, Integers, few, plain_array, shown
 from tether.policies.picker import ShortlistRows
 from tether.runs.shares import Guardrail
-from tether.runs.state import State
+from tether.runs.state import LOSS, State
 
 WAITED = 1 << 62
 """Ids from here on were handed out while the store was unavailable."""
@@ -164,7 +164,7 @@ def named_losses(
     name: str = "losses",
     of: str = "ids",
 ) -> dict[str, Floats]:
-    """Losses by name, each in [0, bound]; NaN where one is not known yet."""
+    """Losses as columns, each in [0, bound]; NaN where one is not known yet."""
     if not isinstance(losses, Mapping):
         if len(limits) > 1:
             raise TypeError(
@@ -177,7 +177,7 @@ def named_losses(
     found = {}
     for key, given in losses.items():
         word, bound = f"{name}[{key!r}]", limits[key].bound
-        found[key] = values = validate.floats(word, np.atleast_1d(plain_array(given)))
+        found[LOSS + key] = values = validate.floats(word, np.atleast_1d(plain_array(given)))
         validate.same_length(word, values, of, count)
         outside = (values < 0) | (values > bound)
         if outside.any():

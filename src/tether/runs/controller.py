@@ -35,7 +35,7 @@ from tether.runs.round import Round
 from tether.runs.run import act_header
 from tether.runs.settings import CONTROLLER, RAMP, Settings
 from tether.runs.shares import Guardrail
-from tether.runs.state import SAFE, Unit
+from tether.runs.state import REWARD, SAFE, Unit
 from tether.runs.stored_rounds import StoredRounds
 
 if TYPE_CHECKING:
@@ -334,17 +334,11 @@ class Controller(StoredRounds):
             How many losses were new; 0 if the store does not answer and they wait in the outbox.
         """
         numbers = checked_ids(ids)
-        named = named_losses(losses, self.settings.limits, len(numbers))
-        columns = {f"loss/{name}": values for name, values in named.items()}
+        columns = named_losses(losses, self.settings.limits, len(numbers))
         if rewards is not None:
-            columns["reward"] = validate.floats("rewards", rewards)
-            validate.same_length("rewards", columns["reward"], "ids", len(numbers))
-        stored = self._submit_or_keep(
-            lambda t: self._observe(t, numbers, named, columns.get("reward")),
-            "observe",
-            lambda: pack({}, id=numbers, **columns),
-        )
-        return stored or 0
+            columns[REWARD] = validate.floats("rewards", rewards)
+            validate.same_length("rewards", columns[REWARD], "ids", len(numbers))
+        return self._call("observe", {}, {"id": numbers, **columns}) or 0
 
     def pending(self) -> Actions:
         """The actions of which a loss is still missing, oldest first.

@@ -284,7 +284,7 @@ class _Job:
 class EventLog:
     """The events of one run, the state that follows from them, and the thread that writes.
 
-    `deliver(transaction, waiting)` appends what waited in the outbox.
+    `deliver(transaction, kind, header, columns)` carries out a call that waited in the outbox.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class EventLog:
         create: bool = True,
         signer: Signer | None = None,
         outbox: Outbox | None = None,
-        deliver: Callable[[Transaction, Waiting], None] | None = None,
+        deliver: Callable[..., Any] | None = None,
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
         self.deadline, self.signer, self.outbox = deadline, signer, outbox
@@ -546,7 +546,8 @@ class EventLog:
         deliver = self._deliver
         if deliver is None or transaction.find([waiting.mark]):
             return
-        _, error, _ = self._do(transaction, lambda t: deliver(t, waiting), waiting.mark)
+        call = waiting.kind, *unpack(waiting.body)
+        _, error, _ = self._do(transaction, lambda t: deliver(t, *call), waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
 

@@ -66,7 +66,7 @@ def pack_keys(keys: list[bytes]) -> dict[str, NDArray[Any]]:
 def unpack_keys(columns: dict[str, NDArray[Any]]) -> list[bytes]:
     """Undo `pack_keys`."""
     content, ends = columns["key"].tobytes(), columns["key_end"].tolist()
-    return [content[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return [content[start:end] for start, end in zip([0, *ends][:-1], ends, strict=True)]
 
 
 def hashed_positions(

@@ -6,15 +6,15 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Integers
 from tether.runs.actions import named_losses
-from tether.runs.body import pack, unpack
+from tether.runs.body import Columns, pack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
 from tether.runs.event_log import Transaction
@@ -31,11 +31,11 @@ from tether.runs.keys import (
     standing_rows,
     unpack_keys,
 )
-from tether.runs.outbox import Outbox, Waiting
-from tether.runs.run import ROWS_PER_EVENT, Run
+from tether.runs.outbox import Outbox
+from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
-from tether.runs.state import Unit
+from tether.runs.state import LOSS, Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -183,11 +183,7 @@ class Release(Run):
         single, listed = _listed(keys)
         names = list(dict.fromkeys(listed))
         try:
-            found = self._submit_or_keep(
-                lambda t: self.assign_in(t, names)[0],
-                "assign",
-                lambda: pack({}, **pack_keys(names)),
-            )
+            found = self._call("assign", {}, pack_keys(names))
         except TamperedError:  # a store that is not as it was written is not obeyed
             found = None
         if found is None:
@@ -259,15 +255,9 @@ class Release(Run):
         arms = _arms(system, len(listed))
         step = None if step is None else validate.integer("step", step, 1)
         columns = named_losses(losses, self.settings.limits, len(listed), of="keys")
-        call = arms, columns, step, keep_first
-
-        def body() -> bytes:
-            header = {"losses": list(columns), "step": step, "keep_first": keep_first}
-            named = {f"loss/{name}": values for name, values in columns.items()}
-            return pack(header, arm=arms, **pack_keys(listed), **named)
-
-        found = self._submit_or_keep(
-            lambda t: self.observe_in(t, listed, *call)[0], "observe", body
+        header = {"step": step, "keep_first": keep_first}
+        found: int | None = self._call(
+            "observe", header, {"arm": arms, **pack_keys(listed), **columns}
         )
         if found is None:
             return int(sum((~np.isnan(values)).sum() for values in columns.values()))
@@ -341,7 +331,7 @@ class Release(Run):
         t: Transaction,
         keys: list[bytes],
         arms: Integers,
-        losses: Mapping[str, Floats],
+        losses: Columns,
         step: int | None = None,
         keep_first: bool = False,
         skip_unknown: bool = False,
@@ -356,19 +346,20 @@ class Release(Run):
             for name, values in losses.items():
                 same = (values == values[first][back]) | np.isnan(values)
                 if not same.all() and not keep_first:
+                    name = name.removeprefix(LOSS)
                     raise FinalLossError(f"losses[{name!r}] has two values for one key")
             losses = {name: values[first] for name, values in losses.items()}
             rows = kept
         return self._store_losses(t, rows, losses, keep_first), len(keys) - len(found)
 
-    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
-        header, columns = unpack(waiting.body)
+    def _carry_out(
+        self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
+    ) -> Any:
         keys = unpack_keys(columns)
-        if waiting.kind == "assign":
-            self.assign_in(t, keys, outage=True)
-            return
-        losses = {name: columns[f"loss/{name}"] for name in header["losses"]}
-        self.observe_in(t, keys, columns["arm"], losses, header["step"], header["keep_first"])
+        if kind == "assign":
+            return self.assign_in(t, keys, "outage" in header)[0]
+        how = header["step"], header["keep_first"]
+        return self.observe_in(t, keys, columns["arm"], losses_in(columns), *how)[0]
 
 
 def _rows_of(
@@ -451,7 +442,7 @@ def _old_systems(
             )
             found[name] = OldSystem(declared=declared)
             continue
-        values = named_losses({name: values}, limits, len(values), name="old")[name]
+        (values,) = named_losses({name: values}, limits, len(values), name="old").values()
         unknown = np.isnan(values)
         total = float(values[~unknown].sum() + bound * unknown.sum())
         found[name] = OldSystem(len(values), total)

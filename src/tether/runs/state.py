@@ -33,9 +33,11 @@ CACHED = "cached"
 """The kind of the events that vouch for the cache: the digest of the state before them."""
 FOLDED = ("settings", "policy", "round", "rows", "losses", "withdrawn", "alarm", "act")
 """The kinds of events that change the state."""
+LOSS, REWARD = "loss/", "reward"
+"""How the columns of losses begin, with the name behind it, and the column of rewards."""
 ROWS = {
     **{"unit": "i4", "arm": "i4", "position": "u8", "at": "i8", "calibration": "?"},
-    **{"withdrawn": "?", "reward": "f8", "before": "i8", "known": "u1"},
+    **{"withdrawn": "?", REWARD: "f8", "before": "i8", "known": "u1"},
 }
 """What is known of each row apart from its losses."""
 GIVEN = {"arm", "position", "calibration", "before", "known", "context_score"}
@@ -200,7 +202,7 @@ class State:
 
     def loss(self, name: str) -> Floats:
         """The losses of all rows; NaN where one is not known."""
-        return self.rows[f"loss/{name}"]
+        return self.rows[LOSS + name]
 
     def of_unit(self, number: int) -> slice:
         """The rows that were taken in a unit."""
@@ -329,21 +331,19 @@ class State:
             self.waited[header["waited"]] = new.start
         self._look()
 
-    def _fold_losses(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
-        rows = columns["row"]
+    def _fold_losses(self, event: Event, _: Any, columns: dict[str, Any]) -> None:
+        rows = columns.pop("row")
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.rows.size):
             raise ValueError("losses of rows that do not exist")
-        if "reward" in columns:
-            rewarded = ~np.isnan(columns["reward"])
-            self.rows["reward"][rows[rewarded]] = columns["reward"][rewarded]
-        for name in header["losses"]:
-            values, stored = columns[f"loss/{name}"], self.loss(name)
-            known = ~np.isnan(values)
+        for column, values in columns.items():
+            known, stored = ~np.isnan(values), self.rows[column]
             mine = rows[known]
             if not np.isnan(stored[mine]).all():
-                raise ValueError(f"a loss {name!r} is final, and there was one already")
+                raise ValueError(f"{column!r} is final, and there was one already")
             stored[mine] = values[known]
-            self.stop.add_losses(self, name, mine)
+            if column == REWARD:
+                continue
+            self.stop.add_losses(self, name := column.removeprefix(LOSS), mine)
             if len(mine):
                 self.quiet[name] = [self.rows.size, self.now]
         self._look()
@@ -434,7 +434,7 @@ class State:
 def _rows_of(settings: Settings) -> Columns:
     """No rows yet, with a column for every loss."""
     scores = {"context_score": "f8"} if settings.watches_contexts else {}
-    return Columns(**ROWS, **{f"loss/{name}": "f8" for name in settings.limits}, **scores)
+    return Columns(**ROWS, **{LOSS + name: "f8" for name in settings.limits}, **scores)
 
 
 HELD = {

@@ -15,14 +15,14 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, records, validate
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Integers
 from tether._core.contexts import labels, length
 from tether.control.calibration import Calibration
 from tether.control.log import Log
 from tether.policies.logs import approximation_of
 from tether.policies.probes import fingerprint
 from tether.runs.actions import CALL_BITS, WAITED, Actions, rows_of
-from tether.runs.body import pack, unpack
+from tether.runs.body import Columns, pack, unpack
 from tether.runs.decide_beta import (
     Decision,
     check_support,
@@ -38,10 +38,9 @@ from tether.runs.event_log import Event, Transaction, blob_digest, blobs, follow
 from tether.runs.export_log import accepted, seen_by
 from tether.runs.keys import action_name, claims_of
 from tether.runs.log_rows import Contents, cut, decode_rows, encode_rows, formats_of, same_formats
-from tether.runs.outbox import Waiting
 from tether.runs.policies import Deployed, Policies, Probe, saved
 from tether.runs.round import Drawn, Round
-from tether.runs.run import PATIENCE, ROWS_PER_EVENT, Run
+from tether.runs.run import PATIENCE, ROWS_PER_EVENT, Run, losses_in
 from tether.runs.score import Scorer, find_normalizer
 from tether.runs.state import SAFE, State, Unit
 
@@ -338,14 +337,17 @@ class StoredRounds(Run):
             return Actions(rows, np.empty(0), 0, rows)
         return Actions.of(rows, *self._contents.rows(rows), known.served[rows])
 
-    def _observe(
-        self, t: Transaction, ids: Integers, losses: dict[str, Floats], reward: Floats | None
+    def _carry_out(
+        self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
     ) -> int:
+        if kind == "rows":
+            return _append_rows(t, header, columns)
+        ids = columns["id"]
         rows = rows_of(t.state, ids)
         gone = ids[t.state.rows["withdrawn"][rows]]
         if len(gone):
             raise ValueError(f"ids {gone[:5].tolist()} were withdrawn: they have no losses")
-        return self._store_losses(t, rows, losses, reward=reward)
+        return self._store_losses(t, rows, losses_in(columns))
 
     def _keep_for_later(
         self, drawn: Drawn, rng: np.random.Generator, keys: list[str] | None
@@ -361,14 +363,6 @@ class StoredRounds(Run):
         self._log.outbox.add("rows", pack(header, **columns))
         self._log.is_available = False  # until the writer has reached the store again
         return first + np.arange(len(drawn.actions), dtype=np.int64)
-
-    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
-        header, columns = unpack(waiting.body)
-        if waiting.kind == "observe":
-            losses = {name[5:]: each for name, each in columns.items() if name.startswith("loss/")}
-            self._observe(t, columns["id"], losses, columns.get("reward"))
-            return
-        _append_rows(t, header, columns)
 
 
 def _append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:

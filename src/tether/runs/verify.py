@@ -38,7 +38,7 @@ from tether.runs.event_log import (
 from tether.runs.keys import Index, assigned, claims_of, unpack_keys
 from tether.runs.log_rows import Contents
 from tether.runs.settings import RELEASE
-from tether.runs.state import CACHED, State
+from tether.runs.state import CACHED, LOSS, REWARD, State
 
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
@@ -121,7 +121,7 @@ class _Replay:
             if state.raises is None or (header["monitor"], header["message"]) != state.raises:
                 yield "an alarm that nothing before it raises"
         elif event.kind == "losses":
-            yield from _check_losses(state, header, columns)
+            yield from _check_losses(state, columns)
         elif event.kind == "rows":
             is_release = state.given.kind == RELEASE
             check = _check_keys if is_release else _check_actions
@@ -191,12 +191,12 @@ class _Replay:
 # ---- steps and rows -----------------------------------------------------------------------------
 
 
-def _check_losses(state: State, header: dict[str, Any], columns: dict[str, Any]) -> Iterator[str]:
-    for name in header["losses"]:
-        values, bound = columns[f"loss/{name}"], state.given.limits[name].bound
-        if ((values < 0) | (values > bound)).any():
-            yield f"a loss {name!r} is outside [0, {bound:g}]"
-    if np.isinf(columns.get("reward", np.zeros(0))).any():
+def _check_losses(state: State, columns: dict[str, Any]) -> Iterator[str]:
+    for name, limit in state.given.limits.items():
+        values = columns.get(LOSS + name, np.zeros(0))
+        if ((values < 0) | (values > limit.bound)).any():
+            yield f"a loss {name!r} is outside [0, {limit.bound:g}]"
+    if np.isinf(columns.get(REWARD, np.zeros(0))).any():
         yield "a reward is infinite"
 
 

@@ -26,7 +26,7 @@ from tether.runs.event_log import Transaction
 from tether.runs.history import estimate, moment
 from tether.runs.keys import OLD
 from tether.runs.release import SYSTEMS
-from tether.runs.state import MICROSECONDS, State
+from tether.runs.state import LOSS, MICROSECONDS, State
 from tether.service.api import ApiError
 from tether.service.batcher import Batcher, calls_in_threads
 
@@ -413,7 +413,7 @@ class ServedRelease(Served):
 
     def _observe(self, t: Transaction, item: Observe) -> OutcomeResult:
         arms = np.array([SYSTEMS.index(system) for system in item.systems])
-        columns = {name: np.array(values) for name, values in item.losses.items()}
+        columns = {LOSS + name: np.array(values) for name, values in item.losses.items()}
         keep = {"keep_first": item.keep_first, "skip_unknown": True}
         return OutcomeResult(*self.release.observe_in(t, item.keys, arms, columns, **keep))
 
