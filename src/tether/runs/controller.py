@@ -33,7 +33,7 @@ from tether.runs.outbox import Outbox
 from tether.runs.policies import Deployed, Policies, PolicyLookup
 from tether.runs.round import Round
 from tether.runs.run import act_header
-from tether.runs.settings import CONTROLLER, RAMP, Settings
+from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
 from tether.runs.state import REWARD, SAFE, Unit
 from tether.runs.stored_rounds import StoredRounds
@@ -170,9 +170,7 @@ class Controller(StoredRounds):
             raise ValueError(f"against must be 'safe' for {chosen.name!r}, got {against!r}")
         if confidence is not None:
             confidence = validate.number("confidence", confidence, above=0.5, below=1)
-        quiet, seconds = max_silence, None
-        if isinstance(quiet, timedelta):
-            seconds, quiet = quiet.total_seconds(), None
+        quiet, seconds = rows_or_seconds("max_silence", max_silence)
         share = validate.number(
             "calibration_share", calibration_share, above=0, below=1, including=(1,)
         )
@@ -191,7 +189,7 @@ class Controller(StoredRounds):
             against=validate.choice("against", against, ("safe", "last")),
             shortlist=None if self._policies.shortlist is None else self._policies.shortlist.size,
             watches_contexts=context_score is not None,
-            max_silence=None if quiet is None else validate.integer("max_silence", quiet, 1),
+            max_silence=quiet,
             max_silent_seconds=seconds,
         )
         outbox = Outbox.of(fallback, "safe")
@@ -272,7 +270,6 @@ class Controller(StoredRounds):
             elif not rows_in_use(known).used.any():
                 note = "no losses to calibrate on yet: the safe policy serves"
             else:
-                self._policies.check_served(policy)
                 return self._begin_calibrated(known, optimized, name, calibration)
             return self._begin_decided(known, Decision(note=note), optimized, name)
 
@@ -468,16 +465,12 @@ class Controller(StoredRounds):
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
             known = self._refresh()
-            number = len(known.units) + 1
-            scorer, log, _ = self._scored(known, number, optimized)
+            scorer = self._scored(known, optimized)
             subject = fingerprint(optimized) or secrets.token_hex(8)
-            digest = write_log(Path(folder), known, subject, log, scorer.contents)
-            self.append_act(
-                *("export_log", f"for round {number}"),
-                subject=digest,
-                looked=subject,
-                rows=len(log),
-            )
+            digest = write_log(Path(folder), known, subject, scorer.log, scorer.contents)
+            looked: dict[str, Any] = {"subject": digest, "looked": subject}
+            looked["rows"] = len(scorer.log)
+            self.append_act("export_log", f"for round {scorer.number}", **looked)
             return Path(folder)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._core.arrays import Booleans, Floats
+from tether._core.arrays import Booleans, Floats, Integers
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import Acting, PolicyPath
@@ -233,39 +233,42 @@ def make_log(
     known: State, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
 ) -> Log:
     """The log of a round: every row in use under the mixture that produced the rows."""
-    where, count = known.calibration_rows, len(known.calibration_rows)
-    used, counts, reference = in_use.used, in_use.counts, known.reference
+    settings, where, used = known.given, known.calibration_rows, in_use.used
+    counts, reference, family = in_use.counts, known.reference, settings.family
     path = contents.scored(PATH, number) > 0
     table = contents.scored(TABLE, number) > 0
-    densities = dict(_densities(known, contents, in_use, number))
-    mixed = set(counts) != {reference}
-    tables = {"safe": densities[reference].log[used]}
+    densities = _densities(known, contents, in_use)
+    served = known.served[where[used]]
+    tables = {"safe": densities[reference].log}
     if path:
-        scores = contents.scores(PATH, number, count)[used]
+        scores = contents.scores(PATH, number, len(where))[used]
         tables["optimized"] = scores[:, 1]
     else:
-        tables["optimized"] = contents.scores(TABLE if table else SCORE, number, count)[used]
+        tables["optimized"] = contents.scores(TABLE if table else SCORE, number, len(where))[used]
     check_support(tables["safe"], tables["optimized"], reference)
-    by_who_acted = known.given.confidence is not None or known.given.rule == "promise"
-    if mixed:
-        tables["mix"] = _mixture(densities, counts)[used]
+    by_who_acted = settings.confidence is not None or settings.rule == "promise"
+    acting = None
+    if set(counts) != {reference}:
+        tables["mix"] = _mixture(densities, counts)
+        if by_who_acted:
+            acting = _who_acted(known, served, densities, exact_limits=not path)
     columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
     if table:
-        place = contents.scores(PLACE, SAFE, count)[used]
+        place = contents.scores(PLACE, SAFE, len(where))[used]
         columns = {f"log_{name}_all": values for name, values in tables.items()}
         columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
+        if acting is not None:
+            logged = picked(acting.log_logged, place)
+            acting = Acting(logged, acting.log_logged, acting.log_base_limit)
     context = contents.labels(where[used])
     if context is not None:
         columns["context"] = context
     share = counts.get(reference, 0) / sum(counts.values())
     if path:
         betas = contents.scores(LOG_BETAS, number, contents.scored(LOG_BETAS, number))
-        columns["policy_path"] = PolicyPath(known.given.family, betas, scores[:, 2:])
+        columns["policy_path"] = PolicyPath(family, betas, scores[:, 2:])
         share = 0.0  # its weights have no bound in which it could enter
-    acting = None
-    if by_who_acted and mixed:
-        acting = _who_acted(known, contents, in_use, densities, table=table, path=path)
-    error = 1.0 if table else _ratio_error(known, in_use, densities, by_who_acted)
+    error = 1.0 if table else _ratio_error(known, served, counts, densities, by_who_acted)
     if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
         raise ValueError(
             f"the densities of past policies in the log of round {number} are estimates, and some "
@@ -306,10 +309,10 @@ def make_proposals(contents: Contents, log: Log) -> Proposals | None:
     )
 
 
-def _densities(known: State, contents: Contents, in_use: InUse, number: int) -> dict[int, Density]:
-    """The density of the safe policy and of every round's that is needed, at calibration rows."""
-    where, count = known.calibration_rows, len(known.calibration_rows)
-    exact = np.zeros(count)
+def _densities(known: State, contents: Contents, in_use: InUse) -> dict[int, Density]:
+    """The density of the safe policy and of every round's that is needed, in the rows in use."""
+    where = known.calibration_rows
+    count, exact = len(where), np.zeros(len(where))
     log_safe = contents.own_scores("log_safe", where)
     if contents.scored(TABLE, SAFE):
         log_safe = contents.scores(TABLE, SAFE, count)
@@ -320,7 +323,8 @@ def _densities(known: State, contents: Contents, in_use: InUse, number: int) -> 
             found[past] = Density(contents.scores(DENSITY, past, count), exact)
         else:
             found[past] = _density(unit, contents, found[unit.reference], count)
-    return found
+    used = in_use.used
+    return {number: Density(each.log[used], each.error[used]) for number, each in found.items()}
 
 
 def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> Density:
@@ -369,7 +373,11 @@ def _mixture(densities: Mapping[int, Density], counts: Mapping[int, int]) -> Flo
 
 
 def _ratio_error(
-    known: State, in_use: InUse, densities: Mapping[int, Density], by_who_acted: bool
+    known: State,
+    served: Integers,
+    counts: Mapping[int, int],
+    densities: Mapping[int, Density],
+    by_who_acted: bool,
 ) -> float:
     """One plus the largest relative variance of a density that weights divide by.
 
@@ -378,42 +386,28 @@ def _ratio_error(
     """
     if not any(each.error.any() for each in densities.values()):
         return 1.0
-    used, counts = in_use.used, in_use.counts
-    served = known.served[known.calibration_rows][used]
-    log_mix = _mixture(densities, counts)[used] + np.log(sum(counts.values()))
+    log_mix = _mixture(densities, counts) + np.log(sum(counts.values()))
     variance = np.zeros(len(served))
     for number, count in counts.items():
         density = densities[number]
         own = (served == number) & by_who_acted
-        share = np.exp(np.log(count) + density.log[used] - log_mix)
-        variance += np.where(own, 1.0, share**2) * density.error[used] ** 2
+        share = np.exp(np.log(count) + density.log - log_mix)
+        variance += np.where(own, 1.0, share**2) * density.error**2
     if set(counts) != {known.reference}:
-        variance += densities[known.reference].error[used] ** 2
+        variance += densities[known.reference].error ** 2
     return 1.0 + float(variance.max())
 
 
 def _who_acted(
-    known: State,
-    contents: Contents,
-    in_use: InUse,
-    densities: Mapping[int, Density],
-    *,
-    table: bool,
-    path: bool,
+    known: State, served: Integers, densities: Mapping[int, Density], *, exact_limits: bool
 ) -> Acting:
     """The densities of the policies that acted, each in its own rows."""
-    used = in_use.used
-    served = known.served[known.calibration_rows][used]
-    logged = np.full(densities[SAFE].log[used].shape, np.nan)
-    limit = np.zeros(len(served))
-    for number in in_use.counts:
+    logged, limit = np.full(densities[SAFE].log.shape, np.nan), np.zeros(len(served))
+    for number in np.unique(served).tolist():
         own = served == number
-        logged[own] = densities[number].log[used][own]
-        limit[own] = math.inf if path else _log_base_limit(known, number)
-    if not table:
-        return Acting(logged, log_base_limit=limit)
-    place = contents.scores(PLACE, SAFE, len(known.calibration_rows))[used]
-    return Acting(picked(logged, place), logged, limit)
+        logged[own] = densities[number].log[own]
+        limit[own] = _log_base_limit(known, number) if exact_limits else math.inf
+    return Acting(logged, log_base_limit=limit)
 
 
 def _log_base_limit(known: State, number: int) -> float:

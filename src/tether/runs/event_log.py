@@ -546,8 +546,11 @@ class EventLog:
         deliver = self._deliver
         if deliver is None or transaction.find([waiting.mark]):
             return
-        call = waiting.kind, *unpack(waiting.body)
-        _, error, _ = self._do(transaction, lambda t: deliver(t, *call), waiting.mark)
+
+        def job(t: Transaction) -> None:
+            deliver(t, waiting.kind, *unpack(waiting.body))
+
+        _, error, _ = self._do(transaction, job, waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
 

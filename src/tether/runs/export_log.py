@@ -27,7 +27,7 @@ from tether.runs.decide_beta import (
     told,
 )
 from tether.runs.log_rows import Contents
-from tether.runs.state import State
+from tether.runs.state import LOSS, State
 
 ARGUMENTS = "calibrate.json"
 """The file with the arguments of `Log.scan` and of `calibrate`."""
@@ -141,13 +141,7 @@ def _columns(log: Log, contents: Contents) -> dict[str, NDArray[Any]]:
             "export_log is for runs without contexts, or with alpha over finitely many actions: "
             "files do not hold all that the calibration of this run needs"
         )
-    names = ["log_safe", "log_optimized", "log_mix"]
-    names += [f"{name}_all" for name in names]
-    columns = {**log.loss, **{name: getattr(log, name) for name in names}}
-    if log.acting is not None:
-        columns |= {"log_logged": log.acting.log_logged}
-        columns |= {"log_base_limit": log.acting.log_base_limit}
-    return {name: values for name, values in columns.items() if values is not None}
+    return {name.removeprefix(LOSS): values for name, values in log.rows.columns.items()}
 
 
 def _digest(*held: dict[str, NDArray[Any]] | None) -> str:

@@ -170,13 +170,6 @@ class Policies:
             )
         return PathOptimized(given)
 
-    def check_served(self, optimized: Any) -> None:
-        """Let policies on servers compare the model that is served with the one they began with."""
-        for policy in (self._drawing, optimized):
-            check = getattr(policy, "check_unchanged", None)
-            if check is not None and getattr(policy, "probe_seconds", 0) is not None:
-                check()
-
     def served(self, deployed: Deployed | None) -> Any:
         """The policy that acts, as a user calls it."""
         if deployed is None:

@@ -33,7 +33,7 @@ from tether.runs.keys import (
 )
 from tether.runs.outbox import Outbox
 from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
-from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
+from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 from tether.runs.state import LOSS, Unit
 
@@ -129,7 +129,11 @@ class Release(Run):
     ) -> None:
         given = None
         if guardrails is not None:
-            units, seconds = step_length(step)
+            units, seconds = rows_or_seconds("step", step)
+            if not isinstance(outcome_deadline, timedelta | None):
+                raise TypeError(
+                    f"outcome_deadline must be a datetime.timedelta, got {outcome_deadline!r}"
+                )
             limits = _limits(guardrails)
             if confidence is not None:
                 validate.number("confidence", confidence, above=0, below=1)
@@ -143,7 +147,7 @@ class Release(Run):
                 growth=validate.number("growth", growth, above=1, below=1e6),
                 units_per_step=units,
                 step_seconds=seconds,
-                outcome_deadline=_seconds("outcome_deadline", outcome_deadline),
+                outcome_deadline=rows_or_seconds("outcome_deadline", outcome_deadline)[1],
                 sticky=bool(sticky),
                 salt=secrets.token_bytes(16).hex(),
                 old=_old_systems(old, limits),
@@ -404,14 +408,6 @@ def _arms(system: str | Iterable[str] | None, count: int) -> Integers:
     validate.same_length("system", given, "keys", count)
     arms = [SYSTEMS.index(validate.choice("system", each, SYSTEMS)) for each in given]
     return np.array(arms, dtype=np.int64)
-
-
-def _seconds(name: str, given: timedelta | None) -> float | None:
-    if given is None:
-        return None
-    if not isinstance(given, timedelta):
-        raise TypeError(f"{name} must be a datetime.timedelta, got {given!r}")
-    return validate.number(name, given.total_seconds(), above=0, below=1e9)
 
 
 def _limits(guardrails: Mapping[str, float | Guardrail]) -> dict[str, Guardrail]:

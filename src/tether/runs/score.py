@@ -17,7 +17,7 @@ from tether._core.contexts import labels, take
 from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.proposals import Proposals
-from tether.policies.logs import make_proposals
+from tether.policies.logs import approximation_of, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import Normalizer, settled_normalizer
 from tether.policies.policy import shared_actions
@@ -32,6 +32,8 @@ from tether.runs.decide_beta import (
     SCORE,
     TABLE,
     InUse,
+    check_support,
+    make_log,
     needs_normalizer,
     past_rounds,
 )
@@ -57,24 +59,37 @@ NewScores = tuple[str, int, int, NDArray[Any]]
 
 
 class Scorer:
-    """Lets policies score the calibration rows that have no scores yet, into a copy of `contents`.
+    """Lets policies score the calibration rows that have no scores yet, and draws what it takes.
 
-    `new` has what was added.
+    They are added to `contents`, a copy; `new` has the new scores. `log` is that of the round, and
+    `given` what its candidate states of itself.
     """
 
     def __init__(
-        self, known: State, contents: Contents, policies: Policies, number: int, candidate: Any
+        self,
+        known: State,
+        contents: Contents,
+        policies: Policies,
+        candidate: Any,
+        in_use: InUse,
     ) -> None:
-        self.known, self.policies, self.number = known, policies, number
+        self.known, self.policies, self.in_use = known, policies, in_use
         self.candidate, self.contents = candidate, contents.copy()
+        self.number, self.where = len(known.units) + 1, known.calibration_rows
         self.new: list[NewScores] = []
-        self.where = known.calibration_rows
         self.contexts, self.actions = contents.rows(self.where)
         self.served = known.served[self.where]
+        self._complete(past_rounds(known, in_use))
+        approximate, error = approximation_of(candidate)
+        self.given = {"approximate": approximate, "ratio_error": error}
+        self.log = make_log(known, self.contents, self.number, in_use, self.given)
+        if (drawn := self._draw()) is not None:
+            check_support(drawn.log_safe, drawn.log_optimized)
+            context = {} if drawn.context is None else {"context": drawn.context}
+            self.contents.add_draws({**drawn.rows.columns, **context})
 
-    def complete(self, in_use: InUse) -> None:
+    def _complete(self, past: list[int]) -> None:
         """Score what is missing for the round that begins."""
-        past = past_rounds(self.known, in_use)
         self._check_safe()
         if isinstance(self.candidate, PathOptimized):
             self._complete_path(self.candidate, past)
@@ -185,24 +200,26 @@ class Scorer:
 
     # ---- draws --------------------------------------------------------------------------------
 
-    def draw(self, in_use: InUse, log: Log) -> dict[str, NDArray[Any]] | None:
+    def _draw(self) -> Proposals | None:
         """Draws of both policies for the calibration; the same round has the same draws."""
         rng = np.random.default_rng([self.known.given.seed, self.number, PROPOSAL_STREAM])
-        contexts, counts = take(self.contexts, np.flatnonzero(in_use.used)), in_use.counts
+        counts, contexts = self.in_use.counts, take(self.contexts, np.flatnonzero(self.in_use.used))
         logged_by = None
-        if log.has_mixture:
+        if self.log.has_mixture:
             policies = [self.policies.policy(number) for number in counts]
             logged_by = Mixture(policies, list(counts.values()))
         if isinstance(self.candidate, PathOptimized):
-            return _columns(self.candidate.pair.make_proposals(contexts, rng, logged_by=logged_by))
+            drawn: Proposals = self.candidate.pair.make_proposals(
+                contexts, rng, logged_by=logged_by
+            )
+            return drawn
         if isinstance(contexts, int):
             most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
             drawn_in, count = 1, max(MIN_PROPOSALS, min(contexts, most))
         else:
             drawn_in, count = self._blocks(contexts)
         reference = self.policies.policy(self.known.reference)
-        drawn = make_proposals(reference, self.candidate, drawn_in, count, rng, logged_by=logged_by)
-        return None if drawn is None else _columns(drawn)
+        return make_proposals(reference, self.candidate, drawn_in, count, rng, logged_by=logged_by)
 
     def _blocks(self, contexts: Any) -> tuple[Any, int]:
         """The distinct contexts, and how many draws each of them has."""
@@ -213,14 +230,6 @@ class Scorer:
             blocks = int(repeats.max())  # every row needs draws of its own
         budget = find_family(settings.family).max_draws or DEFAULT_BUDGET
         return take(contexts, np.sort(first)), blocks * budget
-
-
-def _columns(drawn: Proposals) -> dict[str, NDArray[Any]]:
-    names = ("log_safe", "log_optimized", "from_safe", "log_mix", "context")
-    columns = {name: getattr(drawn, name) for name in names}
-    if (path := drawn.policy_path) is not None:
-        columns |= {"log_path": path.log_density, "drawn_at": path.drawn_at}
-    return {name: values for name, values in columns.items() if values is not None}
 
 
 def find_normalizer(policy: Any, log: Log) -> Normalizer | None:

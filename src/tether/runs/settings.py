@@ -115,12 +115,10 @@ def _tighter(name: str, stored: float | None, value: float) -> float:
     return checked
 
 
-def step_length(step: int | timedelta | None) -> tuple[int | None, float | None]:
-    """A step by units, or by seconds; by hand with neither."""
-    if step is None:
+def rows_or_seconds(name: str, given: int | timedelta | None) -> tuple[int | None, float | None]:
+    """A limit as a number of rows, or as seconds; neither with None."""
+    if given is None:
         return None, None
-    if isinstance(step, timedelta):
-        return None, validate.number(
-            "step", step.total_seconds(), above=1, below=1e9, including=(1,)
-        )
-    return validate.integer("step", step, 1), None
+    if isinstance(given, timedelta):
+        return None, validate.number(name, given.total_seconds(), above=0, below=1e9)
+    return validate.integer(name, given, 1), None

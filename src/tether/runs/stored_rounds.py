@@ -18,17 +18,13 @@ from tether._core import policy_calls, records, validate
 from tether._core.arrays import Integers
 from tether._core.contexts import labels, length
 from tether.control.calibration import Calibration
-from tether.control.log import Log
-from tether.policies.logs import approximation_of
 from tether.policies.probes import fingerprint
 from tether.runs.actions import CALL_BITS, WAITED, Actions, rows_of
 from tether.runs.body import Columns, pack, unpack
 from tether.runs.decide_beta import (
     Decision,
-    check_support,
     decide_beta,
     describe,
-    make_log,
     past_rounds,
     rows_in_use,
 )
@@ -77,23 +73,12 @@ class StoredRounds(Run):
         self._log.read(walk)
         return state
 
-    def _scored(
-        self, known: State, number: int, optimized: Any
-    ) -> tuple[Scorer, Log, dict[str, Any]]:
+    def _scored(self, known: State, optimized: Any) -> Scorer:
         """The rows in use, scored by all policies; the log of them, and draws."""
         in_use = rows_in_use(known)
         for past in past_rounds(known, in_use):
             self._deployed(known.units[past - 1])
-        scorer = Scorer(known, self._contents, self._policies, number, optimized)
-        scorer.complete(in_use)
-        approximate, error = approximation_of(optimized)
-        given = {"approximate": approximate, "ratio_error": error}
-        log = make_log(known, scorer.contents, number, in_use, given)
-        drawn = scorer.draw(in_use, log)
-        if drawn is not None:
-            check_support(drawn["log_safe"], drawn["log_optimized"])
-            scorer.contents.add_draws(drawn)
-        return scorer, log, given
+        return Scorer(known, self._contents, self._policies, optimized, in_use)
 
     def _begin_calibrated(
         self, known: State, optimized: Any, name: str, found: Calibration | None
@@ -103,11 +88,12 @@ class StoredRounds(Run):
             known = self._state_at(seen_by(found))
             if number != len(known.units) + 1:
                 raise RoundTakenError(f"the log of calibration was exported before round {number}")
-        scorer, log, given = self._scored(known, number, optimized)
+        scorer = self._scored(known, optimized)
+        log, contents, given = scorer.log, scorer.contents, scorer.given
         if found is None:
-            decision = decide_beta(known, scorer.contents, number, subject, given, log)
+            decision = decide_beta(known, contents, number, subject, given, log)
         else:
-            decision = accepted(known, subject, found, log, scorer.contents)
+            decision = accepted(known, subject, found, log, contents)
         deployed = None
         if decision.calibration is not None and decision.calibration.exists:
             policy = self._policies.tethered(optimized, decision.reference, decision.calibration)
