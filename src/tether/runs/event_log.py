@@ -581,15 +581,11 @@ def is_cached(event: Event, content: bytes) -> bool:
 
 def _write(reference: weakref.ref[EventLog]) -> None:
     """The writer thread; it ends when the log is closed or forgotten."""
-    while True:
-        log = reference()
-        if log is None or log.is_over:
-            if log is not None:
-                if log.has_chores:
-                    log.run([])
-                log.leave()
-            return
+    while (log := reference()) is not None:
         batch = log.take()
         if batch or log.has_chores:
             log.run(batch)
+        if log.is_over:
+            log.leave()
+            return
         del log, batch

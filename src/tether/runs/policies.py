@@ -125,12 +125,11 @@ class Policies:
     def __init__(self, safe: Any, family: Family | None, lookup: PolicyLookup) -> None:
         self._path = family if isinstance(family, PathFamily) else None
         self._ramps = family is None
-        self._family, self._lookup = family, lookup
+        self._lookup = lookup
         self.shortlist = safe if isinstance(safe, Shortlist) else None
         if self.shortlist is not None and (self._ramps or self._path):
             raise TypeError(f"safe must be a policy for this family, not a shortlist: {safe!r}")
         given = safe if self.shortlist is None else self.shortlist.uniform
-        self.given = safe
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
         self.deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
 

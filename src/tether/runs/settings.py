@@ -88,21 +88,17 @@ class Settings:
         limits, rest = dict(self.limits), dict[str, Any]()
         for name, value in changes.items():
             if name in limits:
-                limits[name] = _tighter_limit(name, limits[name], value)
-            elif name in ("growth", "outcome_deadline", "stop"):
+                part = "delta" if limits[name].is_relative else "tolerated"
+                smaller = _tighter(name, getattr(limits[name], part), value)
+                limits[name] = replace(limits[name], **{part: smaller})
+            elif name in ("growth", "outcome_deadline"):
                 rest[name] = _tighter(name, getattr(self, name), value)
             else:
                 raise ValueError(
-                    f"{name!r} cannot be tightened: expected a guardrail of {list(limits)}, or "
-                    f"growth or outcome_deadline"
+                    f"{name!r} cannot be tightened: expected one of {list(limits)}, growth or "
+                    f"outcome_deadline"
                 )
         return replace(self, limits=limits, **rest)
-
-
-def _tighter_limit(name: str, limit: Guardrail, value: float) -> Guardrail:
-    if limit.is_relative:
-        return replace(limit, delta=_tighter(name, limit.delta, value))
-    return replace(limit, tolerated=_tighter(name, limit.tolerated, value))
 
 
 def _tighter(name: str, stored: float | None, value: float) -> float:

@@ -410,25 +410,20 @@ class State:
         """Everything as bytes; the same state gives the same bytes."""
         header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
-        columns["stop/sums"] = self.stop.sums
+        columns["sums"] = self.stop.sums
         columns["head"] = np.frombuffer(self.head, np.uint8)
         return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
 
     def load(self, content: bytes) -> None:
         """Undo `dump`."""
         header, columns = unpack(content)
-        self.head = columns.pop("head").tobytes()
         for name, kind in HELD.items():
             setattr(self, name, decode(kind, header[name], name))
-        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "stop": {}}
-        for name, column in columns.items():
-            part, _, rest = name.partition("/")
-            parts[part][rest] = column
         if self.settings is not None:
             self.rows = _rows_of(self.settings)
-            self.rows.load(parts["rows"])
-            self.stop.load(self.settings, header["stop"], parts["stop"]["sums"])
-        self.shift = Shift(header["shift"])
+            self.rows.load({name.removeprefix("rows/"): each for name, each in columns.items()})
+            self.stop.load(self.settings, header["stop"], columns["sums"])
+        self.head, self.shift = columns["head"].tobytes(), Shift(header["shift"])
 
 
 def _rows_of(settings: Settings) -> Columns:
