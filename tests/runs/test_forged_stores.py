@@ -308,7 +308,7 @@ def test_an_export_is_the_run(halted, tmp_path, store_url):
         import_run(tmp_path / "export", store_url)
     sqlite3.connect(tmp_path / "empty").close()
     for nothing in (tmp_path / "nothing", tmp_path / "empty"):
-        with pytest.raises(StoreError, match=r"there is no store|holds no run"):
+        with pytest.raises(StoreError, match=r"there is no store|does not hold"):
             import_run(nothing, tmp_path / "copy.db")
 
 

@@ -136,8 +136,11 @@ def checked_ids(ids: ArrayLike | Actions) -> Integers:
     array = np.atleast_1d(plain_array(ids))
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
         raise TypeError(f"ids must be integers returned by `act`, got {shown(ids)}")
-    if len(np.unique(array)) < len(array):
-        raise ValueError("ids must be different: some occur more than once")
+    listed, counts = np.unique(array, return_counts=True)
+    if len(listed) < len(array):
+        raise ValueError(
+            f"ids must be unique, got {listed[counts > 1][:5].tolist()} more than once"
+        )
     return array.astype(np.int64)
 
 
@@ -150,8 +153,8 @@ def rows_of(state: State, ids: Integers) -> Integers:
     unknown = ids[(rows < 0) | (rows >= state.rows.size)]
     if len(unknown):
         raise ValueError(
-            f"ids {unknown[:5].tolist()} are unknown ({len(unknown)} of {len(ids)}): the store has "
-            f"not assigned them, and nothing of this call was stored"
+            f"ids {unknown[:5].tolist()} are unknown ({len(unknown)} of {len(ids)}): this run has "
+            f"not assigned them. Nothing was stored"
         )
     return rows
 

@@ -290,11 +290,11 @@ class Controller(StoredRounds):
         """Begin the next step of a ramp inside a transaction."""
         if not t.state.given.decides_shares or t.state.given.units_per_step is not None:
             raise ValueError(
-                "advance is for family='ramp': another family has no steps, and those of "
-                "'ramp(N)' end by themselves"
+                "advance is only for family='ramp': the steps of 'ramp(N)' end by themselves, and "
+                "other families have none"
             )
         if t.state.last is None or t.state.last.policy is None:
-            raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
+            raise ValueError("advance needs a round with a policy: pass one to `begin` first")
         t.append("round", pack(decide_ramp(t.state, t.state.last.policy, begins=False)))
         return t.state.units[-1]
 
@@ -396,8 +396,11 @@ class Controller(StoredRounds):
         def job(t: Transaction) -> None:
             rows = rows_of(t.state, numbers)
             known = [~np.isnan(t.state.loss(name)[rows]) for name in t.state.given.limits]
-            if np.any(known):
-                raise ValueError("ids of which a loss was observed cannot be withdrawn")
+            observed = numbers[np.any(known, axis=0)]
+            if len(observed):
+                raise ValueError(
+                    f"ids {observed[:5].tolist()} cannot be withdrawn: their losses were observed"
+                )
             rows = rows[~t.state.rows["withdrawn"][rows]]
             if len(rows):
                 t.append("act", pack({**header, "subject": f"{len(rows)} actions"}))
@@ -481,7 +484,7 @@ def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
     chosen = find_family(family)
     if not isinstance(chosen, (Clip, Mix, BudgetedClip, PathFamily)):
         raise TypeError(
-            f"family must be one of the package, so that anybody can verify the run, got {family!r}"
+            f"family must be one of tether's own, so that anyone can verify the run, got {family!r}"
         )
     return chosen, None
 

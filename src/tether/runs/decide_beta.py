@@ -272,8 +272,8 @@ def make_log(
     if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
         raise ValueError(
             f"the densities of past policies in the log of round {number} are estimates, and some "
-            f"may be wrong by a factor of {error:.3g}, more than {LARGEST_DENSITY_FACTOR:g}: run "
-            f"on shortlists (tether.Shortlist), whose past policies are exact"
+            f"may be off by a factor of {error:.3g}, where {LARGEST_DENSITY_FACTOR:g} is accepted: "
+            f"use shortlists (tether.Shortlist), on which past policies are exact"
         )
     return Log(
         {name: loss[used] for name, loss in in_use.losses.items()},

@@ -144,7 +144,9 @@ def follow(
     """
     for event in given:
         if not event.follows(seq, head):
-            raise TamperedError(f"event {event.seq} ({event.kind}) of {name} is not as written")
+            raise TamperedError(
+                f"event {event.seq} ({event.kind}) of {name} is not as it was written"
+            )
         seq, head = event.seq, event.head
         yield event
 
@@ -218,7 +220,7 @@ class Transaction:
         """Add an event and fold it; what a job must refuse it refuses before."""
         log = self.log
         if log.is_read_only:
-            raise StoreError(f"{log.database.name} is signed: pass the private key of the run")
+            raise StoreError(f"{log.database.name} is signed: pass its private key")
         seq = log.state.seq + 1
         head = link(log.state.head, seq, kind, self.clock, self.mark, body)
         event = Event(seq, kind, self.clock, self.mark, body, head)
@@ -391,8 +393,8 @@ class EventLog:
                 self.accept(event)
             except Exception as error:
                 raise TamperedError(
-                    f"event {event.seq} ({event.kind}) of {name} cannot follow on those before "
-                    f"it: {error}"
+                    f"event {event.seq} ({event.kind}) of {name} does not follow from those "
+                    f"before it: {error}"
                 ) from error
             if event.mark in self._unknown:
                 self._ghosts.append(event)
@@ -433,7 +435,7 @@ class EventLog:
                 with database.writing(connection):
                     tables.create_all(connection)
             elif not sql.inspect(connection).has_table(events.name):
-                raise StoreError(f"{database.name} holds no run of tether")
+                raise StoreError(f"{database.name} does not hold a tether run")
 
     def take(self) -> list[_Job]:
         """Wait for jobs; empty when there will be no more, or to let a forgotten log go."""

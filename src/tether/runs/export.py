@@ -52,7 +52,7 @@ def import_run(source: str | Path, store: str | Path) -> None:
     database = Database(source, create=False, deadline=60.0)
     with database.reading() as connection:
         if not sql.inspect(connection).has_table(events.name):
-            raise StoreError(f"{database.name} holds no run of tether")
+            raise StoreError(f"{database.name} does not hold a tether run")
         copy_run(connection, store)
 
 
@@ -73,7 +73,7 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
     def checked_blobs() -> Iterator[dict[str, Any]]:
         for digest, content in source.execute(sql.select(blobs)):
             if digest != blob_digest(bytes(content)):
-                raise TamperedError(f"the bytes of {digest} are not as they were written")
+                raise TamperedError(f"the stored bytes {digest} are not as they were written")
             yield {"digest": digest, "content": content}
 
     with (
@@ -83,7 +83,7 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
     ):
         tables.create_all(connection)
         if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
-            raise StoreError(f"{database.name} holds a run already")
+            raise StoreError(f"{database.name} already holds a run")
         _insert(connection, events, checked_events())
         entries = ({"name": name, "value": value} for name, value in index.items())
         _insert(connection, claims, entries)

@@ -128,7 +128,9 @@ def accepted(
 def _exported(found: Calibration) -> tuple[str, int]:
     held = None if found.probes is None else found.probes.fingerprints.get(EXPORT)
     if held is None:
-        raise ValueError("calibration must be of a log that `export_log` wrote: it has no digest")
+        raise ValueError(
+            "calibration must come from a log that `export_log` wrote: it has no digest"
+        )
     digest, seen = json.loads(held)
     return str(digest), int(seen)
 

@@ -58,7 +58,7 @@ class Outbox:
             self._waiting = [Waiting(*row) for row in self._connection.execute(query)]
         except sqlite3.Error as error:
             raise StoreError(
-                f"could not open the outbox {self.name}: {error}. Every process needs its own"
+                f"could not open the outbox {self.name}: {error}. Each process needs its own"
             ) from error
 
     @classmethod

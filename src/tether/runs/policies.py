@@ -128,7 +128,9 @@ class Policies:
         self._lookup = lookup
         self.shortlist = safe if isinstance(safe, Shortlist) else None
         if self.shortlist is not None and (self._ramps or self._path):
-            raise TypeError(f"safe must be a policy for this family, not a shortlist: {safe!r}")
+            raise TypeError(
+                f"safe must be a policy, not a shortlist, for this family, got {safe!r}"
+            )
         given = safe if self.shortlist is None else self.shortlist.uniform
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
         self.deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
@@ -229,8 +231,7 @@ class Policies:
             raise ValueError(
                 f"round {unit.number} was served by the policy {name!r}, which is not available: "
                 f"its rows cannot be weighted without it. Pass policies={{{name!r}: …}} to "
-                f"tether.Controller, or retire the round (it is not in the store: "
-                f"{held['problem']})"
+                f"tether.Controller, or retire the round. It could not be stored: {held['problem']}"
             )
         return self.optimized(f"policies[{name!r}]", policy)
 

@@ -138,7 +138,9 @@ class Release(Run):
             if confidence is not None:
                 validate.number("confidence", confidence, above=0, below=1)
                 if any(each.is_relative for each in limits.values()):
-                    raise ValueError("confidence is for absolute guardrails, got relative ones too")
+                    raise ValueError(
+                        "confidence is only available for absolute guardrails, got a relative one"
+                    )
             given = Settings(
                 RELEASE,
                 limits,
@@ -158,7 +160,9 @@ class Release(Run):
         super().__init__(store, given, deadline=deadline, key=key, outbox=outbox, free=free)
         if self.settings.kind != RELEASE:
             self.close()
-            raise ValueError(f"{store} holds a {self.settings.kind}, not a release")
+            raise ValueError(
+                f"{self._log.database.name} holds a {self.settings.kind}, not a release"
+            )
         self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
             self.submit(self.begin_if_due, 60.0)
@@ -304,7 +308,9 @@ class Release(Run):
     def next_step(self, t: Transaction) -> Unit:
         """Begin the next step inside a transaction; an error if steps end by themselves."""
         if t.state.given.units_per_step is not None or t.state.given.step_seconds is not None:
-            raise ValueError("the steps of this release end by themselves: step was given")
+            raise ValueError(
+                "advance is for steps by hand: those of this release end by themselves"
+            )
         t.append("round", pack(decide_share(t.state, t.now)))
         return t.state.units[-1]
 
@@ -378,7 +384,9 @@ def _rows_of(
     rows[given] = by_system[given, arms[given]]
     if step is not None:
         if step > len(state.units):
-            raise ValueError(f"step {step} has not begun: the present one is {len(state.units)}")
+            raise ValueError(
+                f"step must be at most the present one, {len(state.units)}, got {step}"
+            )
         while len(later := np.flatnonzero(rows >= state.end_of(step))):
             rows[later] = standing_rows(state, state.rows["before"][rows[later]])
         rows[rows < state.units[step - 1].before] = -1

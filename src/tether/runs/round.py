@@ -277,5 +277,6 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
         if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH:
             raise ValueError(f"keys must be text of 1 to {MAX_KEY_LENGTH} characters, got {each!r}")
     if len(set(names)) < len(names):
-        raise ValueError("keys must be different: some occur more than once")
+        again = next(each for each in names if names.count(each) > 1)
+        raise ValueError(f"keys must be unique, got {again!r} more than once")
     return names

@@ -97,7 +97,7 @@ class Run:
     def _create(self, t: Transaction, given: Settings | None, free: tuple[str, ...]) -> Settings:
         if t.state.original is None:
             if given is None:
-                raise StoreError(f"{self._log.database.name} holds no run of tether")
+                raise StoreError(f"{self._log.database.name} does not hold a tether run")
             t.append("settings", pack(given.to_dict()))
         elif given is not None:
             t.state.original.check_same(given, self._log.database.name, free)
@@ -307,7 +307,7 @@ def losses_in(columns: Columns) -> Columns:
 def act_header(act: str, reason: str, actor: str | None) -> dict[str, Any]:
     """What a person did, why, and who it was."""
     if not isinstance(reason, str) or not reason.strip():
-        raise ValueError(f"reason must say why, got {reason!r}")
+        raise ValueError(f"reason must be text that says why, got {reason!r}")
     who = getpass.getuser() if actor is None else actor
     if not isinstance(who, str) or not who.strip():
         raise ValueError(f"actor must be a name, got {actor!r}")

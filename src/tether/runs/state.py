@@ -266,7 +266,7 @@ class State:
                 raise ValueError("the first event has to be the settings")
             getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
         elif event.kind not in (CACHED, "scores", "draws"):
-            raise ValueError(f"there is no kind of event {event.kind!r}")
+            raise ValueError(f"{event.kind!r} is not a kind of event")
         self.seq, self.head = event.seq, event.head
 
     def time_at(self, clock: int) -> int:
@@ -285,8 +285,8 @@ class State:
             if self.standing is None and self.raises is None and event.kind != "alarm":
                 self.raises = (
                     "clock",
-                    f"the clock was set back by {behind / MICROSECONDS:.0f} s, or those of two "
-                    f"machines differ: steps may have begun too early",
+                    f"the clock was set back by {behind / MICROSECONDS:.0f} s, or the clocks of "
+                    f"two machines differ: steps may have begun too early",
                 )
         self.now = self.time_at(event.at)
 
@@ -311,9 +311,11 @@ class State:
         times = {"begun": event.at, "since": self.now, "event": event.seq}
         unit = Unit(**{"seen": event.seq - 1} | header | times)
         if unit.number != len(self.units) + 1 or unit.before != self.rows.size:
-            raise ValueError(f"unit {unit.number} does not follow on {len(self.units)} units")
+            raise ValueError(f"unit {unit.number} does not follow unit {len(self.units)}")
         if unit.cleared != self.cleared:
-            raise ValueError(f"unit {unit.number} counts {unit.cleared} cleared alarms")
+            raise ValueError(
+                f"unit {unit.number} counts {unit.cleared} cleared alarms, not {self.cleared}"
+            )
         self.units.append(unit)
         self._end_silence()
         if "looked" in unit.decision:
@@ -339,7 +341,7 @@ class State:
             known, stored = ~np.isnan(values), self.rows[column]
             mine = rows[known]
             if not np.isnan(stored[mine]).all():
-                raise ValueError(f"{column!r} is final, and there was one already")
+                raise ValueError(f"a value of {column!r} is final, and was stored before")
             stored[mine] = values[known]
             if column == REWARD:
                 continue
@@ -399,9 +401,9 @@ class State:
             return None
         for name, (rows, at) in self.quiet.items():
             if limit is not None and self.rows.size - rows >= limit:
-                return "silence", f"{self.rows.size - rows:,} rows in a row without a {name!r}"
+                return "silence", f"no {name!r} in {self.rows.size - rows:,} rows"
             if seconds is not None and now - at >= seconds * MICROSECONDS:
-                return "silence", f"{(now - at) / MICROSECONDS:,.0f} s without a {name!r}"
+                return "silence", f"no {name!r} for {(now - at) / MICROSECONDS:,.0f} s"
         return None
 
     # ---- the cache ----------------------------------------------------------------------------

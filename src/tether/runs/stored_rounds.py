@@ -87,7 +87,10 @@ class StoredRounds(Run):
         if found is not None:
             known = self._state_at(seen_by(found))
             if number != len(known.units) + 1:
-                raise RoundTakenError(f"the log of calibration was exported before round {number}")
+                raise RoundTakenError(
+                    f"calibration is of a log that was exported before round {number - 1} began: "
+                    f"export the log again"
+                )
         scorer = self._scored(known, optimized)
         log, contents, given = scorer.log, scorer.contents, scorer.given
         if found is None:

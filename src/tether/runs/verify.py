@@ -146,11 +146,11 @@ class _Replay:
         known = self._seen.pop(header["seen"], None)
         begun = 0 if state.last is None else state.last.event
         if known is None or header["seen"] < begun:
-            yield f"round {number} rests on events that are not those before it"
+            yield f"round {number} was decided on other events than those before it"
             return
         if "attempt" not in decision:
             if header["level"] > -math.inf:
-                yield f"round {number} has a beta, and nothing that it was decided on"
+                yield f"round {number} has a beta, but nothing that it was decided on"
             return
         held = state.policies.get(header["policy"], {})
         if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
@@ -208,7 +208,7 @@ def _compare_step(header: dict[str, Any], decided: dict[str, Any]) -> Iterator[s
             f"{expected['level']:.6g}"
         )
     elif header != expected:
-        yield f"step {number} does not say what its rows say"
+        yield f"the record of step {number} is not what its rows give"
 
 
 def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> Iterator[str]:
@@ -239,9 +239,9 @@ def _check_keys(
     if "position" in wrong:
         yield "a position is not the hash of its key"
     if "arm" in wrong:
-        yield "a key was answered by another system than its hash says"
+        yield "a key was answered by a system that its hash does not give"
     if wrong - {"position", "arm"} or header["first"] != state.rows.size:
-        yield "what was known of a key is not what its earlier rows say"
+        yield "what is noted of the earlier rows of a key is not what they say"
     if (expected["before"] >= state.units[-1].before).any() or len(set(keys)) < len(keys):
         yield "a key has two rows in one step"
 
@@ -253,7 +253,7 @@ def _check_actions(
     arm, unit, ramps = columns["arm"], state.last, state.given.decides_shares
     by_policy = bool((arm != 0).any())
     if unit is None or (by_policy and state.is_stopped):
-        yield "another policy than the safe one acted while the run was stopped"
+        yield "a policy other than the safe one acted while the run was stopped"
         return
     known = (arm == 0) | (arm == 1)
     if unit.reference and ramps:
@@ -281,7 +281,7 @@ def _compare_round(header: dict[str, Any], stored: Any, expected: Decision) -> I
         said["calibration"] = {} if stored is None else json.loads(str(stored[0]))
         told["calibration"] = encode(expected.calibration)
     if not all(_alike(said.get(name), told[name]) for name in told.keys() - ROUNDED):
-        yield f"round {number} does not say what its rows say"
+        yield f"the record of round {number} is not what its rows give"
 
 
 def _alike(first: Any, second: Any) -> bool:

@@ -224,7 +224,8 @@ class Stop:
             more = [f"{limit.delta:g}"] if limit.delta else []
             more += [f"{limit.ratio:.0%} of it"] if limit.ratio else []
             tolerated = "what the old system loses plus " + " and ".join(more)
-        text = f"{bet.name}: the new system is shown to lose more than {tolerated}: "
+        who = "system" if state.given.kind == RELEASE else "policy"
+        text = f"{bet.name}: the new {who} is shown to lose more than {tolerated}: "
         mine = losses[known & is_new]
         text += f"{mine.mean() if len(mine) else math.nan:.4g} on {len(mine)} rows"
         text += f" since step {since}" if since > self.first else ""
