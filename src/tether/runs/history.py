@@ -131,9 +131,7 @@ def reward_estimate(rewards: Floats) -> Estimate | None:
     return Estimate(len(known), mean, mean - error, mean + error)
 
 
-def read_history(
-    state: State, store: str, warnings: tuple[str, ...] = (), tampered: str | None = None
-) -> History:
+def read_history(state: State, store: str, tampered: str | None = None) -> History:
     """The records of a state; of one whose chain is broken, up to there and with an alarm."""
     settings, units = state.given, []
     for unit in state.units:
@@ -172,5 +170,4 @@ def read_history(
         *(store, settings, tuple(units), tuple(alarms), tuple(state.acts)),
         standing,
         share,
-        warnings,
     )

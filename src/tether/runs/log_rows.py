@@ -223,7 +223,7 @@ def decode_rows(columns: Columns, formats: Format, count: int) -> tuple[Any, NDA
 
 # ---- all rows of a run --------------------------------------------------------------------------
 
-SCORES = ("log_safe", "log_optimized", "log_prob")
+SCORES = ("log_safe", "log_prob")
 """What is stored of each action when it is taken; NaN where it is not known."""
 
 

@@ -241,7 +241,7 @@ class Round:
                 optimized = optimized.pair.optimized
             both = policy_calls.score_both(self._run.safe, optimized, contexts, actions)
             log_prob = self._log_prob(deployed, contexts, actions, *both)
-        scores = {"log_safe": both[0], "log_optimized": both[1], "log_prob": log_prob}
+        scores = {"log_safe": both[0], "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 
     def _log_prob(

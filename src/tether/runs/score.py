@@ -78,7 +78,6 @@ class Scorer:
         self.number, self.where = len(known.units) + 1, known.calibration_rows
         self.new: list[NewScores] = []
         self.contexts, self.actions = contents.rows(self.where)
-        self.served = known.served[self.where]
         self._complete(past_rounds(known, in_use))
         approximate, error = approximation_of(candidate)
         self.given = {"approximate": approximate, "ratio_error": error}
@@ -90,11 +89,12 @@ class Scorer:
 
     def _complete(self, past: list[int]) -> None:
         """Score what is missing for the round that begins."""
-        self._check_safe()
-        if isinstance(self.candidate, PathOptimized):
-            self._complete_path(self.candidate, past)
+        path = isinstance(self.candidate, PathOptimized)
+        known = None if path else self._known_actions(past)
+        self._check_policies(past, known)
+        if path:
+            self._complete_path(self.candidate.pair, past)
             return
-        known = self._known_actions(past)
         names = (SAFE, *past, self.number) if known is not None else (*past, self.number)
         if known is not None:
             place = positions(known, self.actions, "safe")
@@ -113,6 +113,18 @@ class Scorer:
         contexts, actions = self._rows(slice(0, min(PROBES, len(self.where))))
         scores = policy_calls.score("optimized", self.candidate, contexts, actions)
         return Probe(contexts, actions, scores)
+
+    def _check_policies(self, past: list[int], known: NDArray[Any] | None) -> None:
+        """Refuse policies that score stored actions differently than before."""
+        for number in past:
+            if (probe := self.policies.deployed[number].probe) is not None:
+                probe.check(f"policy of round {number}", self._optimized(number))
+        rows = slice(0, min(PROBED_ROWS, len(self.where)))
+        scores = self._score(SAFE, known, rows)
+        if known is not None:
+            scores = picked(scores, positions(known, self.actions[rows], "safe"))
+        stored = self.contents.own_scores("log_safe", self.where[rows])
+        compare_scores("safe policy", scores, stored)
 
     def _known_actions(self, past: list[int]) -> NDArray[Any] | None:
         """All actions, where there are contexts and finitely many of them."""
@@ -143,27 +155,9 @@ class Scorer:
         policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
         contexts, actions = self._rows(rows)
         if known is None:
-            scores = taken = policy_calls.score(kind, policy, contexts, actions)
-        else:
-            shape = len(actions), len(known)
-            scores = np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
-            taken = picked(scores, positions(known, actions, kind))
-        self._compare(number, taken, rows, "log_optimized")
-        return scores
-
-    def _compare(self, number: int, taken: Floats, rows: slice, name: str) -> None:
-        """Refuse a policy that scores its own actions differently than when it took them."""
-        stored = self.contents.own_scores("log_safe" if number == SAFE else name, self.where[rows])
-        own = ~np.isnan(stored) & ((self.served[rows] == number) | (number == SAFE))
-        if own.any():
-            who = "safe policy" if number == SAFE else f"policy of round {number}"
-            compare_scores(who, taken[own], stored[own])
-
-    def _check_safe(self) -> None:
-        probed = slice(0, min(PROBED_ROWS, len(self.where)))
-        contexts, actions = self._rows(probed)
-        scores = policy_calls.score("safe", self.policies.safe, contexts, actions)
-        self._compare(SAFE, scores, probed, "log_safe")
+            return policy_calls.score(kind, policy, contexts, actions)
+        shape = len(actions), len(known)
+        return np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
 
     def _normalizer(self, number: int, rows: slice) -> Floats:
         """Log ψ of a past round's policy in the contexts of some rows, and its error."""
@@ -177,8 +171,7 @@ class Scorer:
         found = settled_normalizer(policy, contexts, at_reference, blended)
         return np.stack([found.log_psi, found.standard_error], axis=1)
 
-    def _complete_path(self, candidate: PathOptimized, past: list[int]) -> None:
-        pair = candidate.pair
+    def _complete_path(self, pair: Any, past: list[int]) -> None:
         if isinstance(self.contexts, int):
             raise ValueError(
                 f"family {pair.family!r} needs contexts, the prompts that are answered: this run "
@@ -190,9 +183,7 @@ class Scorer:
         self._keep(LOG_BETAS, self.number, 0, np.asarray(pair.log_betas, dtype=np.float64))
 
     def _density(self, number: int, rows: slice) -> Floats:
-        taken = policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
-        self._compare(number, taken, rows, "log_prob")
-        return taken
+        return policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
 
     def _rows(self, rows: slice) -> tuple[Any, NDArray[Any]]:
         index = np.arange(rows.start, rows.stop)
