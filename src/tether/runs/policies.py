@@ -115,7 +115,6 @@ class Deployed:
     optimized: Any
     policy: Any
     reference: int = SAFE
-    normalizer: Normalizer | None = None
     probe: Probe | None = None
 
 
@@ -210,12 +209,10 @@ class Policies:
             probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
         if calibration is None:  # a ramp
             return Deployed(optimized, optimized, unit.reference)
-        policy, normalizer = self.tethered(optimized, unit.reference, calibration), None
-        if unit.decision["log_psi"] is not None:
-            log_psi, error = unit.decision["log_psi"]
-            normalizer = Normalizer(np.array([log_psi]), np.array([error]))
-            policy.remember(normalizer)
-        return Deployed(optimized, policy, unit.reference, normalizer, probe)
+        policy = self.tethered(optimized, unit.reference, calibration)
+        if (held := unit.decision["log_psi"]) is not None:
+            policy.remember(Normalizer(np.array(held[:1]), np.array(held[1:])))
+        return Deployed(optimized, policy, unit.reference, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:
         name = str(unit.policy)

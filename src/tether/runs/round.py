@@ -255,9 +255,9 @@ class Round:
             return policy.log_prob(contexts, actions)
         log_psi: Any = 0.0
         if not policy.family.normalized and not np.isinf(policy.log_beta):
-            if deployed.normalizer is None:
+            if not isinstance(contexts, int):
                 return np.full(len(actions), np.nan)
-            log_psi = deployed.normalizer.log_psi
+            log_psi = policy.normalizer(contexts).log_psi
         if deployed.reference != SAFE:
             log_safe = policy_calls.score("reference", policy.safe, contexts, actions)
         log_optimized = blend_scores(log_optimized, log_safe, policy.blend)

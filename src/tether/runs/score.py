@@ -19,7 +19,7 @@ from tether.control.log import Log
 from tether.control.proposals import Proposals
 from tether.policies.logs import approximation_of, make_proposals
 from tether.policies.mixture import Mixture
-from tether.policies.normalizer import Normalizer, settled_normalizer
+from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import shared_actions
 from tether.policies.tables import picked, positions
 from tether.policies.tethered import Tethered
@@ -223,11 +223,11 @@ class Scorer:
         return take(contexts, np.sort(first)), blocks * budget
 
 
-def find_normalizer(policy: Any, log: Log) -> Normalizer | None:
-    """The normalizing constant of what a round serves without contexts; the policy keeps it."""
+def find_normalizer(policy: Any, log: Log) -> list[float] | None:
+    """Log ψ of what a round serves without contexts, and its error; the policy keeps them."""
     is_tethered = isinstance(policy, Tethered)
     if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
         return None
     blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
     policy.remember(found := settled_normalizer(policy, 1, log.log_safe, blended))
-    return found
+    return [float(found.log_psi[0]), float(found.standard_error[0])]

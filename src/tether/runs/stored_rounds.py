@@ -97,12 +97,13 @@ class StoredRounds(Run):
             decision = decide_beta(known, contents, number, subject, given, log)
         else:
             decision = accepted(known, subject, found, log, contents)
-        deployed = None
+        deployed: Deployed | None = None
+        more: dict[str, Any] = {"looked": subject, "given": given, "log_psi": None}
         if decision.calibration is not None and decision.calibration.exists:
             policy = self._policies.tethered(optimized, decision.reference, decision.calibration)
-            normalizer, probe = find_normalizer(policy, log), scorer.probe()
-            deployed = Deployed(optimized, policy, decision.reference, normalizer, probe)
-        more = {"looked": subject, "given": given, "attempt": self._store_scores(scorer)}
+            more["log_psi"] = find_normalizer(policy, log)
+            deployed = Deployed(optimized, policy, decision.reference, scorer.probe())
+        more["attempt"] = self._store_scores(scorer)
         return self._begin_decided(known, decision, optimized, name, deployed, **more)
 
     def _store_scores(self, scorer: Scorer) -> str:
@@ -132,8 +133,6 @@ class StoredRounds(Run):
         if decision.calibration is not None:
             text = json.dumps(records.encode(decision.calibration))
             columns["calibration"] = np.array([text], dtype=object)
-            held = None if deployed is None else deployed.normalizer
-            described["log_psi"] = held and [float(held.log_psi[0]), float(held.standard_error[0])]
         policy = None if optimized is None else name
         rests = {"reference": decision.reference, "seen": known.seq, "policy": policy}
 
