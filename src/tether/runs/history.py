@@ -82,19 +82,14 @@ class History(Described):
 
     def to_frame(self) -> Columns:
         """One row per unit, arm and loss, as columns that data-frame libraries accept."""
-        rows: dict[str, list[Any]] = {
-            name: [] for name in ("unit", "begun", "level", "arm", "loss", "rows", "count", "mean")
-        }
-        for unit in self.units:
-            for arm, means in unit.means.items():
-                for name, each in means.items():
-                    values = (
-                        *(unit.number, unit.begun, unit.level, arm, name),
-                        *(unit.rows[arm], each.count, each.mean),
-                    )
-                    for column, value in zip(rows.values(), values, strict=True):
-                        column.append(value)
-        return Columns({name: np.array(column) for name, column in rows.items()})
+        names = "unit", "begun", "level", "arm", "loss", "rows", "count", "mean"
+        rows = [
+            (unit.number, unit.begun, unit.level, arm, name, unit.rows[arm], each.count, each.mean)
+            for unit in self.units
+            for arm, means in unit.means.items()
+            for name, each in means.items()
+        ]
+        return Columns({name: np.array([row[k] for row in rows]) for k, name in enumerate(names)})
 
     def _describe(self) -> Description:
         from tether.view.run_document import document
