@@ -114,7 +114,6 @@ class Deployed:
 
     optimized: Any
     policy: Any
-    reference: int = SAFE
     probe: Probe | None = None
 
 
@@ -208,11 +207,11 @@ class Policies:
         if probe is not None:
             probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
         if calibration is None:  # a ramp
-            return Deployed(optimized, optimized, unit.reference)
+            return Deployed(optimized, optimized)
         policy = self.tethered(optimized, unit.reference, calibration)
         if (held := unit.decision["log_psi"]) is not None:
             policy.remember(Normalizer(np.array(held[:1]), np.array(held[1:])))
-        return Deployed(optimized, policy, unit.reference, probe)
+        return Deployed(optimized, policy, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:
         name = str(unit.policy)

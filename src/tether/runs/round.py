@@ -258,7 +258,7 @@ class Round:
             if not isinstance(contexts, int):
                 return np.full(len(actions), np.nan)
             log_psi = policy.normalizer(contexts).log_psi
-        if deployed.reference != SAFE:
+        if self._unit.reference != SAFE:
             log_safe = policy_calls.score("reference", policy.safe, contexts, actions)
         log_optimized = blend_scores(log_optimized, log_safe, policy.blend)
         return policy.family.log_density(log_safe, log_optimized, policy.log_beta, log_psi)

@@ -161,11 +161,9 @@ class Scorer:
 
     def _normalizer(self, number: int, rows: slice) -> Floats:
         """Log ψ of a past round's policy in the contexts of some rows, and its error."""
-        deployed = self.policies.deployed[number]
-        policy, (contexts, actions) = deployed.policy, self._rows(rows)
-        at_reference = policy_calls.score(
-            "reference", self.policies.policy(deployed.reference), contexts, actions
-        )
+        policy, (contexts, actions) = self.policies.policy(number), self._rows(rows)
+        reference = self.policies.policy(self.known.units[number - 1].reference)
+        at_reference = policy_calls.score("reference", reference, contexts, actions)
         scores = self.contents.scores(SCORE, number, len(self.where))[rows]
         blended = blend_scores(scores, at_reference, policy.blend)
         found = settled_normalizer(policy, contexts, at_reference, blended)

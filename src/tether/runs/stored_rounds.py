@@ -102,7 +102,7 @@ class StoredRounds(Run):
         if decision.calibration is not None and decision.calibration.exists:
             policy = self._policies.tethered(optimized, decision.reference, decision.calibration)
             more["log_psi"] = find_normalizer(policy, log)
-            deployed = Deployed(optimized, policy, decision.reference, scorer.probe())
+            deployed = Deployed(optimized, policy, scorer.probe())
         more["attempt"] = self._store_scores(scorer)
         return self._begin_decided(known, decision, optimized, name, deployed, **more)
 
