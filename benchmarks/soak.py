@@ -32,7 +32,7 @@ from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
 
 from tether.runs import Release
-from tether.runs.index import key_name, last_rows, standing_rows
+from tether.runs.keys import key_name, last_rows, standing_rows
 from tether.runs.release import SYSTEMS
 
 Client = httpx2.AsyncClient

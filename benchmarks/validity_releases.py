@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.cases import Case
 from tether.runs import Release, decide_share, relative, watch
-from tether.runs.keys import is_below
+from tether.runs.keys import NEW, is_below
 from tether.runs.shares import (
     GROWTH_STEP,
     Guardrail,
@@ -31,7 +31,7 @@ from tether.runs.shares import (
     relative_share,
     relative_sticky_share,
 )
-from tether.runs.state import NEW, State
+from tether.runs.state import State
 from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
 from tether.runs.watch import SEEN_BY_NEW
 

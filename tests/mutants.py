@@ -214,13 +214,14 @@ a halt does not stop
 withdrawn rows count
   - ~self.rows["withdrawn"][rows]
   + np.ones(len(self.rows["withdrawn"][rows]), bool)
+runs/state.py | tests/runs/test_controller.py
+training rows calibrate
+  - np.flatnonzero(self.rows["calibration"])
+  + np.arange(self.rows.size)
 runs/decide_beta.py | tests/runs/test_controller.py
 losses that are missing are not waited for
   - missing == "wait":
   + missing == "never":
-training rows calibrate
-  - np.flatnonzero(self.calibration)
-  + np.arange(len(self.calibration))
 looks are not counted
   - 1 + len(same - {(subject, rows)})
   + 1

@@ -51,9 +51,8 @@ TRANSCRIPTS = {
         "verify r.db",
         "report r.db --out r.html",
         "report r.db --out r.html",
-        "export r.db r",
-        "import r again.db",
-        "backup r.db copy.db",
+        "export r.db copy.db",
+        "import copy.db again.db",
         "verify copy.db",
         "verify again.db",
     ),
@@ -92,6 +91,6 @@ def test_what_is_printed_of_rounds(transcript):
             run.observe(taken.ids, 1.0 * (taken.actions > 2.0))
         run.round.act(10, rng)
     acts = ("halt run.db --reason maintenance --actor ann", "status run.db")
-    copies = ("verify run.db", "export run.db copy", "import copy other.db")
+    copies = ("verify run.db", "export run.db copy.db", "import copy.db other.db")
     retire = ("retire run.db 1 --reason lost --actor ann", "retire run.db 2 --reason lost")
     transcript("run", "status run.db", *acts, "resume run.db --reason done", *retire, *copies)

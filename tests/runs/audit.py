@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
@@ -48,26 +50,22 @@ class Audit:
         return {(self.rows[row]["key"], loss) for row, loss in self.losses[name].items()}
 
 
-def audit(folder: Path) -> Audit:
+def audit(file: Path) -> Audit:
     """Read an export, check its chain, and compute simple decisions again."""
-    found, content, at = Audit(), (folder / "events").read_bytes(), 0
-    head, number = bytes(32), 0
-    while at < len(content):
-        size = int.from_bytes(content[at : at + 8], "little")
-        header, columns = read_body(content[at + 8 : at + 8 + size])
-        at += 8 + size
-        body, mark, number = columns["body"].tobytes(), bytes.fromhex(header["mark"]), number + 1
+    found, head = Audit(), bytes(32)
+    query = "SELECT seq, kind, at, mark, body, head FROM tether_events ORDER BY seq"
+    with closing(sqlite3.connect(file)) as database:
+        rows = database.execute(query).fetchall()
+    for number, (seq, kind, at, mark, body, stored) in enumerate(rows, 1):
         hashed = blake2b(head, digest_size=32)
-        hashed.update(
-            b"%d %d %s %s\n" % (header["seq"], header["at"], header["kind"].encode(), mark)
-        )
+        hashed.update(b"%d %d %s %s\n" % (seq, at, kind.encode(), mark))
         hashed.update(body)
-        if header["seq"] != number or hashed.hexdigest() != header["head"]:
+        head = hashed.digest()
+        if seq != number or head != stored:
             found.wrong.append(f"event {number} breaks the chain")
             return found
-        head = hashed.digest()
-        if header["kind"] != "cached":
-            _take(found, header["kind"], *read_body(body))
+        if kind != "cached":
+            _take(found, kind, *read_body(body))
     return found
 
 
@@ -90,7 +88,7 @@ def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, An
                 found.wrong.append(f"row {len(found.rows)} has another hash")
             found.rows.append(row | {"key": keys[start:end], "step": len(found.steps)})
     elif kind == "losses":
-        for name in header["losses"]:
+        for name in found.losses.keys() & {column.removeprefix("loss/") for column in columns}:
             for row, loss in zip(
                 columns["row"].tolist(), columns[f"loss/{name}"].tolist(), strict=True
             ):

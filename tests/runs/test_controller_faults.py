@@ -80,12 +80,12 @@ def test_nothing_that_was_confirmed_is_lost_in_kills(store_url, tmp_path):
         jobs.kill(rng, jobs.act, store_url, journal, f"life{life}", 6)
     with make(store_url, missing="worst_case") as run:
         assert run.verify() == []
-        units, (known, _) = run.history().units, run._refresh()
+        units, known = run.history().units, run._refresh()
         for kind, what in (noted := jobs.noted(journal)):
             if kind == "begun":
                 assert units[what[0] - 1].level == what[1]
             else:
-                assert max(what) < len(known.unit)
+                assert max(what) < known.rows.size
                 assert kind == "acted" or known.observed[what].all()
         assert len(noted) >= kills
         run.begin(tether.Gaussian(0.2))

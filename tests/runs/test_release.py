@@ -177,7 +177,7 @@ def test_settings_can_be_tightened_and_not_loosened(sqlite_url):
         serve(release, [f"a{k}" for k in range(400)])
         release.advance()
         serve(release, [f"b{k}" for k in range(400)])
-        for looser in ({"error": 0.2}, {"growth": 5.0}, {"outcome_deadline": -1}, {"colour": 1.0}):
+        for looser in ({"error": 0.2}, {"growth": 5.0}, {"outcome_deadline": -1}, {"stop": 0.01}):
             with pytest.raises(ValueError, match=next(iter(looser))):
                 release.tighten("no", **looser)
         last = release.step

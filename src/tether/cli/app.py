@@ -52,7 +52,7 @@ PANELS = {
     "Scored claims": (thresholds.threshold, thresholds.filter_),
     "Runs and saved results": (
         *(runs.status, runs.report, runs.halt, runs.resume, runs.tighten, runs.retire),
-        *(runs.verify, runs.export, runs.import_, runs.backup, runs.keygen),
+        *(runs.verify, runs.export, runs.import_, runs.keygen),
     ),
     "Service": (service.serve, service.serve_key, service.record),
 }

@@ -151,35 +151,23 @@ def retire(
 @command()
 def export(
     store: StoreName,
-    folder: Annotated[Path, argument("The folder to write, which must not exist.")],
+    target: Annotated[str, argument("A new file, or the URL of a database without a run.")],
 ) -> None:
-    """Write all events of a run as plain files, for `tether import` and for auditors."""
+    """Copy a run that may be in use, as of one moment: a backup, or a file for auditors."""
     with open_run(store) as run:
-        run.export(folder)
-    print_line(f"Exported: {folder}")
+        run.export(target)
+    print_line(f"Exported: {redact_url(target)}")
 
 
 @command()
 def import_(
-    folder: Annotated[Path, argument("A folder written by `tether export`.")], store: StoreName
+    source: Annotated[str, argument("A file written by `tether export`.")], store: StoreName
 ) -> None:
-    """Check an exported run completely, and fill a new store from it."""
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}")
+    """Check an exported run, and fill an empty store with it, where it goes on."""
     from tether.runs import import_run
 
-    import_run(folder, store)
+    import_run(source, store)
     print_line(f"Imported into {redact_url(store)}")
-
-
-@command()
-def backup(
-    store: StoreName, out: Annotated[Path, argument("The file to write, a store of its own.")]
-) -> None:
-    """Copy a store that may be in use into a new SQLite file, as of one moment."""
-    with open_run(store) as run:
-        run.backup(out)
-    print_line(f"Copied: {out}")
 
 
 @command()

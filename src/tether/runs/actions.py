@@ -13,7 +13,7 @@ from tether._core import validate
 from tether._core.arrays import Contexts, Floats, Integers, few, plain_array, shown
 from tether.policies.picker import ShortlistRows
 from tether.runs.shares import Guardrail
-from tether.runs.state import State
+from tether.runs.state import LOSS, State
 
 WAITED = 1 << 62
 """Ids from here on were handed out while the store was unavailable."""
@@ -136,8 +136,11 @@ def checked_ids(ids: ArrayLike | Actions) -> Integers:
     array = np.atleast_1d(plain_array(ids))
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array):
         raise TypeError(f"ids must be integers returned by `act`, got {shown(ids)}")
-    if len(np.unique(array)) < len(array):
-        raise ValueError("ids must be different: some occur more than once")
+    listed, counts = np.unique(array, return_counts=True)
+    if len(listed) < len(array):
+        raise ValueError(
+            f"ids must be unique, got {listed[counts > 1][:5].tolist()} more than once"
+        )
     return array.astype(np.int64)
 
 
@@ -150,8 +153,8 @@ def rows_of(state: State, ids: Integers) -> Integers:
     unknown = ids[(rows < 0) | (rows >= state.rows.size)]
     if len(unknown):
         raise ValueError(
-            f"ids {unknown[:5].tolist()} are unknown ({len(unknown)} of {len(ids)}): the store has "
-            f"not assigned them, and nothing of this call was stored"
+            f"ids {unknown[:5].tolist()} are unknown ({len(unknown)} of {len(ids)}): this run has "
+            f"not assigned them. Nothing was stored"
         )
     return rows
 
@@ -164,7 +167,7 @@ def named_losses(
     name: str = "losses",
     of: str = "ids",
 ) -> dict[str, Floats]:
-    """Losses by name, each in [0, bound]; NaN where one is not known yet."""
+    """Losses as columns, each in [0, bound]; NaN where one is not known yet."""
     if not isinstance(losses, Mapping):
         if len(limits) > 1:
             raise TypeError(
@@ -177,7 +180,7 @@ def named_losses(
     found = {}
     for key, given in losses.items():
         word, bound = f"{name}[{key!r}]", limits[key].bound
-        found[key] = values = validate.floats(word, np.atleast_1d(plain_array(given)))
+        found[LOSS + key] = values = validate.floats(word, np.atleast_1d(plain_array(given)))
         validate.same_length(word, values, of, count)
         outside = (values < 0) | (values > bound)
         if outside.any():

@@ -54,7 +54,9 @@ def unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
     try:
         return _unpack(body)
     except (ValueError, KeyError, TypeError, IndexError, UnicodeError) as error:
-        raise ValueError(f"these {len(body)} bytes are not a body of an event: {error}") from error
+        raise ValueError(
+            f"these {len(body)} bytes are not the body of an event: {error}"
+        ) from error
 
 
 def read_header(body: bytes) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
         else:
             dtype = np.dtype(kind)
             if dtype.kind not in PLAIN_KINDS:
-                raise ValueError(f"column {name!r} has the type {kind!r}")
+                raise ValueError(f"column {name!r} has the unknown type {kind!r}")
             values = np.frombuffer(body, dtype, count, at)
             at += values.nbytes
             columns[name] = values if len(shape) == 1 else values.reshape(shape)

@@ -23,19 +23,19 @@ from tether.policies.probes import fingerprint
 from tether.policies.shortlist import Shortlist
 from tether.runs.actions import Actions, Losses, TrainingRows, checked_ids, named_losses, rows_of
 from tether.runs.body import pack
-from tether.runs.decide_beta import SAFE, Decision
+from tether.runs.decide_beta import Decision, rows_in_use
 from tether.runs.decide_ramp import decide_ramp
 from tether.runs.errors import ChangedPolicyError
 from tether.runs.event_log import Transaction
 from tether.runs.export_log import write_log
 from tether.runs.log_rows import Contents
 from tether.runs.outbox import Outbox
-from tether.runs.policies import Policies, PolicyLookup
+from tether.runs.policies import Deployed, Policies, PolicyLookup
 from tether.runs.round import Round
 from tether.runs.run import act_header
-from tether.runs.settings import CONTROLLER, RAMP, Settings
+from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
-from tether.runs.state import Unit
+from tether.runs.state import REWARD, SAFE, Unit
 from tether.runs.stored_rounds import StoredRounds
 
 if TYPE_CHECKING:
@@ -170,9 +170,7 @@ class Controller(StoredRounds):
             raise ValueError(f"against must be 'safe' for {chosen.name!r}, got {against!r}")
         if confidence is not None:
             confidence = validate.number("confidence", confidence, above=0.5, below=1)
-        quiet, seconds = max_silence, None
-        if isinstance(quiet, timedelta):
-            seconds, quiet = quiet.total_seconds(), None
+        quiet, seconds = rows_or_seconds("max_silence", max_silence)
         share = validate.number(
             "calibration_share", calibration_share, above=0, below=1, including=(1,)
         )
@@ -191,7 +189,7 @@ class Controller(StoredRounds):
             against=validate.choice("against", against, ("safe", "last")),
             shortlist=None if self._policies.shortlist is None else self._policies.shortlist.size,
             watches_contexts=context_score is not None,
-            max_silence=None if quiet is None else validate.integer("max_silence", quiet, 1),
+            max_silence=quiet,
             max_silent_seconds=seconds,
         )
         outbox = Outbox.of(fallback, "safe")
@@ -254,19 +252,26 @@ class Controller(StoredRounds):
         """
         with self._lock:
             optimized = None if policy is None else self._policies.optimized("policy", policy)
-            known, standing = self._refresh()
+            known = self._refresh()
             number = len(known.units) + 1
             name = f"round {number}" if name is None else _checked_name(name)
             if self.settings.decides_shares:
-                return self._begin_ramp(number, optimized, name)
+                ramped = None if optimized is None else name
+                deployed = None if optimized is None else Deployed(optimized, optimized)
+                return self._append_round(
+                    number,
+                    lambda state: pack(decide_ramp(state, ramped, begins=True)),
+                    *(optimized, name, deployed),
+                )
             if optimized is None:
-                decision = Decision(note="no policy was given")
-            elif standing is not None:
-                decision = Decision(note=f"alarm {standing} stood: the safe policy serves")
+                note = "no policy was given"
+            elif known.standing is not None:
+                note = f"alarm {known.standing} stood: the safe policy serves"
+            elif not rows_in_use(known).used.any():
+                note = "no losses to calibrate on yet: the safe policy serves"
             else:
-                self._policies.check_served(policy)
                 return self._begin_calibrated(known, optimized, name, calibration)
-            return self._begin_decided(known, decision, optimized, name)
+            return self._begin_decided(known, Decision(note=note), optimized, name)
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
@@ -285,11 +290,11 @@ class Controller(StoredRounds):
         """Begin the next step of a ramp inside a transaction."""
         if not t.state.given.decides_shares or t.state.given.units_per_step is not None:
             raise ValueError(
-                "advance is for family='ramp': another family has no steps, and those of "
-                "'ramp(N)' end by themselves"
+                "advance is only for family='ramp': the steps of 'ramp(N)' end by themselves, and "
+                "other families have none"
             )
         if t.state.last is None or t.state.last.policy is None:
-            raise ValueError("advance needs a policy that is ramped: pass one to `begin`")
+            raise ValueError("advance needs a round with a policy: pass one to `begin` first")
         t.append("round", pack(decide_ramp(t.state, t.state.last.policy, begins=False)))
         return t.state.units[-1]
 
@@ -326,17 +331,11 @@ class Controller(StoredRounds):
             How many losses were new; 0 if the store does not answer and they wait in the outbox.
         """
         numbers = checked_ids(ids)
-        named = named_losses(losses, self.settings.limits, len(numbers))
-        columns = {f"loss/{name}": values for name, values in named.items()}
+        columns = named_losses(losses, self.settings.limits, len(numbers))
         if rewards is not None:
-            columns["reward"] = validate.floats("rewards", rewards)
-            validate.same_length("rewards", columns["reward"], "ids", len(numbers))
-        stored = self._submit_or_keep(
-            lambda t: self._observe(t, numbers, named, columns.get("reward")),
-            "observe",
-            lambda: pack({}, id=numbers, **columns),
-        )
-        return stored or 0
+            columns[REWARD] = validate.floats("rewards", rewards)
+            validate.same_length("rewards", columns[REWARD], "ids", len(numbers))
+        return self._call("observe", {}, {"id": numbers, **columns}) or 0
 
     def pending(self) -> Actions:
         """The actions of which a loss is still missing, oldest first.
@@ -347,8 +346,9 @@ class Controller(StoredRounds):
             The actions and their ids.
         """
         with self._lock:
-            known, _ = self._refresh()
-            return self._handed_out(known, np.flatnonzero(~known.observed & ~known.withdrawn))
+            known = self._refresh()
+            missing = ~known.observed & ~known.rows["withdrawn"]
+            return self._handed_out(known, np.flatnonzero(missing))
 
     def training_rows(self) -> TrainingRows:
         """The rows that an optimizer may learn from: training rows whose losses are known.
@@ -361,16 +361,17 @@ class Controller(StoredRounds):
             The rows as columns, oldest first.
         """
         with self._lock:
-            known, _ = self._refresh()
-            where = np.flatnonzero(known.observed & ~known.withdrawn & ~known.calibration)
+            known = self._refresh()
+            left_out = known.rows["withdrawn"] | known.rows["calibration"]
+            where = np.flatnonzero(known.observed & ~left_out)
             taken = self._handed_out(known, where)
             return TrainingRows(
                 taken.ids,
-                known.unit[where],
+                known.rows["unit"][where].astype(np.int64),
                 taken.contexts,
                 taken.actions,
-                {name: losses[where] for name, losses in known.losses.items()},
-                known.reward[where],
+                {name: known.loss(name)[where] for name in known.given.limits},
+                known.rows["reward"][where],
                 self._contents.own_scores("log_prob", where) if len(where) else np.empty(0),
                 taken.candidates,
             )
@@ -395,8 +396,11 @@ class Controller(StoredRounds):
         def job(t: Transaction) -> None:
             rows = rows_of(t.state, numbers)
             known = [~np.isnan(t.state.loss(name)[rows]) for name in t.state.given.limits]
-            if np.any(known):
-                raise ValueError("ids of which a loss was observed cannot be withdrawn")
+            observed = numbers[np.any(known, axis=0)]
+            if len(observed):
+                raise ValueError(
+                    f"ids {observed[:5].tolist()} cannot be withdrawn: their losses were observed"
+                )
             rows = rows[~t.state.rows["withdrawn"][rows]]
             if len(rows):
                 t.append("act", pack({**header, "subject": f"{len(rows)} actions"}))
@@ -463,17 +467,13 @@ class Controller(StoredRounds):
         """
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
-            known, _ = self._refresh()
-            number = len(known.units) + 1
-            scorer, log, _ = self._scored(known, number, optimized)
+            known = self._refresh()
+            scorer = self._scored(known, optimized)
             subject = fingerprint(optimized) or secrets.token_hex(8)
-            digest = write_log(Path(folder), known, subject, log, scorer.contents)
-            self.append_act(
-                *("export_log", f"for round {number}"),
-                subject=digest,
-                looked=subject,
-                rows=len(log),
-            )
+            digest = write_log(Path(folder), known, subject, scorer.log, scorer.contents)
+            looked: dict[str, Any] = {"subject": digest, "looked": subject}
+            looked["rows"] = len(scorer.log)
+            self.append_act("export_log", f"for round {scorer.number}", **looked)
             return Path(folder)
 
 
@@ -484,7 +484,7 @@ def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
     chosen = find_family(family)
     if not isinstance(chosen, (Clip, Mix, BudgetedClip, PathFamily)):
         raise TypeError(
-            f"family must be one of the package, so that anybody can verify the run, got {family!r}"
+            f"family must be one of tether's own, so that anyone can verify the run, got {family!r}"
         )
     return chosen, None
 

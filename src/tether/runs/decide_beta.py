@@ -1,8 +1,8 @@
 """The beta of the next round: a pure function of what is stored.
 
-A round is decided on the rows and losses that a `Snapshot` holds, on the scores that policies gave
-to the calibration rows and on draws, all of which are stored as events before the round. The
-controller and verification call the same function; nothing else decides.
+A round is decided on the rows and losses of a state, on the scores that policies gave to the
+calibration rows and on draws, all of which are stored as events before the round. The controller
+and verification call the same function; nothing else decides.
 
 Past policies enter as the mixture that produced the rows, each with its own beta and normalizing
 constant and weighted by its number of rows. With a promise or a confidence every row is weighted by
@@ -34,10 +34,8 @@ from tether.policies.policy import picked
 from tether.runs.errors import LossesMissingError
 from tether.runs.log_rows import Contents
 from tether.runs.settings import Settings
-from tether.runs.state import State, Unit
+from tether.runs.state import SAFE, State, Unit
 
-SAFE = 0
-"""Stands for the safe policy where a round's number stands for that round's policy."""
 SCORE, TABLE, PLACE, NORMALIZER = "score", "table", "place", "normalizer"
 """Scores of calibration rows: of the action that was taken; of every action, and which of them was
 taken; log ψ in the row's context, and its error."""
@@ -58,57 +56,6 @@ CHOOSE_ON_TRAINING = (
     "a candidate that is kept because of its beta breaks the promise: choose among candidates on "
     "training rows (tether.choose)"
 )
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The rows and rounds of a run at one moment."""
-
-    settings: Settings
-    units: tuple[Unit, ...]
-    retired: frozenset[int]
-    looks: tuple[tuple[str, int], ...]
-    unit: Integers
-    served: Integers
-    calibration: Booleans
-    withdrawn: Booleans
-    losses: dict[str, Floats]
-    reward: Floats
-    seen: int
-
-    @classmethod
-    def of(cls, state: State, seen: int) -> Snapshot:
-        """Copy what the fold goes on changing."""
-        rows = state.rows
-        unit, arm = rows["unit"].astype(np.int64), rows["arm"].astype(np.int64)
-        return cls(
-            *(state.given, tuple(state.units), state.retired, tuple(state.looks), unit),
-            np.where(arm > 0, unit, -arm),
-            rows["calibration"].copy(),
-            rows["withdrawn"].copy(),
-            {name: state.loss(name).copy() for name in state.given.limits},
-            rows["reward"].copy(),
-            seen,
-        )
-
-    @property
-    def where(self) -> Integers:
-        """The calibration rows."""
-        return np.flatnonzero(self.calibration)
-
-    @property
-    def observed(self) -> Booleans:
-        """Rows of which all losses are known."""
-        known = [~np.isnan(each) for each in self.losses.values()]
-        return np.asarray(np.all(known, axis=0))
-
-    @property
-    def reference(self) -> int:
-        """The round whose policy beta is measured against; 0 is the safe policy."""
-        last = self.units[-1] if self.units else None
-        if self.settings.against == "safe" or last is None or last.level == -math.inf:
-            return SAFE
-        return SAFE if last.number in self.retired else last.number
 
 
 class InUse(NamedTuple):
@@ -139,11 +86,12 @@ class Decision:
     looks: int = 0
 
 
-def rows_in_use(known: Snapshot) -> InUse:
+def rows_in_use(known: State) -> InUse:
     """The calibration rows and their losses, as `missing` says."""
-    settings, where = known.settings, known.where
-    used = ~known.withdrawn[where] & ~np.isin(known.served[where], list(known.retired))
-    losses = {name: values[where] for name, values in known.losses.items()}
+    settings, where = known.given, known.calibration_rows
+    served, withdrawn = known.served[where], known.rows["withdrawn"][where]
+    used = ~withdrawn & ~np.isin(served, list(known.retired))
+    losses = {name: known.loss(name)[where] for name in settings.limits}
     pending = used & ~known.observed[where]
     note = ""
     if pending.any():
@@ -160,11 +108,11 @@ def rows_in_use(known: Snapshot) -> InUse:
             used = used & ~pending
         for name, limit in settings.limits.items():
             losses[name] = np.where(np.isnan(losses[name]), limit.bound, losses[name])
-    numbers, counts = np.unique(known.served[where][used], return_counts=True)
+    numbers, counts = np.unique(served[used], return_counts=True)
     return InUse(used, losses, dict(zip(numbers.tolist(), counts.tolist(), strict=True)), note)
 
 
-def past_rounds(known: Snapshot, in_use: InUse) -> list[int]:
+def past_rounds(known: State, in_use: InUse) -> list[int]:
     """The rounds whose densities are needed, ascending: a reference before those measured by it."""
     found: set[int] = set()
     for number in (*in_use.counts, known.reference):
@@ -174,7 +122,7 @@ def past_rounds(known: Snapshot, in_use: InUse) -> list[int]:
     return sorted(found)
 
 
-def looks_at(known: Snapshot, rows: int, subject: str) -> int:
+def looks_at(known: State, rows: int, subject: str) -> int:
     """How many calibrations there are on the same rows; of a policy on exactly these, one."""
     same = {each for each in known.looks if each[1] >= SAME_ROWS * rows}
     return 1 + len(same - {(subject, rows)})
@@ -192,7 +140,7 @@ def find_confidence(settings: Settings, looks: int) -> float | None:
 
 
 def decide_beta(
-    known: Snapshot,
+    known: State,
     contents: Contents,
     number: int,
     subject: str,
@@ -205,13 +153,10 @@ def decide_beta(
     `ratio_error`). The `log` may be passed where it was made already.
     """
     in_use = rows_in_use(known)
-    rows = int(in_use.used.sum())
-    if not rows:
-        return Decision(note="no losses to calibrate on yet: the safe policy serves")
     log = make_log(known, contents, number, in_use, given) if log is None else log
     proposals = make_proposals(contents, log)
-    looks = looks_at(known, rows, subject)
-    found = calibrate(log, proposals, **calibrate_arguments(known.settings, looks))
+    looks = looks_at(known, len(log), subject)
+    found = calibrate(log, proposals, **calibrate_arguments(known.given, looks))
     return told(known, in_use, found, looks)
 
 
@@ -228,9 +173,9 @@ def calibrate_arguments(settings: Settings, looks: int) -> dict[str, Any]:
     }
 
 
-def told(known: Snapshot, in_use: InUse, found: Calibration, looks: int) -> Decision:
+def told(known: State, in_use: InUse, found: Calibration, looks: int) -> Decision:
     """A calibration as a decision, with a note on what a reader has to know."""
-    notes = [_why_none(known.settings)] if not found.exists else []
+    notes = [_why_none(known.given)] if not found.exists else []
     if found.exists and not found.useful:
         notes.append(why_not_useful(found))
     if in_use.note:
@@ -284,47 +229,50 @@ def _why_none(settings: Settings) -> str:
 
 
 def make_log(
-    known: Snapshot, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
+    known: State, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
 ) -> Log:
     """The log of a round: every row in use under the mixture that produced the rows."""
-    where, count = known.where, len(known.where)
-    used, counts, reference = in_use.used, in_use.counts, known.reference
+    settings, where, used = known.given, known.calibration_rows, in_use.used
+    counts, reference, family = in_use.counts, known.reference, settings.family
     path = contents.scored(PATH, number) > 0
     table = contents.scored(TABLE, number) > 0
-    densities = dict(_densities(known, contents, in_use, number))
-    mixed = set(counts) != {reference}
-    tables = {"safe": densities[reference].log[used]}
+    densities = _densities(known, contents, in_use)
+    served = known.served[where[used]]
+    tables = {"safe": densities[reference].log}
     if path:
-        scores = contents.scores(PATH, number, count)[used]
+        scores = contents.scores(PATH, number, len(where))[used]
         tables["optimized"] = scores[:, 1]
     else:
-        tables["optimized"] = contents.scores(TABLE if table else SCORE, number, count)[used]
+        tables["optimized"] = contents.scores(TABLE if table else SCORE, number, len(where))[used]
     check_support(tables["safe"], tables["optimized"], reference)
-    by_who_acted = known.settings.confidence is not None or known.settings.rule == "promise"
-    if mixed:
-        tables["mix"] = _mixture(densities, counts)[used]
+    by_who_acted = settings.confidence is not None or settings.rule == "promise"
+    acting = None
+    if set(counts) != {reference}:
+        tables["mix"] = _mixture(densities, counts)
+        if by_who_acted:
+            acting = _who_acted(known, served, densities, exact_limits=not path)
     columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
     if table:
-        place = contents.scores(PLACE, SAFE, count)[used]
+        place = contents.scores(PLACE, SAFE, len(where))[used]
         columns = {f"log_{name}_all": values for name, values in tables.items()}
         columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
+        if acting is not None:
+            logged = picked(acting.log_logged, place)
+            acting = Acting(logged, acting.log_logged, acting.log_base_limit)
     context = contents.labels(where[used])
     if context is not None:
         columns["context"] = context
     share = counts.get(reference, 0) / sum(counts.values())
     if path:
         betas = contents.scores(LOG_BETAS, number, contents.scored(LOG_BETAS, number))
-        columns["policy_path"] = PolicyPath(known.settings.family, betas, scores[:, 2:])
+        columns["policy_path"] = PolicyPath(family, betas, scores[:, 2:])
         share = 0.0  # its weights have no bound in which it could enter
-    acting = None
-    if by_who_acted and mixed:
-        acting = _who_acted(known, contents, in_use, densities, table=table, path=path)
-    error = 1.0 if table else _ratio_error(known, in_use, densities, by_who_acted)
+    error = 1.0 if table else _ratio_error(known, served, counts, densities, by_who_acted)
     if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
         raise ValueError(
             f"the densities of past policies in the log of round {number} are estimates, and some "
-            f"may be wrong by a factor of {error:.3g}, more than {LARGEST_DENSITY_FACTOR:g}: run "
-            f"on shortlists (tether.Shortlist), whose past policies are exact"
+            f"may be off by a factor of {error:.3g}, where {LARGEST_DENSITY_FACTOR:g} is accepted: "
+            f"use shortlists (tether.Shortlist), on which past policies are exact"
         )
     return Log(
         {name: loss[used] for name, loss in in_use.losses.items()},
@@ -360,12 +308,10 @@ def make_proposals(contents: Contents, log: Log) -> Proposals | None:
     )
 
 
-def _densities(
-    known: Snapshot, contents: Contents, in_use: InUse, number: int
-) -> dict[int, Density]:
-    """The density of the safe policy and of every round's that is needed, at calibration rows."""
-    where, count = known.where, len(known.where)
-    exact = np.zeros(count)
+def _densities(known: State, contents: Contents, in_use: InUse) -> dict[int, Density]:
+    """The density of the safe policy and of every round's that is needed, in the rows in use."""
+    where = known.calibration_rows
+    count, exact = len(where), np.zeros(len(where))
     log_safe = contents.own_scores("log_safe", where)
     if contents.scored(TABLE, SAFE):
         log_safe = contents.scores(TABLE, SAFE, count)
@@ -376,7 +322,8 @@ def _densities(
             found[past] = Density(contents.scores(DENSITY, past, count), exact)
         else:
             found[past] = _density(unit, contents, found[unit.reference], count)
-    return found
+    used = in_use.used
+    return {number: Density(each.log[used], each.error[used]) for number, each in found.items()}
 
 
 def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> Density:
@@ -425,7 +372,11 @@ def _mixture(densities: Mapping[int, Density], counts: Mapping[int, int]) -> Flo
 
 
 def _ratio_error(
-    known: Snapshot, in_use: InUse, densities: Mapping[int, Density], by_who_acted: bool
+    known: State,
+    served: Integers,
+    counts: Mapping[int, int],
+    densities: Mapping[int, Density],
+    by_who_acted: bool,
 ) -> float:
     """One plus the largest relative variance of a density that weights divide by.
 
@@ -434,45 +385,31 @@ def _ratio_error(
     """
     if not any(each.error.any() for each in densities.values()):
         return 1.0
-    used, counts = in_use.used, in_use.counts
-    served = known.served[known.where][used]
-    log_mix = _mixture(densities, counts)[used] + np.log(sum(counts.values()))
+    log_mix = _mixture(densities, counts) + np.log(sum(counts.values()))
     variance = np.zeros(len(served))
     for number, count in counts.items():
         density = densities[number]
         own = (served == number) & by_who_acted
-        share = np.exp(np.log(count) + density.log[used] - log_mix)
-        variance += np.where(own, 1.0, share**2) * density.error[used] ** 2
+        share = np.exp(np.log(count) + density.log - log_mix)
+        variance += np.where(own, 1.0, share**2) * density.error**2
     if set(counts) != {known.reference}:
-        variance += densities[known.reference].error[used] ** 2
+        variance += densities[known.reference].error ** 2
     return 1.0 + float(variance.max())
 
 
 def _who_acted(
-    known: Snapshot,
-    contents: Contents,
-    in_use: InUse,
-    densities: Mapping[int, Density],
-    *,
-    table: bool,
-    path: bool,
+    known: State, served: Integers, densities: Mapping[int, Density], *, exact_limits: bool
 ) -> Acting:
     """The densities of the policies that acted, each in its own rows."""
-    used = in_use.used
-    served = known.served[known.where][used]
-    logged = np.full(densities[SAFE].log[used].shape, np.nan)
-    limit = np.zeros(len(served))
-    for number in in_use.counts:
+    logged, limit = np.full(densities[SAFE].log.shape, np.nan), np.zeros(len(served))
+    for number in np.unique(served).tolist():
         own = served == number
-        logged[own] = densities[number].log[used][own]
-        limit[own] = math.inf if path else _log_base_limit(known, number)
-    if not table:
-        return Acting(logged, log_base_limit=limit)
-    place = contents.scores(PLACE, SAFE, len(known.where))[used]
-    return Acting(picked(logged, place), logged, limit)
+        logged[own] = densities[number].log[own]
+        limit[own] = _log_base_limit(known, number) if exact_limits else math.inf
+    return Acting(logged, log_base_limit=limit)
 
 
-def _log_base_limit(known: Snapshot, number: int) -> float:
+def _log_base_limit(known: State, number: int) -> float:
     """How far the reference's density can exceed that of a round's policy, in logs."""
     if number == known.reference:
         return 0.0

@@ -21,10 +21,10 @@ import numpy as np
 
 from tether._core.arrays import Integers
 from tether.runs.decide_share import limited_share, scaled
+from tether.runs.keys import NEW
 from tether.runs.shares import fresh_share, upper_bound
-from tether.runs.state import NEW, State
+from tether.runs.state import SAFE, State
 
-SAFE = 0
 REFERENCE_ERROR = 0.05
 """How often the bound on the risk of a reference that is not the safe policy may fail."""
 LEAST_PART_OF_WINDOW = 0.25

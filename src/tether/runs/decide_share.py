@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.arrays import Floats, Integers
-from tether.runs.keys import is_below
+from tether.runs.keys import NEW, OLD, is_below
 from tether.runs.shares import (
     GROWTH_STEP,
     LARGEST_RELATIVE,
@@ -33,7 +33,7 @@ from tether.runs.shares import (
     sticky_share,
     upper_bound,
 )
-from tether.runs.state import MICROSECONDS, NEW, OLD, State, Unit
+from tether.runs.state import MICROSECONDS, State, Unit
 
 SETTLING = 0.1
 """Without an outcome deadline, a step waits for so much of its length for outcomes."""

@@ -40,10 +40,10 @@ from tether.runs.body import pack, unpack
 from tether.runs.databases import Database, is_retried
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
+from tether.runs.state import CACHED, NO_HEAD, State
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
-    from tether.runs.state import State
 
 logger = logging.getLogger("tether.runs")
 
@@ -82,7 +82,6 @@ blobs = sql.Table(
     sql.Column("content", sql.LargeBinary, nullable=False),
 )
 
-NO_HEAD = bytes(32)
 _CLAIM = {
     name: each.on_conflict_do_update(index_elements=["name"], set_={"value": each.excluded.value})
     for name, each in (("sqlite", sqlite.insert(claims)), ("postgresql", postgresql.insert(claims)))
@@ -92,8 +91,6 @@ JOBS_PER_COMMIT = 64
 """How many calls share a transaction at most."""
 EVENTS_PER_CACHE = 10_000
 """How many events, or hundredths of all, are folded again at most when a store is opened."""
-CACHED = "cached"
-"""The kind of the events that vouch for the cache: the digest of the state before them."""
 PURPOSE = "tether run"
 """What a signature of an event is for."""
 EVENTS_AT_ONCE = 1000
@@ -147,7 +144,9 @@ def follow(
     """
     for event in given:
         if not event.follows(seq, head):
-            raise TamperedError(f"event {event.seq} ({event.kind}) of {name} is not as written")
+            raise TamperedError(
+                f"event {event.seq} ({event.kind}) of {name} is not as it was written"
+            )
         seq, head = event.seq, event.head
         yield event
 
@@ -221,9 +220,10 @@ class Transaction:
         """Add an event and fold it; what a job must refuse it refuses before."""
         log = self.log
         if log.is_read_only:
-            raise StoreError(f"{log.database.name} is signed: pass the private key of the run")
-        head = link(log.head, log.seq + 1, kind, self.clock, self.mark, body)
-        event = Event(log.seq + 1, kind, self.clock, self.mark, body, head)
+            raise StoreError(f"{log.database.name} is signed: pass its private key")
+        seq = log.state.seq + 1
+        head = link(log.state.head, seq, kind, self.clock, self.mark, body)
+        event = Event(seq, kind, self.clock, self.mark, body, head)
         log.accept(event, is_new=True)
         self.appended.append(event)
         self.claimed |= (claim or {}) | mark_claim(self.mark)
@@ -286,23 +286,22 @@ class _Job:
 class EventLog:
     """The events of one run, the state that follows from them, and the thread that writes.
 
-    `deliver(transaction, waiting)` appends what waited in the outbox.
+    `deliver(transaction, kind, header, columns)` carries out a call that waited in the outbox.
     """
 
     def __init__(
         self,
         url: Any,
-        new_state: Callable[[], State],
         *,
         deadline: float = 5.0,
         create: bool = True,
         signer: Signer | None = None,
         outbox: Outbox | None = None,
-        deliver: Callable[[Transaction, Waiting], None] | None = None,
+        deliver: Callable[..., Any] | None = None,
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
         self.deadline, self.signer, self.outbox = deadline, signer, outbox
-        self._deliver, self._new_state = deliver, new_state
+        self._deliver = deliver
         self.tampered: TamperedError | None = None
         self.is_available = True
         self._connection: sql.Connection | None = None
@@ -372,32 +371,30 @@ class EventLog:
         """Fold an event that follows."""
         self._is_ahead |= is_new
         self.state.fold(event)
-        self.seq, self.head = event.seq, event.head
         if event.kind == CACHED:
             self._cached_at = event.seq
 
     def _forget(self) -> None:
-        self.state = self._new_state()
-        self.seq, self.head, self._cached_at = 0, NO_HEAD, 0
+        self.state, self._cached_at = State(), 0
         self._is_ahead: bool = False  # whether the state has events that are not committed
 
     def _catch_up(self, connection: sql.Connection) -> None:
         """Fold what other processes have appended, and check that it follows."""
-        if self.seq == 0:
+        if self.state.seq == 0:
             self._load_cache(connection)
-        name, event = self.database.name, None
-        rows = connection.execute(_FROM, {"seq": self.seq})
-        if self.seq:
+        name, event, seq, head = self.database.name, None, self.state.seq, self.state.head
+        rows = connection.execute(_FROM, {"seq": seq})
+        if seq:
             known = rows.fetchone()
-            if known is None or known[0] != self.seq or bytes(known[5]) != self.head:
-                raise TamperedError(f"event {self.seq} of {name} is gone or was changed")
-        for event in follow(map(Event.from_row, rows), self.seq, self.head, name):
+            if known is None or known[0] != seq or bytes(known[5]) != head:
+                raise TamperedError(f"event {seq} of {name} is gone or was changed")
+        for event in follow(map(Event.from_row, rows), seq, head, name):
             try:
                 self.accept(event)
             except Exception as error:
                 raise TamperedError(
-                    f"event {event.seq} ({event.kind}) of {name} cannot follow on those before "
-                    f"it: {error}"
+                    f"event {event.seq} ({event.kind}) of {name} does not follow from those "
+                    f"before it: {error}"
                 ) from error
             if event.mark in self._unknown:
                 self._ghosts.append(event)
@@ -410,22 +407,18 @@ class EventLog:
 
     def _load_cache(self, connection: sql.Connection) -> None:
         """Begin with the cached state if an event of the chain vouches for it."""
-        row = connection.execute(sql.select(cache).order_by(cache.c.seq.desc()).limit(1)).first()
-        if row is None:
-            return
-        pair = sql.select(events).where(events.c.seq.in_([row[0] - 1, row[0]]))
-        found = [Event.from_row(each) for each in connection.execute(pair.order_by(events.c.seq))]
-        if len(found) < 2 or found[1].kind != CACHED:
-            return
-        if found[1].follows(found[0].seq, found[0].head) and is_cached(found[1], bytes(row[1])):
+        row = connection.execute(sql.select(cache)).first()
+        found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
+        if row and found and is_cached(event := Event.from_row(found), bytes(row[1])):
             self.state.load(bytes(row[1]))
-            self.seq, self.head = found[1].seq, found[1].head
-            self._cached_at = self.seq
+            if event.follows(self.state.seq, self.state.head):
+                self.accept(event)
+            else:
+                self._forget()
 
     def _keep_cache(self, transaction: Transaction) -> None:
-        if self.seq - self._cached_at < max(EVENTS_PER_CACHE, self.seq // 100):
-            return
-        if self.is_read_only:
+        since = self.state.seq - self._cached_at
+        if since < max(EVENTS_PER_CACHE, self.state.seq // 100) or self.is_read_only:
             return
         transaction.begin(b"")
         content = self.state.dump()
@@ -442,7 +435,7 @@ class EventLog:
                 with database.writing(connection):
                     tables.create_all(connection)
             elif not sql.inspect(connection).has_table(events.name):
-                raise StoreError(f"{database.name} holds no run of tether")
+                raise StoreError(f"{database.name} does not hold a tether run")
 
     def take(self) -> list[_Job]:
         """Wait for jobs; empty when there will be no more, or to let a forgotten log go."""
@@ -555,7 +548,11 @@ class EventLog:
         deliver = self._deliver
         if deliver is None or transaction.find([waiting.mark]):
             return
-        _, error, _ = self._do(transaction, lambda t: deliver(t, waiting), waiting.mark)
+
+        def job(t: Transaction) -> None:
+            deliver(t, waiting.kind, *unpack(waiting.body))
+
+        _, error, _ = self._do(transaction, job, waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
 
@@ -586,15 +583,11 @@ def is_cached(event: Event, content: bytes) -> bool:
 
 def _write(reference: weakref.ref[EventLog]) -> None:
     """The writer thread; it ends when the log is closed or forgotten."""
-    while True:
-        log = reference()
-        if log is None or log.is_over:
-            if log is not None:
-                if log.has_chores:
-                    log.run([])
-                log.leave()
-            return
+    while (log := reference()) is not None:
         batch = log.take()
         if batch or log.has_chores:
             log.run(batch)
+        if log.is_over:
+            log.leave()
+            return
         del log, batch

@@ -20,19 +20,19 @@ from tether.control.chain import draw_uniform
 from tether.control.log import EXPORT, Log, Proposals
 from tether.runs.decide_beta import (
     Decision,
-    Snapshot,
     calibrate_arguments,
     looks_at,
     rows_in_use,
     told,
 )
 from tether.runs.log_rows import Contents
+from tether.runs.state import LOSS, State
 
 ARGUMENTS = "calibrate.json"
 """The file with the arguments of `Log.scan` and of `calibrate`."""
 
 
-def write_log(folder: Path, known: Snapshot, subject: str, log: Log, contents: Contents) -> str:
+def write_log(folder: Path, known: State, subject: str, log: Log, contents: Contents) -> str:
     """Write the log, its draws, and the arguments of `calibrate` as JSON; the log's digest."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -40,7 +40,7 @@ def write_log(folder: Path, known: Snapshot, subject: str, log: Log, contents: C
     columns = _columns(log, contents)
     folder.mkdir(parents=True, exist_ok=True)
     digest = _digest(columns, contents.draws)
-    held = {EXPORT: json.dumps([digest, known.seen])}
+    held = {EXPORT: json.dumps([digest, known.seq])}
     table = pa.table({name: _arrow(values) for name, values in columns.items()})
     parquet.write_table(table.replace_schema_metadata(held), folder / "log.parquet")
     if (drawn := contents.draws) is not None:
@@ -52,7 +52,7 @@ def write_log(folder: Path, known: Snapshot, subject: str, log: Log, contents: C
     scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
     if log.acting is not None:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
-    arguments = calibrate_arguments(known.settings, looks)
+    arguments = calibrate_arguments(known.given, looks)
     told_to = {"scan": scan, "calibrate": {**arguments, "ratio_error": log.ratio_error}}
     (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
@@ -91,7 +91,7 @@ def seen_by(found: Calibration) -> int:
 
 
 def accepted(
-    known: Snapshot, subject: str, found: Calibration, log: Log, contents: Contents
+    known: State, subject: str, found: Calibration, log: Log, contents: Contents
 ) -> Decision:
     """A calibration that was made elsewhere as a decision, if it is of this log and these rules."""
     digest, _ = _exported(found)
@@ -101,8 +101,8 @@ def accepted(
             "that of the export"
         )
     looks = looks_at(known, len(log), subject)
-    asked = calibrate_arguments(known.settings, looks)
-    rule, losses = known.settings.rule, found.losses.items()
+    asked = calibrate_arguments(known.given, looks)
+    rule, losses = known.given.rule, found.losses.items()
     own = {
         rule: {key: each.alpha for key, each in losses},
         "bound": {key: each.bound for key, each in losses},
@@ -127,7 +127,9 @@ def accepted(
 def _exported(found: Calibration) -> tuple[str, int]:
     held = None if found.probes is None else found.probes.fingerprints.get(EXPORT)
     if held is None:
-        raise ValueError("calibration must be of a log that `export_log` wrote: it has no digest")
+        raise ValueError(
+            "calibration must come from a log that `export_log` wrote: it has no digest"
+        )
     digest, seen = json.loads(held)
     return str(digest), int(seen)
 
@@ -140,13 +142,7 @@ def _columns(log: Log, contents: Contents) -> dict[str, NDArray[Any]]:
             "export_log is for runs without contexts, or with alpha over finitely many actions: "
             "files do not hold all that the calibration of this run needs"
         )
-    names = ["log_safe", "log_optimized", "log_mix"]
-    names += [f"{name}_all" for name in names]
-    columns = {**log.loss, **{name: getattr(log, name) for name in names}}
-    if log.acting is not None:
-        columns |= {"log_logged": log.acting.log_logged}
-        columns |= {"log_base_limit": log.acting.log_base_limit}
-    return {name: values for name, values in columns.items() if values is not None}
+    return {name.removeprefix(LOSS): values for name, values in log.rows.columns.items()}
 
 
 def _digest(*held: dict[str, NDArray[Any]] | None) -> str:

@@ -13,8 +13,9 @@ from tether._core.arrays import Floats
 from tether._core.records import encode
 from tether._core.words import Columns, Described, Description
 from tether.monitor.loss_monitors import confidence_interval
+from tether.runs.keys import NEW, OLD
 from tether.runs.settings import Settings
-from tether.runs.state import MICROSECONDS, NEW, OLD, Act, Alarm, State
+from tether.runs.state import MICROSECONDS, Act, Alarm, State
 
 INTERVAL_ERROR = 0.05
 """The probability that an interval of an `Estimate` misses what it estimates."""
@@ -81,19 +82,14 @@ class History(Described):
 
     def to_frame(self) -> Columns:
         """One row per unit, arm and loss, as columns that data-frame libraries accept."""
-        rows: dict[str, list[Any]] = {
-            name: [] for name in ("unit", "begun", "level", "arm", "loss", "rows", "count", "mean")
-        }
-        for unit in self.units:
-            for arm, means in unit.means.items():
-                for name, each in means.items():
-                    values = (
-                        *(unit.number, unit.begun, unit.level, arm, name),
-                        *(unit.rows[arm], each.count, each.mean),
-                    )
-                    for column, value in zip(rows.values(), values, strict=True):
-                        column.append(value)
-        return Columns({name: np.array(column) for name, column in rows.items()})
+        names = "unit", "begun", "level", "arm", "loss", "rows", "count", "mean"
+        rows = [
+            (unit.number, unit.begun, unit.level, arm, name, unit.rows[arm], each.count, each.mean)
+            for unit in self.units
+            for arm, means in unit.means.items()
+            for name, each in means.items()
+        ]
+        return Columns({name: np.array([row[k] for row in rows]) for k, name in enumerate(names)})
 
     def _describe(self) -> Description:
         from tether.view.run_document import document
@@ -130,9 +126,7 @@ def reward_estimate(rewards: Floats) -> Estimate | None:
     return Estimate(len(known), mean, mean - error, mean + error)
 
 
-def read_history(
-    state: State, store: str, warnings: tuple[str, ...] = (), tampered: str | None = None
-) -> History:
+def read_history(state: State, store: str, tampered: str | None = None) -> History:
     """The records of a state; of one whose chain is broken, up to there and with an alarm."""
     settings, units = state.given, []
     for unit in state.units:
@@ -171,5 +165,4 @@ def read_history(
         *(store, settings, tuple(units), tuple(alarms), tuple(state.acts)),
         standing,
         share,
-        warnings,
     )

@@ -10,23 +10,38 @@ Routing by context: a router says for each key, from what is known of it, with w
 new system should answer. The pair "the new system with this probability, otherwise the old one" is
 a system like any other, so a release ramps it up by its own rows, and every promise holds for it.
 The router's coin is a hash of the key too, independent of the assignment.
+
+The index of a run follows from the events, which verification checks: a key of a release has an
+entry with its last rows of the old and the new system, and an idempotency key of a controller one
+with the row of its action.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core.arrays import Booleans
+from tether._core.arrays import Booleans, Integers
+from tether.runs.body import Columns
+from tether.runs.settings import RELEASE
+
+if TYPE_CHECKING:
+    from tether.runs.state import State
+
+OLD, NEW = 0, 1
+"""The arms: the safe policy or old system, and the optimized policy or new system."""
 
 LONGEST_KEY = 1024
 """The most bytes of a key."""
 ROUTER = b"router"
 """What makes the hashes of routing independent of those of assignment."""
+Index = Mapping[bytes, bytes]
+_NOBODY = b"\xff" * 16
+"""The entry of a key that neither system has answered: -1 twice."""
 
 
 def as_bytes(key: str | bytes | int) -> bytes:
@@ -51,7 +66,7 @@ def pack_keys(keys: list[bytes]) -> dict[str, NDArray[Any]]:
 def unpack_keys(columns: dict[str, NDArray[Any]]) -> list[bytes]:
     """Undo `pack_keys`."""
     content, ends = columns["key"].tobytes(), columns["key_end"].tolist()
-    return [content[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return [content[start:end] for start, end in zip([0, *ends][:-1], ends, strict=True)]
 
 
 def hashed_positions(
@@ -98,3 +113,63 @@ def is_routed(keys: list[bytes], probabilities: ArrayLike, salt: bytes) -> Boole
     limit = np.floor(np.ldexp(given, 64))  # exact, and at most 2**64
     below = place < np.where(given < 1, limit, 0).astype(np.uint64)
     return np.asarray(below | (given == 1))
+
+
+# ---- the index ----------------------------------------------------------------------------------
+
+
+def key_name(key: bytes) -> bytes:
+    """The name of a key of a release."""
+    return b"k" + key
+
+
+def action_name(key: str) -> bytes:
+    """The name of an idempotency key."""
+    return b"a" + key.encode("utf-8", "surrogateescape")
+
+
+def claims_of(
+    state: State, header: dict[str, Any], columns: Columns, index: Index
+) -> dict[bytes, bytes]:
+    """The entries that an event with rows makes, given those before it."""
+    first = int(header["first"])
+    if state.given.kind != RELEASE:
+        keys = enumerate(columns.get("key", ()), first)
+        return {action_name(str(key)): row.to_bytes(8, "little") for row, key in keys}
+    listed = unpack_keys(columns)
+    last = last_rows(index, listed)
+    last[np.arange(len(listed)), columns["arm"]] = first + np.arange(len(listed))
+    content = last.astype("<i8").tobytes()
+    return {key_name(key): content[16 * k : 16 * k + 16] for k, key in enumerate(listed)}
+
+
+def last_rows(index: Index, keys: list[bytes]) -> Integers:
+    """For each key of a release its last row with each system, -1 where it has none."""
+    content = b"".join([index.get(key_name(key), _NOBODY) for key in keys])
+    return np.frombuffer(content, "<i8").reshape(-1, 2).astype(np.int64)
+
+
+def standing_rows(state: State, rows: Integers) -> Integers:
+    """The same rows, or the ones before them that were not withdrawn."""
+    rows = rows.copy()
+    while True:
+        stored = np.flatnonzero(rows >= 0)
+        gone = stored[state.rows["withdrawn"][rows[stored]]]
+        if not len(gone):
+            return rows
+        rows[gone] = state.rows["before"][rows[gone]]
+
+
+def assigned(state: State, keys: list[bytes], index: Index, *, outage: bool) -> Columns:
+    """The columns of the rows of keys in the present step: who answers, and what was known."""
+    salt = bytes.fromhex(state.given.salt)
+    places = hashed_positions(keys, salt if state.given.sticky else salt + b"%d" % len(state.units))
+    arms = is_below(places, 0.0 if outage else state.share).astype(np.int32)
+    last = last_rows(index, keys)
+    return {
+        "arm": arms,
+        "position": places,
+        "before": standing_rows(state, last[np.arange(len(keys)), arms]),
+        "known": ((last[:, OLD] >= 0) + 2 * (last[:, NEW] >= 0)).astype(np.uint8),
+        "calibration": np.full(len(keys), not outage and not state.is_stopped),
+    }

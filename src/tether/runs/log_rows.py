@@ -20,7 +20,8 @@ from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, enco
 from tether.policies.picker import ShortlistRows
 from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
-from tether.runs.event_log import NO_HEAD, Event, follow, read_events
+from tether.runs.event_log import Event, follow, read_events
+from tether.runs.state import NO_HEAD
 
 BYTES_PER_EVENT = 1 << 22
 """Larger columns of scores and draws are stored as several events."""
@@ -91,7 +92,7 @@ def decode_rows(columns: Columns, formats: Format, count: int) -> tuple[Any, NDA
 
 # ---- all rows of a run --------------------------------------------------------------------------
 
-SCORES = ("log_safe", "log_optimized", "log_prob")
+SCORES = ("log_safe", "log_prob")
 """What is stored of each action when it is taken; NaN where it is not known."""
 
 
@@ -128,29 +129,19 @@ class Contents:
         elif event.kind in ("scores", "draws"):
             self._pending.append(unpack(event.body))
         elif event.kind == "round":
-            self._take_round(read_header(event.body))
+            self._take_round(read_header(event.body)["decision"].get("attempt"))
 
-    def _take_round(self, header: dict[str, Any]) -> None:
+    def _take_round(self, attempt: str | None) -> None:
         """Use the scores and draws of the attempt that began the round; others were in vain."""
-        attempt, self._draws = header["decision"].get("attempt"), {}
+        self._draws = {}
         for held, columns in self._pending:
-            if held["attempt"] == attempt:
-                self._add(held, columns)
-        self._pending = [each for each in self._pending if each[0]["unit"] > header["number"]]
-
-    def attempted(self, attempt: str) -> Contents:
-        """The same with the scores and draws of an attempt to begin a round."""
-        other = self.copy()
-        for held, columns in self._pending:
-            if held["attempt"] == attempt:
-                other._add(held, columns)
-        return other
-
-    def _add(self, header: dict[str, Any], columns: Columns) -> None:
-        if "name" in header:
-            self.add_scores(header["name"], header["policy"], header["first"], columns["values"])
-        else:
-            self.add_draws(columns)
+            if held["attempt"] != attempt:
+                continue
+            if "name" in held:
+                self.add_scores(held["name"], held["policy"], held["first"], columns["values"])
+            else:
+                self.add_draws(columns)
+        self._pending = []
 
     def rows(self, index: Integers) -> tuple[Any, NDArray[Any]]:
         """The contexts and actions of some rows."""

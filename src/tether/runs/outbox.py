@@ -58,7 +58,7 @@ class Outbox:
             self._waiting = [Waiting(*row) for row in self._connection.execute(query)]
         except sqlite3.Error as error:
             raise StoreError(
-                f"could not open the outbox {self.name}: {error}. Every process needs its own"
+                f"could not open the outbox {self.name}: {error}. Each process needs its own"
             ) from error
 
     @classmethod
@@ -73,7 +73,7 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, kind: str, body: bytes) -> Waiting:
+    def add(self, kind: str, body: bytes) -> None:
         """Let a call wait for the store."""
         mark = OUTBOX_MARK + secrets.token_bytes(8)
         statement = "INSERT INTO waiting (mark, kind, body) VALUES (?, ?, ?)"
@@ -82,9 +82,7 @@ class Outbox:
                 number = self._connection.execute(statement, (mark, kind, body)).lastrowid
             except sqlite3.Error as error:
                 raise StoreError(f"could not write the outbox {self.name}: {error}") from error
-            made = Waiting(int(number or 0), mark, kind, body)
-            self._waiting.append(made)
-        return made
+            self._waiting.append(Waiting(int(number or 0), mark, kind, body))
 
     def first(self, count: int) -> list[Waiting]:
         """The calls that have waited longest."""

@@ -33,9 +33,8 @@ from tether.policies.policy import Sampler, as_policy, as_sampler
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
-from tether.runs.decide_beta import SAFE
 from tether.runs.errors import ChangedPolicyError
-from tether.runs.state import Unit
+from tether.runs.state import SAFE, Unit
 
 SCORE_TOLERANCE = 1e-3
 """How far a score may be from the stored one, relative and absolute: models round."""
@@ -105,8 +104,6 @@ class Deployed:
 
     optimized: Any
     policy: Any
-    reference: int = SAFE
-    normalizer: Normalizer | None = None
     probe: Probe | None = None
 
 
@@ -116,12 +113,13 @@ class Policies:
     def __init__(self, safe: Any, family: Family | None, lookup: PolicyLookup) -> None:
         self._path = family if isinstance(family, PathFamily) else None
         self._ramps = family is None
-        self._family, self._lookup = family, lookup
+        self._lookup = lookup
         self.shortlist = safe if isinstance(safe, Shortlist) else None
         if self.shortlist is not None and (self._ramps or self._path):
-            raise TypeError(f"safe must be a policy for this family, not a shortlist: {safe!r}")
+            raise TypeError(
+                f"safe must be a policy, not a shortlist, for this family, got {safe!r}"
+            )
         given = safe if self.shortlist is None else self.shortlist.uniform
-        self.given = safe
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
         self.deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
 
@@ -161,13 +159,6 @@ class Policies:
             )
         return PathOptimized(given)
 
-    def check_served(self, optimized: Any) -> None:
-        """Let policies on servers compare the model that is served with the one they began with."""
-        for policy in (self._drawing, optimized):
-            check = getattr(policy, "check_unchanged", None)
-            if check is not None and getattr(policy, "probe_seconds", 0) is not None:
-                check()
-
     def served(self, deployed: Deployed | None) -> Any:
         """The policy that acts, as a user calls it."""
         if deployed is None:
@@ -206,13 +197,11 @@ class Policies:
         if probe is not None:
             probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
         if calibration is None:  # a ramp
-            return Deployed(optimized, optimized, unit.reference)
-        policy, normalizer = self.tethered(optimized, unit.reference, calibration), None
-        if unit.decision["log_psi"] is not None:
-            log_psi, error = unit.decision["log_psi"]
-            normalizer = Normalizer(np.array([log_psi]), np.array([error]))
-            policy.remember(normalizer)
-        return Deployed(optimized, policy, unit.reference, normalizer, probe)
+            return Deployed(optimized, optimized)
+        policy = self.tethered(optimized, unit.reference, calibration)
+        if (held := unit.decision["log_psi"]) is not None:
+            policy.remember(Normalizer(np.array(held[:1]), np.array(held[1:])))
+        return Deployed(optimized, policy, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:
         name = str(unit.policy)
@@ -228,8 +217,8 @@ class Policies:
             raise ValueError(
                 f"round {unit.number} was served by the policy {name!r}, which is not available: "
                 f"its rows cannot be weighted without it. Pass policies={{{name!r}: …}} to "
-                f"tether.Controller (a gateway: gateway.past_scorers), or retire the round (it is "
-                f"not in the store: {held['problem']})"
+                f"tether.Controller (a gateway: gateway.past_scorers), or retire the round. It "
+                f"could not be stored: {held['problem']}"
             )
         return self.optimized(f"policies[{name!r}]", policy)
 

@@ -6,25 +6,36 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Integers
 from tether.runs.actions import named_losses
-from tether.runs.body import pack, unpack
+from tether.runs.body import Columns, pack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
 from tether.runs.event_log import Transaction
-from tether.runs.index import assigned, claims_of, key_name, last_rows, standing_rows
-from tether.runs.keys import as_bytes, is_routed, pack_keys, unpack_keys
-from tether.runs.outbox import Outbox, Waiting
-from tether.runs.run import ROWS_PER_EVENT, Run
-from tether.runs.settings import RELEASE, OldSystem, Settings, step_length
+from tether.runs.keys import (
+    NEW,
+    OLD,
+    as_bytes,
+    assigned,
+    claims_of,
+    is_routed,
+    key_name,
+    last_rows,
+    pack_keys,
+    standing_rows,
+    unpack_keys,
+)
+from tether.runs.outbox import Outbox
+from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
+from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
-from tether.runs.state import NEW, OLD, Unit
+from tether.runs.state import LOSS, Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -118,12 +129,18 @@ class Release(Run):
     ) -> None:
         given = None
         if guardrails is not None:
-            units, seconds = step_length(step)
+            units, seconds = rows_or_seconds("step", step)
+            if not isinstance(outcome_deadline, timedelta | None):
+                raise TypeError(
+                    f"outcome_deadline must be a datetime.timedelta, got {outcome_deadline!r}"
+                )
             limits = _limits(guardrails)
             if confidence is not None:
                 validate.number("confidence", confidence, above=0, below=1)
                 if any(each.is_relative for each in limits.values()):
-                    raise ValueError("confidence is for absolute guardrails, got relative ones too")
+                    raise ValueError(
+                        "confidence is only available for absolute guardrails, got a relative one"
+                    )
             given = Settings(
                 RELEASE,
                 limits,
@@ -132,7 +149,7 @@ class Release(Run):
                 growth=validate.number("growth", growth, above=1, below=1e6),
                 units_per_step=units,
                 step_seconds=seconds,
-                outcome_deadline=_seconds("outcome_deadline", outcome_deadline),
+                outcome_deadline=rows_or_seconds("outcome_deadline", outcome_deadline)[1],
                 sticky=bool(sticky),
                 salt=secrets.token_bytes(16).hex(),
                 old=_old_systems(old, limits),
@@ -143,7 +160,9 @@ class Release(Run):
         super().__init__(store, given, deadline=deadline, key=key, outbox=outbox, free=free)
         if self.settings.kind != RELEASE:
             self.close()
-            raise ValueError(f"{store} holds a {self.settings.kind}, not a release")
+            raise ValueError(
+                f"{self._log.database.name} holds a {self.settings.kind}, not a release"
+            )
         self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
             self.submit(self.begin_if_due, 60.0)
@@ -172,11 +191,7 @@ class Release(Run):
         single, listed = _listed(keys)
         names = list(dict.fromkeys(listed))
         try:
-            found = self._submit_or_keep(
-                lambda t: self.assign_in(t, names)[0],
-                "assign",
-                lambda: pack({}, **pack_keys(names)),
-            )
+            found = self._call("assign", {}, pack_keys(names))
         except TamperedError:  # a store that is not as it was written is not obeyed
             found = None
         if found is None:
@@ -248,15 +263,9 @@ class Release(Run):
         arms = _arms(system, len(listed))
         step = None if step is None else validate.integer("step", step, 1)
         columns = named_losses(losses, self.settings.limits, len(listed), of="keys")
-        call = arms, columns, step, keep_first
-
-        def body() -> bytes:
-            header = {"losses": list(columns), "step": step, "keep_first": keep_first}
-            named = {f"loss/{name}": values for name, values in columns.items()}
-            return pack(header, arm=arms, **pack_keys(listed), **named)
-
-        found = self._submit_or_keep(
-            lambda t: self.observe_in(t, listed, *call)[0], "observe", body
+        header = {"step": step, "keep_first": keep_first}
+        found: int | None = self._call(
+            "observe", header, {"arm": arms, **pack_keys(listed), **columns}
         )
         if found is None:
             return int(sum((~np.isnan(values)).sum() for values in columns.values()))
@@ -299,7 +308,9 @@ class Release(Run):
     def next_step(self, t: Transaction) -> Unit:
         """Begin the next step inside a transaction; an error if steps end by themselves."""
         if t.state.given.units_per_step is not None or t.state.given.step_seconds is not None:
-            raise ValueError("the steps of this release end by themselves: step was given")
+            raise ValueError(
+                "advance is for steps by hand: those of this release end by themselves"
+            )
         t.append("round", pack(decide_share(t.state, t.now)))
         return t.state.units[-1]
 
@@ -330,7 +341,7 @@ class Release(Run):
         t: Transaction,
         keys: list[bytes],
         arms: Integers,
-        losses: Mapping[str, Floats],
+        losses: Columns,
         step: int | None = None,
         keep_first: bool = False,
         skip_unknown: bool = False,
@@ -345,19 +356,20 @@ class Release(Run):
             for name, values in losses.items():
                 same = (values == values[first][back]) | np.isnan(values)
                 if not same.all() and not keep_first:
+                    name = name.removeprefix(LOSS)
                     raise FinalLossError(f"losses[{name!r}] has two values for one key")
             losses = {name: values[first] for name, values in losses.items()}
             rows = kept
         return self._store_losses(t, rows, losses, keep_first), len(keys) - len(found)
 
-    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
-        header, columns = unpack(waiting.body)
+    def _carry_out(
+        self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
+    ) -> Any:
         keys = unpack_keys(columns)
-        if waiting.kind == "assign":
-            self.assign_in(t, keys, outage=True)
-            return
-        losses = {name: columns[f"loss/{name}"] for name in header["losses"]}
-        self.observe_in(t, keys, columns["arm"], losses, header["step"], header["keep_first"])
+        if kind == "assign":
+            return self.assign_in(t, keys, "outage" in header)[0]
+        how = header["step"], header["keep_first"]
+        return self.observe_in(t, keys, columns["arm"], losses_in(columns), *how)[0]
 
 
 def _rows_of(
@@ -372,7 +384,9 @@ def _rows_of(
     rows[given] = by_system[given, arms[given]]
     if step is not None:
         if step > len(state.units):
-            raise ValueError(f"step {step} has not begun: the present one is {len(state.units)}")
+            raise ValueError(
+                f"step must be at most the present one, {len(state.units)}, got {step}"
+            )
         while len(later := np.flatnonzero(rows >= state.end_of(step))):
             rows[later] = standing_rows(state, state.rows["before"][rows[later]])
         rows[rows < state.units[step - 1].before] = -1
@@ -405,14 +419,6 @@ def _arms(system: str | Iterable[str] | None, count: int) -> Integers:
     return np.array(arms, dtype=np.int64)
 
 
-def _seconds(name: str, given: timedelta | None) -> float | None:
-    if given is None:
-        return None
-    if not isinstance(given, timedelta):
-        raise TypeError(f"{name} must be a datetime.timedelta, got {given!r}")
-    return validate.number(name, given.total_seconds(), above=0, below=1e9)
-
-
 def _limits(guardrails: Mapping[str, float | Guardrail]) -> dict[str, Guardrail]:
     if not isinstance(guardrails, Mapping) or not guardrails:
         raise TypeError(f"guardrails must be a mapping of losses by name, got {guardrails!r}")
@@ -441,7 +447,7 @@ def _old_systems(
             )
             found[name] = OldSystem(declared=declared)
             continue
-        values = named_losses({name: values}, limits, len(values), name="old")[name]
+        (values,) = named_losses({name: values}, limits, len(values), name="old").values()
         unknown = np.isnan(values)
         total = float(values[~unknown].sum() + bound * unknown.sum())
         found[name] = OldSystem(len(values), total)

@@ -19,10 +19,9 @@ from tether.policies.policy import picked
 from tether.policies.served import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
 from tether.runs.actions import Actions
-from tether.runs.decide_beta import SAFE
 from tether.runs.errors import ChangedPolicyError, StoreError, TamperedError
 from tether.runs.policies import Coin, Deployed, PathOptimized
-from tether.runs.state import Unit
+from tether.runs.state import SAFE, Unit
 
 if TYPE_CHECKING:
     from tether.runs.stored_rounds import StoredRounds
@@ -242,7 +241,7 @@ class Round:
                 optimized = optimized.pair.optimized
             both = policy_calls.score_both(self._run.safe, optimized, contexts, actions)
             log_prob = self._log_prob(deployed, contexts, actions, *both)
-        scores = {"log_safe": both[0], "log_optimized": both[1], "log_prob": log_prob}
+        scores = {"log_safe": both[0], "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 
     def _log_prob(
@@ -256,10 +255,10 @@ class Round:
             return policy.log_prob(contexts, actions)
         log_psi: Any = 0.0
         if not policy.family.normalized and not np.isinf(policy.log_beta):
-            if deployed.normalizer is None:
+            if not isinstance(contexts, int):
                 return np.full(len(actions), np.nan)
-            log_psi = deployed.normalizer.log_psi
-        if deployed.reference != SAFE:
+            log_psi = policy.normalizer(contexts).log_psi
+        if self._unit.reference != SAFE:
             log_safe = policy_calls.score("reference", policy.safe, contexts, actions)
         log_optimized = blend_scores(log_optimized, log_safe, policy.blend)
         return policy.family.log_density(log_safe, log_optimized, policy.log_beta, log_psi)
@@ -278,5 +277,6 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
         if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH:
             raise ValueError(f"keys must be text of 1 to {MAX_KEY_LENGTH} characters, got {each!r}")
     if len(set(names)) < len(names):
-        raise ValueError("keys must be different: some occur more than once")
+        again = next(each for each in names if names.count(each) > 1)
+        raise ValueError(f"keys must be unique, got {again!r} more than once")
     return names

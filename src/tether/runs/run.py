@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tether._core import validate
+from tether._core import files, validate
 from tether._core.arrays import Floats, Integers
-from tether.runs.body import pack
+from tether.runs.body import Columns, pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
 from tether.runs.event_log import EventLog, Signer, Transaction
 from tether.runs.history import History, read_history
 from tether.runs.log_rows import cut
-from tether.runs.outbox import Outbox, Waiting
+from tether.runs.outbox import Outbox
 from tether.runs.settings import Settings
-from tether.runs.state import State
+from tether.runs.state import LOSS, REWARD, State
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
@@ -50,12 +50,11 @@ class Run:
             given = replace(given, signer=signer.name)
         self._log = EventLog(
             store,
-            State,
             deadline=validate.number("deadline", deadline, above=0.01, below=86_400),
             create=given is not None,
             signer=signer,
             outbox=outbox,
-            deliver=self._deliver,
+            deliver=self._carry_out,
         )
         try:
             self._settings = self.submit(lambda t: self._create(t, given, free), PATIENCE)
@@ -98,7 +97,7 @@ class Run:
     def _create(self, t: Transaction, given: Settings | None, free: tuple[str, ...]) -> Settings:
         if t.state.original is None:
             if given is None:
-                raise StoreError(f"{self._log.database.name} holds no run of tether")
+                raise StoreError(f"{self._log.database.name} does not hold a tether run")
             t.append("settings", pack(given.to_dict()))
         elif given is not None:
             t.state.original.check_same(given, self._log.database.name, free)
@@ -205,29 +204,19 @@ class Run:
 
         return verify_log(self._log, key)
 
-    def export(self, folder: str | Path) -> None:
-        """Write all events to a new folder, for `import_run` and for auditors.
+    def export(self, target: str | Path) -> None:
+        """Copy the run into an empty store while it goes on: a backup, or a file for auditors.
 
         Parameters
         ----------
-        folder : str or pathlib.Path
-            A folder that does not exist yet, or is empty.
+        target : str or pathlib.Path
+            A file that does not exist yet, or the URL of a database that holds no run.
         """
-        from tether.runs.export import export_log
+        from tether.runs.export import copy_run
 
-        export_log(self._log, folder)
-
-    def backup(self, file: str | Path) -> None:
-        """Copy the run into a new SQLite file, while it goes on.
-
-        Parameters
-        ----------
-        file : str or pathlib.Path
-            A file that does not exist yet.
-        """
-        from tether.runs.export import backup_log
-
-        backup_log(self._log, file)
+        if "://" not in str(target):
+            files.require_target(target)
+        self._log.read(lambda connection: copy_run(connection, target))
 
     def close(self) -> None:
         """Close the store; later calls are refused."""
@@ -263,66 +252,62 @@ class Run:
         """Run a job in one transaction; what it returned, once that is committed."""
         return self._log.submit(job, seconds)
 
-    def _submit_or_keep(
-        self, job: Callable[[Transaction], Result], kind: str, body: Callable[[], bytes]
-    ) -> Result | None:
-        """Run a job; if the store does not answer, keep the call in the outbox: then None."""
+    def _call(self, kind: str, header: dict[str, Any], columns: Columns) -> Any:
+        """Carry out a call in a transaction, or keep it in the outbox: then None.
+
+        It is kept if the store does not answer, and there is an outbox.
+        """
         log = self._log
-        if log.outbox is None:
-            return log.submit(job)
-        if log.is_available:
+        if log.is_available or log.outbox is None:
             try:
-                return log.submit(job)
-            except TamperedError:
-                raise
-            except StoreError:
+                return log.submit(lambda t: self._carry_out(t, kind, header, columns))
+            except StoreError as error:
+                if log.outbox is None or isinstance(error, TamperedError):
+                    raise
                 log.is_available = False  # until the writer has reached the store again
-        log.outbox.add(kind, body())
+        log.outbox.add(kind, pack(header | {"outage": True}, **columns))
         return None
 
-    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
-        """Append what waited in the outbox."""
+    def _carry_out(
+        self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
+    ) -> Any:
+        """Carry out a call, which may have waited in the outbox, inside a transaction."""
         raise NotImplementedError
 
     @staticmethod
     def _store_losses(
-        t: Transaction,
-        rows: Integers,
-        losses: Mapping[str, Floats],
-        keep_first: bool = False,
-        reward: Floats | None = None,
+        t: Transaction, rows: Integers, columns: Columns, keep_first: bool = False
     ) -> int:
-        """Append losses of rows, which are final; how many are new."""
+        """Append losses of rows, which are final, and rewards; how many losses are new."""
         new: dict[str, Floats] = {}
-        for name, values in losses.items():
-            stored = t.state.loss(name)[rows]
+        for name, values in columns.items():
+            stored = t.state.rows[name][rows]
             known = ~np.isnan(stored)
             differs = known & ~np.isnan(values) & (stored != values)
-            if differs.any() and not keep_first:
+            if differs.any() and not keep_first and name != REWARD:
                 place = int(np.argmax(differs))
                 raise FinalLossError(
-                    f"loss {name!r} of row {rows[place]} is final at {stored[place]:g}, "
-                    f"got {values[place]:g}"
+                    f"loss {name.removeprefix(LOSS)!r} of row {rows[place]} is final at "
+                    f"{stored[place]:g}, got {values[place]:g}"
                 )
             new[name] = np.where(known, np.nan, values)
-        any_new = [~np.isnan(values) for values in new.values()]
-        if reward is not None:
-            stored = t.state.rows["reward"][rows]
-            reward = np.where(np.isnan(stored), reward, np.nan)
-            any_new.append(~np.isnan(reward))
-        columns = {"row": rows, **{f"loss/{name}": values for name, values in new.items()}}
-        if reward is not None:
-            columns["reward"] = reward
-        chosen = np.flatnonzero(np.any(any_new, axis=0))
-        for _, part in cut({name: each[chosen] for name, each in columns.items()}, ROWS_PER_EVENT):
-            t.append("losses", pack({"losses": list(new)}, **part))
-        return int(sum((~np.isnan(values)).sum() for values in new.values()))
+        counts = {name: ~np.isnan(values) for name, values in new.items()}
+        chosen = np.flatnonzero(np.any(list(counts.values()), axis=0))
+        held = {name: each[chosen] for name, each in {"row": rows, **new}.items()}
+        for _, part in cut(held, ROWS_PER_EVENT):
+            t.append("losses", pack({}, **part))
+        return int(sum(each.sum() for name, each in counts.items() if name != REWARD))
+
+
+def losses_in(columns: Columns) -> Columns:
+    """The losses and rewards among the columns of a call."""
+    return {name: each for name, each in columns.items() if name.startswith(LOSS) or name == REWARD}
 
 
 def act_header(act: str, reason: str, actor: str | None) -> dict[str, Any]:
     """What a person did, why, and who it was."""
     if not isinstance(reason, str) or not reason.strip():
-        raise ValueError(f"reason must say why, got {reason!r}")
+        raise ValueError(f"reason must be text that says why, got {reason!r}")
     who = getpass.getuser() if actor is None else actor
     if not isinstance(who, str) or not who.strip():
         raise ValueError(f"actor must be a name, got {actor!r}")

@@ -16,9 +16,9 @@ from tether._core.arrays import Floats
 from tether._core.contexts import labels, take
 from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
 from tether.control.log import Log, Proposals
-from tether.policies.logs import make_proposals
+from tether.policies.logs import approximation_of, make_proposals
 from tether.policies.mixture import Mixture
-from tether.policies.normalizer import Normalizer, settled_normalizer
+from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import picked, positions, shared_actions
 from tether.policies.tethered import Tethered
 from tether.runs.decide_beta import (
@@ -27,16 +27,17 @@ from tether.runs.decide_beta import (
     NORMALIZER,
     PATH,
     PLACE,
-    SAFE,
     SCORE,
     TABLE,
     InUse,
-    Snapshot,
+    check_support,
+    make_log,
     needs_normalizer,
     past_rounds,
 )
 from tether.runs.log_rows import Contents
 from tether.runs.policies import PROBES, PathOptimized, Policies, Probe, compare_scores
+from tether.runs.state import SAFE, State
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
 """Limits of the draws of each policy without contexts; between them, as many as rows."""
@@ -56,29 +57,42 @@ NewScores = tuple[str, int, int, NDArray[Any]]
 
 
 class Scorer:
-    """Lets policies score the calibration rows that have no scores yet, into a copy of `contents`.
+    """Lets policies score the calibration rows that have no scores yet, and draws what it takes.
 
-    `new` has what was added.
+    They are added to `contents`, a copy; `new` has the new scores. `log` is that of the round, and
+    `given` what its candidate states of itself.
     """
 
     def __init__(
-        self, known: Snapshot, contents: Contents, policies: Policies, number: int, candidate: Any
+        self,
+        known: State,
+        contents: Contents,
+        policies: Policies,
+        candidate: Any,
+        in_use: InUse,
     ) -> None:
-        self.known, self.policies, self.number = known, policies, number
+        self.known, self.policies, self.in_use = known, policies, in_use
         self.candidate, self.contents = candidate, contents.copy()
+        self.number, self.where = len(known.units) + 1, known.calibration_rows
         self.new: list[NewScores] = []
-        self.where = known.where
         self.contexts, self.actions = contents.rows(self.where)
-        self.served = known.served[self.where]
+        self._complete(past_rounds(known, in_use))
+        approximate, error = approximation_of(candidate)
+        self.given = {"approximate": approximate, "ratio_error": error}
+        self.log = make_log(known, self.contents, self.number, in_use, self.given)
+        if (drawn := self._draw()) is not None:
+            check_support(drawn.log_safe, drawn.log_optimized)
+            context = {} if drawn.context is None else {"context": drawn.context}
+            self.contents.add_draws({**drawn.rows.columns, **context})
 
-    def complete(self, in_use: InUse) -> None:
+    def _complete(self, past: list[int]) -> None:
         """Score what is missing for the round that begins."""
-        past = past_rounds(self.known, in_use)
-        self._check_safe()
-        if isinstance(self.candidate, PathOptimized):
-            self._complete_path(self.candidate, past)
+        path = isinstance(self.candidate, PathOptimized)
+        known = None if path else self._known_actions(past)
+        self._check_policies(past, known)
+        if path:
+            self._complete_path(self.candidate.pair, past)
             return
-        known = self._known_actions(past)
         names = (SAFE, *past, self.number) if known is not None else (*past, self.number)
         if known is not None:
             place = positions(known, self.actions, "safe")
@@ -97,6 +111,18 @@ class Scorer:
         contexts, actions = self._rows(slice(0, min(PROBES, len(self.where))))
         scores = policy_calls.score("optimized", self.candidate, contexts, actions)
         return Probe(contexts, actions, scores)
+
+    def _check_policies(self, past: list[int], known: NDArray[Any] | None) -> None:
+        """Refuse policies that score stored actions differently than before."""
+        for number in past:
+            if (probe := self.policies.deployed[number].probe) is not None:
+                probe.check(f"policy of round {number}", self._optimized(number))
+        rows = slice(0, min(PROBED_ROWS, len(self.where)))
+        scores = self._score(SAFE, known, rows)
+        if known is not None:
+            scores = picked(scores, positions(known, self.actions[rows], "safe"))
+        stored = self.contents.own_scores("log_safe", self.where[rows])
+        compare_scores("safe policy", scores, stored)
 
     def _known_actions(self, past: list[int]) -> NDArray[Any] | None:
         """All actions, where there are contexts and finitely many of them."""
@@ -127,42 +153,21 @@ class Scorer:
         policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
         contexts, actions = self._rows(rows)
         if known is None:
-            scores = taken = policy_calls.score(kind, policy, contexts, actions)
-        else:
-            shape = len(actions), len(known)
-            scores = np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
-            taken = picked(scores, positions(known, actions, kind))
-        self._compare(number, taken, rows, "log_optimized")
-        return scores
-
-    def _compare(self, number: int, taken: Floats, rows: slice, name: str) -> None:
-        """Refuse a policy that scores its own actions differently than when it took them."""
-        stored = self.contents.own_scores("log_safe" if number == SAFE else name, self.where[rows])
-        own = ~np.isnan(stored) & ((self.served[rows] == number) | (number == SAFE))
-        if own.any():
-            who = "safe policy" if number == SAFE else f"policy of round {number}"
-            compare_scores(who, taken[own], stored[own])
-
-    def _check_safe(self) -> None:
-        probed = slice(0, min(PROBED_ROWS, len(self.where)))
-        contexts, actions = self._rows(probed)
-        scores = policy_calls.score("safe", self.policies.safe, contexts, actions)
-        self._compare(SAFE, scores, probed, "log_safe")
+            return policy_calls.score(kind, policy, contexts, actions)
+        shape = len(actions), len(known)
+        return np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
 
     def _normalizer(self, number: int, rows: slice) -> Floats:
         """Log ψ of a past round's policy in the contexts of some rows, and its error."""
-        deployed = self.policies.deployed[number]
-        policy, (contexts, actions) = deployed.policy, self._rows(rows)
-        at_reference = policy_calls.score(
-            "reference", self.policies.policy(deployed.reference), contexts, actions
-        )
+        policy, (contexts, actions) = self.policies.policy(number), self._rows(rows)
+        reference = self.policies.policy(self.known.units[number - 1].reference)
+        at_reference = policy_calls.score("reference", reference, contexts, actions)
         scores = self.contents.scores(SCORE, number, len(self.where))[rows]
         blended = blend_scores(scores, at_reference, policy.blend)
         found = settled_normalizer(policy, contexts, at_reference, blended)
         return np.stack([found.log_psi, found.standard_error], axis=1)
 
-    def _complete_path(self, candidate: PathOptimized, past: list[int]) -> None:
-        pair = candidate.pair
+    def _complete_path(self, pair: Any, past: list[int]) -> None:
         if isinstance(self.contexts, int):
             raise ValueError(
                 f"family {pair.family!r} needs contexts, the prompts that are answered: this run "
@@ -174,9 +179,7 @@ class Scorer:
         self._keep(LOG_BETAS, self.number, 0, np.asarray(pair.log_betas, dtype=np.float64))
 
     def _density(self, number: int, rows: slice) -> Floats:
-        taken = policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
-        self._compare(number, taken, rows, "log_prob")
-        return taken
+        return policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
 
     def _rows(self, rows: slice) -> tuple[Any, NDArray[Any]]:
         index = np.arange(rows.start, rows.stop)
@@ -184,28 +187,30 @@ class Scorer:
 
     # ---- draws --------------------------------------------------------------------------------
 
-    def draw(self, in_use: InUse, log: Log) -> dict[str, NDArray[Any]] | None:
+    def _draw(self) -> Proposals | None:
         """Draws of both policies for the calibration; the same round has the same draws."""
-        rng = np.random.default_rng([self.known.settings.seed, self.number, PROPOSAL_STREAM])
-        contexts, counts = take(self.contexts, np.flatnonzero(in_use.used)), in_use.counts
+        rng = np.random.default_rng([self.known.given.seed, self.number, PROPOSAL_STREAM])
+        counts, contexts = self.in_use.counts, take(self.contexts, np.flatnonzero(self.in_use.used))
         logged_by = None
-        if log.has_mixture:
+        if self.log.has_mixture:
             policies = [self.policies.policy(number) for number in counts]
             logged_by = Mixture(policies, list(counts.values()))
         if isinstance(self.candidate, PathOptimized):
-            return _columns(self.candidate.pair.make_proposals(contexts, rng, logged_by=logged_by))
+            drawn: Proposals = self.candidate.pair.make_proposals(
+                contexts, rng, logged_by=logged_by
+            )
+            return drawn
         if isinstance(contexts, int):
             most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
             drawn_in, count = 1, max(MIN_PROPOSALS, min(contexts, most))
         else:
             drawn_in, count = self._blocks(contexts)
         reference = self.policies.policy(self.known.reference)
-        drawn = make_proposals(reference, self.candidate, drawn_in, count, rng, logged_by=logged_by)
-        return None if drawn is None else _columns(drawn)
+        return make_proposals(reference, self.candidate, drawn_in, count, rng, logged_by=logged_by)
 
     def _blocks(self, contexts: Any) -> tuple[Any, int]:
         """The distinct contexts, and how many draws each of them has."""
-        settings = self.known.settings
+        settings = self.known.given
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
         if settings.confidence is not None or settings.rule == "promise":
@@ -214,19 +219,11 @@ class Scorer:
         return take(contexts, np.sort(first)), blocks * budget
 
 
-def _columns(drawn: Proposals) -> dict[str, NDArray[Any]]:
-    names = ("log_safe", "log_optimized", "from_safe", "log_mix", "context")
-    columns = {name: getattr(drawn, name) for name in names}
-    if (path := drawn.policy_path) is not None:
-        columns |= {"log_path": path.log_density, "drawn_at": path.drawn_at}
-    return {name: values for name, values in columns.items() if values is not None}
-
-
-def find_normalizer(policy: Any, log: Log) -> Normalizer | None:
-    """The normalizing constant of what a round serves without contexts; the policy keeps it."""
+def find_normalizer(policy: Any, log: Log) -> list[float] | None:
+    """Log ψ of what a round serves without contexts, and its error; the policy keeps them."""
     is_tethered = isinstance(policy, Tethered)
     if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
         return None
     blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
     policy.remember(found := settled_normalizer(policy, 1, log.log_safe, blended))
-    return found
+    return [float(found.log_psi[0]), float(found.standard_error[0])]

@@ -89,21 +89,17 @@ class Settings:
         limits, rest = dict(self.limits), dict[str, Any]()
         for name, value in changes.items():
             if name in limits:
-                limits[name] = _tighter_limit(name, limits[name], value)
-            elif name in ("growth", "outcome_deadline", "stop"):
+                part = "delta" if limits[name].is_relative else "tolerated"
+                smaller = _tighter(name, getattr(limits[name], part), value)
+                limits[name] = replace(limits[name], **{part: smaller})
+            elif name in ("growth", "outcome_deadline"):
                 rest[name] = _tighter(name, getattr(self, name), value)
             else:
                 raise ValueError(
-                    f"{name!r} cannot be tightened: expected a guardrail of {list(limits)}, or "
-                    f"growth or outcome_deadline"
+                    f"{name!r} cannot be tightened: expected one of {list(limits)}, growth or "
+                    f"outcome_deadline"
                 )
         return replace(self, limits=limits, **rest)
-
-
-def _tighter_limit(name: str, limit: Guardrail, value: float) -> Guardrail:
-    if limit.is_relative:
-        return replace(limit, delta=_tighter(name, limit.delta, value))
-    return replace(limit, tolerated=_tighter(name, limit.tolerated, value))
 
 
 def _tighter(name: str, stored: float | None, value: float) -> float:
@@ -116,12 +112,10 @@ def _tighter(name: str, stored: float | None, value: float) -> float:
     return checked
 
 
-def step_length(step: int | timedelta | None) -> tuple[int | None, float | None]:
-    """A step by units, or by seconds; by hand with neither."""
-    if step is None:
+def rows_or_seconds(name: str, given: int | timedelta | None) -> tuple[int | None, float | None]:
+    """A limit as a number of rows, or as seconds; neither with None."""
+    if given is None:
         return None, None
-    if isinstance(step, timedelta):
-        return None, validate.number(
-            "step", step.total_seconds(), above=1, below=1e9, including=(1,)
-        )
-    return validate.integer("step", step, 1), None
+    if isinstance(given, timedelta):
+        return None, validate.number(name, given.total_seconds(), above=0, below=1e9)
+    return validate.integer(name, given, 1), None

@@ -7,9 +7,10 @@ the same transaction; until it is, nothing else may follow.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +18,26 @@ from numpy.typing import NDArray
 from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.records import decode, to_plain
 from tether.runs.body import pack, unpack
-from tether.runs.event_log import CACHED, Event
 from tether.runs.settings import Settings
-from tether.runs.shift import Columns, Shift
-from tether.runs.watch import Stop
+from tether.runs.watch import Shift, Stop
 
-OLD, NEW = 0, 1
-"""The arms: the safe policy or old system, and the optimized policy or new system."""
+if TYPE_CHECKING:
+    from tether.runs.event_log import Event
+
+SAFE = 0
+"""Stands for the safe policy where a round's number stands for that round's policy."""
 MICROSECONDS = 1_000_000
+NO_HEAD = bytes(32)
+"""The hash before the first event."""
+CACHED = "cached"
+"""The kind of the events that vouch for the cache: the digest of the state before them."""
 FOLDED = ("settings", "policy", "round", "rows", "losses", "withdrawn", "alarm", "act")
 """The kinds of events that change the state."""
+LOSS, REWARD = "loss/", "reward"
+"""How the columns of losses begin, with the name behind it, and the column of rewards."""
 ROWS = {
     **{"unit": "i4", "arm": "i4", "position": "u8", "at": "i8", "calibration": "?"},
-    **{"withdrawn": "?", "reward": "f8", "before": "i8", "known": "u1"},
+    **{"withdrawn": "?", REWARD: "f8", "before": "i8", "known": "u1"},
 }
 """What is known of each row apart from its losses."""
 GIVEN = {"arm", "position", "calibration", "before", "known", "context_score"}
@@ -89,10 +97,52 @@ class Act:
     subject: str | None = None
 
 
+class Columns:
+    """Columns of equal length that grow at the end."""
+
+    def __init__(self, **types: str) -> None:
+        self._types = types
+        self._stored = {name: np.empty(0, kind) for name, kind in types.items()}
+        self.size = 0
+
+    def extend(self, count: int, **values: Any) -> slice:
+        """Add rows; columns that are not given are 0, or NaN."""
+        end = self.size + count
+        for name, kind in self._types.items():
+            stored = self._stored[name]
+            if end > len(stored):
+                grown = np.empty(max(1024, 2 * end), stored.dtype)
+                grown[: self.size] = stored[: self.size]
+                self._stored[name] = stored = grown
+            empty = math.nan if np.dtype(kind).kind == "f" else 0
+            stored[self.size : end] = values.get(name, empty)
+        new, self.size = slice(self.size, end), end
+        return new
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._stored[name][: self.size]
+
+    def copy(self) -> Columns:
+        """The same rows, to which none are added."""
+        other = Columns(**self._types)
+        other.load(self.dump())
+        return other
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        """All columns."""
+        return {name: self[name] for name in self._types}
+
+    def load(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Undo `dump`."""
+        self._stored = {name: np.array(columns[name]) for name in self._types}
+        self.size = len(next(iter(self._stored.values())))
+
+
 class State:
     """The state of a run; only `fold` changes it."""
 
     def __init__(self) -> None:
+        self.seq, self.head = 0, NO_HEAD  # the last event, and its hash
         self.settings: Settings | None = None
         self.original: Settings | None = None  # before anything was tightened
         self.tightened = 0  # the event that tightened it last
@@ -152,7 +202,7 @@ class State:
 
     def loss(self, name: str) -> Floats:
         """The losses of all rows; NaN where one is not known."""
-        return self.rows[f"loss/{name}"]
+        return self.rows[LOSS + name]
 
     def of_unit(self, number: int) -> slice:
         """The rows that were taken in a unit."""
@@ -161,6 +211,38 @@ class State:
     def end_of(self, number: int) -> int:
         """How many rows there were when a unit ended."""
         return self.units[number].before if number < len(self.units) else self.rows.size
+
+    @property
+    def calibration_rows(self) -> Integers:
+        """The rows that are set apart for calibration."""
+        return np.flatnonzero(self.rows["calibration"])
+
+    @property
+    def served(self) -> Integers:
+        """The round whose policy took each action."""
+        unit, arm = self.rows["unit"].astype(np.int64), self.rows["arm"].astype(np.int64)
+        return np.where(arm > 0, unit, -arm)
+
+    @property
+    def observed(self) -> Booleans:
+        """The rows of which all losses are known."""
+        known = [~np.isnan(self.loss(name)) for name in self.given.limits]
+        return np.asarray(np.all(known, axis=0))
+
+    @property
+    def reference(self) -> int:
+        """The round whose policy the next beta is measured against."""
+        last = self.last
+        if self.given.against == "safe" or last is None or last.level == -math.inf:
+            return SAFE
+        return SAFE if last.number in self.retired else last.number
+
+    def copy(self) -> State:
+        """The rows, losses, units and looks of this moment, to decide on; not for folding on."""
+        other = copy.copy(self)
+        other.rows = self.rows.copy()
+        other.units, other.acts, other.looks = [*self.units], [*self.acts], [*self.looks]
+        return other
 
     def next_unit(self, level: float, decision: dict[str, Any], **more: Any) -> dict[str, Any]:
         """The header of the event with which the next unit begins."""
@@ -179,13 +261,13 @@ class State:
     def fold(self, event: Event) -> None:
         """Take in one event."""
         self._tick(event)
-        if event.kind in (CACHED, "scores", "draws"):
-            return
-        if event.kind not in FOLDED:
-            raise ValueError(f"there is no kind of event {event.kind!r}")
-        if self.settings is None and event.kind != "settings":
-            raise ValueError("the first event has to be the settings")
-        getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
+        if event.kind in FOLDED:
+            if self.settings is None and event.kind != "settings":
+                raise ValueError("the first event has to be the settings")
+            getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
+        elif event.kind not in (CACHED, "scores", "draws"):
+            raise ValueError(f"{event.kind!r} is not a kind of event")
+        self.seq, self.head = event.seq, event.head
 
     def time_at(self, clock: int) -> int:
         """The time of the run when the clock of a process says this; it never runs backwards."""
@@ -203,8 +285,8 @@ class State:
             if self.standing is None and self.raises is None and event.kind != "alarm":
                 self.raises = (
                     "clock",
-                    f"the clock was set back by {behind / MICROSECONDS:.0f} s, or those of two "
-                    f"machines differ: steps may have begun too early",
+                    f"the clock was set back by {behind / MICROSECONDS:.0f} s, or the clocks of "
+                    f"two machines differ: steps may have begun too early",
                 )
         self.now = self.time_at(event.at)
 
@@ -229,9 +311,11 @@ class State:
         times = {"begun": event.at, "since": self.now, "event": event.seq}
         unit = Unit(**{"seen": event.seq - 1} | header | times)
         if unit.number != len(self.units) + 1 or unit.before != self.rows.size:
-            raise ValueError(f"unit {unit.number} does not follow on {len(self.units)} units")
+            raise ValueError(f"unit {unit.number} does not follow unit {len(self.units)}")
         if unit.cleared != self.cleared:
-            raise ValueError(f"unit {unit.number} counts {unit.cleared} cleared alarms")
+            raise ValueError(
+                f"unit {unit.number} counts {unit.cleared} cleared alarms, not {self.cleared}"
+            )
         self.units.append(unit)
         self._end_silence()
         if "looked" in unit.decision:
@@ -249,21 +333,19 @@ class State:
             self.waited[header["waited"]] = new.start
         self._look()
 
-    def _fold_losses(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
-        rows = columns["row"]
+    def _fold_losses(self, event: Event, _: Any, columns: dict[str, Any]) -> None:
+        rows = columns.pop("row")
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.rows.size):
             raise ValueError("losses of rows that do not exist")
-        if "reward" in columns:
-            rewarded = ~np.isnan(columns["reward"])
-            self.rows["reward"][rows[rewarded]] = columns["reward"][rewarded]
-        for name in header["losses"]:
-            values, stored = columns[f"loss/{name}"], self.loss(name)
-            known = ~np.isnan(values)
+        for column, values in columns.items():
+            known, stored = ~np.isnan(values), self.rows[column]
             mine = rows[known]
             if not np.isnan(stored[mine]).all():
-                raise ValueError(f"a loss {name!r} is final, and there was one already")
+                raise ValueError(f"a value of {column!r} is final, and was stored before")
             stored[mine] = values[known]
-            self.stop.add_losses(self, name, mine)
+            if column == REWARD:
+                continue
+            self.stop.add_losses(self, name := column.removeprefix(LOSS), mine)
             if len(mine):
                 self.quiet[name] = [self.rows.size, self.now]
         self._look()
@@ -319,9 +401,9 @@ class State:
             return None
         for name, (rows, at) in self.quiet.items():
             if limit is not None and self.rows.size - rows >= limit:
-                return "silence", f"{self.rows.size - rows:,} rows in a row without a {name!r}"
+                return "silence", f"no {name!r} in {self.rows.size - rows:,} rows"
             if seconds is not None and now - at >= seconds * MICROSECONDS:
-                return "silence", f"{(now - at) / MICROSECONDS:,.0f} s without a {name!r}"
+                return "silence", f"no {name!r} for {(now - at) / MICROSECONDS:,.0f} s"
         return None
 
     # ---- the cache ----------------------------------------------------------------------------
@@ -330,7 +412,8 @@ class State:
         """Everything as bytes; the same state gives the same bytes."""
         header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
-        columns["stop/sums"] = self.stop.sums
+        columns["sums"] = self.stop.sums
+        columns["head"] = np.frombuffer(self.head, np.uint8)
         return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
 
     def load(self, content: bytes) -> None:
@@ -338,25 +421,21 @@ class State:
         header, columns = unpack(content)
         for name, kind in HELD.items():
             setattr(self, name, decode(kind, header[name], name))
-        parts: dict[str, dict[str, NDArray[Any]]] = {"rows": {}, "stop": {}}
-        for name, column in columns.items():
-            part, _, rest = name.partition("/")
-            parts[part][rest] = column
         if self.settings is not None:
             self.rows = _rows_of(self.settings)
-            self.rows.load(parts["rows"])
-            self.stop.load(self.settings, header["stop"], parts["stop"]["sums"])
-        self.shift = Shift(header["shift"])
+            self.rows.load({name.removeprefix("rows/"): each for name, each in columns.items()})
+            self.stop.load(self.settings, header["stop"], columns["sums"])
+        self.head, self.shift = columns["head"].tobytes(), Shift(header["shift"])
 
 
 def _rows_of(settings: Settings) -> Columns:
     """No rows yet, with a column for every loss."""
     scores = {"context_score": "f8"} if settings.watches_contexts else {}
-    return Columns(**ROWS, **{f"loss/{name}": "f8" for name in settings.limits}, **scores)
+    return Columns(**ROWS, **{LOSS + name: "f8" for name in settings.limits}, **scores)
 
 
 HELD = {
-    **{"settings": Settings | None, "original": Settings | None, "tightened": int},
+    **{"seq": int, "settings": Settings | None, "original": Settings | None, "tightened": int},
     **{"units": list[Unit], "policies": dict[str, Any], "alarms": list[Alarm], "acts": list[Act]},
     **{"standing": int | None, "cleared": int, "now": int, "offset": int},
     **{"raises": tuple[str, str] | None, "quiet": dict[str, list[int]], "formats": Any},

@@ -15,22 +15,16 @@ import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import policy_calls, records, validate
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Integers
 from tether._core.contexts import labels, length
 from tether.control.calibration import Calibration
-from tether.control.log import Log
-from tether.policies.logs import approximation_of
 from tether.policies.probes import fingerprint
 from tether.runs.actions import CALL_BITS, WAITED, Actions, rows_of
-from tether.runs.body import pack, unpack
+from tether.runs.body import Columns, pack, unpack
 from tether.runs.decide_beta import (
-    SAFE,
     Decision,
-    Snapshot,
-    check_support,
     decide_beta,
     describe,
-    make_log,
     past_rounds,
     rows_in_use,
 )
@@ -38,14 +32,13 @@ from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import RoundOverError, RoundTakenError, TamperedError
 from tether.runs.event_log import Event, Transaction, blob_digest, blobs, follow, read_events
 from tether.runs.export_log import accepted, seen_by
-from tether.runs.index import action_name, claims_of
+from tether.runs.keys import action_name, claims_of
 from tether.runs.log_rows import Contents, cut, decode_rows, encode_rows, formats_of, same_formats
-from tether.runs.outbox import Waiting
 from tether.runs.policies import Deployed, Policies, Probe, saved
 from tether.runs.round import Drawn, Round
-from tether.runs.run import PATIENCE, ROWS_PER_EVENT, Run
+from tether.runs.run import PATIENCE, ROWS_PER_EVENT, Run, losses_in
 from tether.runs.score import Scorer, find_normalizer
-from tether.runs.state import State, Unit
+from tether.runs.state import SAFE, State, Unit
 
 
 class StoredRounds(Run):
@@ -63,18 +56,14 @@ class StoredRounds(Run):
 
     # ---- beginning ----------------------------------------------------------------------------
 
-    def _refresh(self) -> tuple[Snapshot, int | None]:
-        """The rows and rounds of this moment, with what they hold; and the alarm that stands."""
+    def _refresh(self) -> State:
+        """The rows and rounds of this moment, whose contents have been read."""
+        known: State = self.submit(lambda t: t.state.copy(), PATIENCE)
+        self._log.read(lambda connection: self._contents.read(connection, known.seq, known.head))
+        return known
 
-        def look(t: Transaction) -> tuple[Snapshot, int | None, int, bytes]:
-            return Snapshot.of(t.state, t.log.seq), t.state.standing, t.log.seq, t.log.head
-
-        known, standing, seq, head = self.submit(look, PATIENCE)
-        self._log.read(lambda connection: self._contents.read(connection, seq, head))
-        return known, standing
-
-    def _snapshot_at(self, seen: int) -> Snapshot:
-        """The rows and rounds up to an event, folded anew."""
+    def _state_at(self, seen: int) -> State:
+        """The state after an event, folded anew."""
         state = State()
 
         def walk(connection: sql.Connection) -> None:
@@ -82,101 +71,80 @@ class StoredRounds(Run):
                 state.fold(event)
 
         self._log.read(walk)
-        return Snapshot.of(state, seen)
+        return state
 
-    def _scored(
-        self, known: Snapshot, number: int, optimized: Any
-    ) -> tuple[Scorer, Log, dict[str, Any]]:
+    def _scored(self, known: State, optimized: Any) -> Scorer:
         """The rows in use, scored by all policies; the log of them, and draws."""
         in_use = rows_in_use(known)
         for past in past_rounds(known, in_use):
             self._deployed(known.units[past - 1])
-        scorer = Scorer(known, self._contents, self._policies, number, optimized)
-        scorer.complete(in_use)
-        approximate, error = approximation_of(optimized)
-        given = {"approximate": approximate, "ratio_error": error}
-        log = make_log(known, scorer.contents, number, in_use, given)
-        drawn = scorer.draw(in_use, log)
-        if drawn is not None:
-            check_support(drawn["log_safe"], drawn["log_optimized"])
-            scorer.contents.add_draws(drawn)
-        return scorer, log, given
+        return Scorer(known, self._contents, self._policies, optimized, in_use)
 
     def _begin_calibrated(
-        self, known: Snapshot, optimized: Any, name: str, found: Calibration | None
+        self, known: State, optimized: Any, name: str, found: Calibration | None
     ) -> Round:
         number, subject = len(known.units) + 1, fingerprint(optimized) or name
-        if not rows_in_use(known).used.any():
-            decision = decide_beta(known, self._contents, number, subject, {})
-            return self._begin_decided(known, decision, optimized, name)
         if found is not None:
-            known = self._snapshot_at(seen_by(found))
+            known = self._state_at(seen_by(found))
             if number != len(known.units) + 1:
-                raise RoundTakenError(f"the log of calibration was exported before round {number}")
-        scorer, log, given = self._scored(known, number, optimized)
+                raise RoundTakenError(
+                    f"calibration is of a log that was exported before round {number - 1} began: "
+                    f"export the log again"
+                )
+        scorer = self._scored(known, optimized)
+        log, contents, given = scorer.log, scorer.contents, scorer.given
         if found is None:
-            decision = decide_beta(known, scorer.contents, number, subject, given, log)
+            decision = decide_beta(known, contents, number, subject, given, log)
         else:
-            decision = accepted(known, subject, found, log, scorer.contents)
-        deployed = None
+            decision = accepted(known, subject, found, log, contents)
+        deployed: Deployed | None = None
+        more: dict[str, Any] = {"looked": subject, "given": given, "log_psi": None}
         if decision.calibration is not None and decision.calibration.exists:
             policy = self._policies.tethered(optimized, decision.reference, decision.calibration)
-            normalizer, probe = find_normalizer(policy, log), scorer.probe()
-            deployed = Deployed(optimized, policy, decision.reference, normalizer, probe)
-        more = {"looked": subject, "given": given, "attempt": self._store_scores(number, scorer)}
+            more["log_psi"] = find_normalizer(policy, log)
+            deployed = Deployed(optimized, policy, scorer.probe())
+        more["attempt"] = self._store_scores(scorer)
         return self._begin_decided(known, decision, optimized, name, deployed, **more)
 
-    def _store_scores(self, number: int, scorer: Scorer) -> str:
+    def _store_scores(self, scorer: Scorer) -> str:
         """Store scores and draws beforehand, in pieces; the round names them by this attempt."""
         attempt = secrets.token_hex(8)
-        header = {"unit": number, "attempt": attempt}
         bodies = [
-            ("scores", {**header, "name": name, "policy": policy, "first": first + start}, piece)
+            ("scores", {"name": name, "policy": policy, "first": first + start}, piece)
             for name, policy, first, values in scorer.new
             for start, piece in cut({"values": values})
         ]
-        bodies += [("draws", header, piece) for _, piece in cut(scorer.contents.draws or {})]
-        for kind, held, piece in bodies:
-            self.submit(partial(Transaction.append, kind=kind, body=pack(held, **piece)), PATIENCE)
+        bodies += [("draws", {}, piece) for _, piece in cut(scorer.contents.draws or {})]
+        for kind, header, piece in bodies:
+            body = pack({"attempt": attempt, **header}, **piece)
+            self.submit(partial(Transaction.append, kind=kind, body=body), PATIENCE)
         return attempt
 
     def _begin_decided(
         self,
-        known: Snapshot,
+        known: State,
         decision: Decision,
         optimized: Any,
         name: str,
         deployed: Deployed | None = None,
         **more: Any,
     ) -> Round:
-        described, texts = describe(decision) | more, {}
+        described, columns = describe(decision) | more, {}
         if decision.calibration is not None:
             text = json.dumps(records.encode(decision.calibration))
-            texts["calibration"] = np.array([text], dtype=object)
-            held = None if deployed is None else deployed.normalizer
-            described["log_psi"] = held and [float(held.log_psi[0]), float(held.standard_error[0])]
-        number = len(known.units) + 1
-
-        def body(t: Transaction) -> bytes:
-            policy = None if optimized is None else name
-            more = {"reference": decision.reference, "seen": known.seen, "policy": policy}
-            return pack(t.state.next_unit(decision.level, described, **more), **texts)
-
-        return self._append_round(number, body, optimized, name, deployed)
-
-    def _begin_ramp(self, number: int, optimized: Any, name: str) -> Round:
+            columns["calibration"] = np.array([text], dtype=object)
         policy = None if optimized is None else name
-        deployed = None if optimized is None else Deployed(optimized, optimized)
+        rests = {"reference": decision.reference, "seen": known.seq, "policy": policy}
 
-        def body(t: Transaction) -> bytes:
-            return pack(decide_ramp(t.state, policy, begins=True))
+        def body(state: State) -> bytes:
+            return pack(state.next_unit(decision.level, described, **rests), **columns)
 
-        return self._append_round(number, body, optimized, name, deployed)
+        return self._append_round(len(known.units) + 1, body, optimized, name, deployed)
 
     def _append_round(
         self,
         number: int,
-        body: Callable[[Transaction], bytes],
+        body: Callable[[State], bytes],
         optimized: Any,
         name: str,
         deployed: Deployed | None,
@@ -193,7 +161,7 @@ class StoredRounds(Run):
                 )
             if optimized is not None:
                 _append_policy(t, policy, None if deployed is None else deployed.probe, content)
-            t.append("round", body(t))
+            t.append("round", body(t.state))
             return t.state.units[-1]
 
         unit = self.submit(job, PATIENCE)
@@ -350,22 +318,24 @@ class StoredRounds(Run):
 
     def _read_actions(self, rows: Integers) -> Actions:
         with self._lock:
-            known, _ = self._refresh()
-            return self._handed_out(known, rows)
+            return self._handed_out(self._refresh(), rows)
 
-    def _handed_out(self, known: Snapshot, rows: Integers) -> Actions:
+    def _handed_out(self, known: State, rows: Integers) -> Actions:
         if not len(rows):
             return Actions(rows, np.empty(0), 0, rows)
         return Actions.of(rows, *self._contents.rows(rows), known.served[rows])
 
-    def _observe(
-        self, t: Transaction, ids: Integers, losses: dict[str, Floats], reward: Floats | None
+    def _carry_out(
+        self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
     ) -> int:
+        if kind == "rows":
+            return _append_rows(t, header, columns)
+        ids = columns["id"]
         rows = rows_of(t.state, ids)
         gone = ids[t.state.rows["withdrawn"][rows]]
         if len(gone):
             raise ValueError(f"ids {gone[:5].tolist()} were withdrawn: they have no losses")
-        return self._store_losses(t, rows, losses, reward=reward)
+        return self._store_losses(t, rows, losses_in(columns))
 
     def _keep_for_later(
         self, drawn: Drawn, rng: np.random.Generator, keys: list[str] | None
@@ -381,14 +351,6 @@ class StoredRounds(Run):
         self._log.outbox.add("rows", pack(header, **columns))
         self._log.is_available = False  # until the writer has reached the store again
         return first + np.arange(len(drawn.actions), dtype=np.int64)
-
-    def _deliver(self, t: Transaction, waiting: Waiting) -> None:
-        header, columns = unpack(waiting.body)
-        if waiting.kind == "observe":
-            losses = {name[5:]: each for name, each in columns.items() if name.startswith("loss/")}
-            self._observe(t, columns["id"], losses, columns.get("reward"))
-            return
-        _append_rows(t, header, columns)
 
 
 def _append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:

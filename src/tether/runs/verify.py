@@ -18,12 +18,11 @@ import sqlalchemy as sql
 from tether._core.records import encode
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
-from tether.runs.decide_beta import Decision, Snapshot, decide_beta, describe, drawn_normalizer
+from tether.runs.decide_beta import Decision, decide_beta, describe, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import LossesMissingError, TamperedError
 from tether.runs.event_log import (
-    CACHED,
     Event,
     EventLog,
     Signer,
@@ -36,11 +35,10 @@ from tether.runs.event_log import (
     read_events,
     state_digest,
 )
-from tether.runs.index import Index, assigned, claims_of
-from tether.runs.keys import unpack_keys
+from tether.runs.keys import Index, assigned, claims_of, unpack_keys
 from tether.runs.log_rows import Contents
 from tether.runs.settings import RELEASE
-from tether.runs.state import State
+from tether.runs.state import CACHED, LOSS, REWARD, State
 
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
@@ -66,9 +64,14 @@ class _Replay:
 
     def __init__(self, connection: sql.Connection) -> None:
         self._connection, self._found = connection, list[str]()
-        self._state, self._index = State(), dict[bytes, bytes]()
+        self._state, self._index, self._contents = State(), dict[bytes, bytes](), Contents()
         self._cached: Event | None = None
-        self._rounds = _Rounds(connection)
+        self._seen: dict[int, State] = {}  # what rounds were decided on
+        query = sql.select(events.c.body).where(events.c.kind == "round")
+        self._needed = set[int]()
+        for body in connection.execute(query).scalars():
+            with suppress(ValueError):  # the chain names what cannot be read
+                self._needed.add(read_header(bytes(body)).get("seen", -1))
 
     def findings(self, signer: Signer | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
@@ -101,6 +104,7 @@ class _Replay:
         return event
 
     def _check(self, event: Event) -> Iterator[str]:
+        """What is wrong with an event, given the state before it."""
         state, index = self._state, self._index
         if event.kind == CACHED:
             self._cached = event
@@ -112,25 +116,54 @@ class _Replay:
         if state.settings is None:
             return
         header, columns = unpack(event.body)
+        index |= mark_claim(event.mark)
         if event.kind == "alarm":
             if state.raises is None or (header["monitor"], header["message"]) != state.raises:
                 yield "an alarm that nothing before it raises"
         elif event.kind == "losses":
-            yield from _check_losses(state, header, columns)
-        elif state.given.kind == RELEASE:
-            if event.kind == "round":
-                yield from _check_release_step(state, event, header)
-            elif event.kind == "rows":
-                yield from _check_keys(state, header, columns, index)
-        elif event.kind == "round" and state.given.decides_shares:
-            yield from _check_ramp_step(state, header)
+            yield from _check_losses(state, columns)
         elif event.kind == "rows":
-            yield from _check_actions(state, columns)
-        if state.given.kind != RELEASE:
-            yield from self._rounds.check(state, event, header, columns)
-        index |= mark_claim(event.mark)
-        if event.kind == "rows":
+            is_release = state.given.kind == RELEASE
+            check = _check_keys if is_release else _check_actions
+            yield from check(state, header, columns, index)
             index |= claims_of(state, header, columns, index)
+        if state.given.kind != RELEASE:
+            if state.seq in self._needed:
+                self._seen[state.seq] = state.copy()
+            self._contents.take(event)
+        if event.kind == "round":
+            if state.given.kind == RELEASE:
+                yield from _check_release_step(state, event, header)
+            elif state.given.decides_shares:
+                yield from _check_ramp_step(state, header)
+            else:
+                yield from self._check_round(header, columns)
+
+    def _check_round(self, header: dict[str, Any], columns: dict[str, Any]) -> Iterator[str]:
+        """What is wrong with the beta of a round, whose scores have been read."""
+        state, contents = self._state, self._contents
+        number, decision = header["number"], header["decision"]
+        known = self._seen.pop(header["seen"], None)
+        begun = 0 if state.last is None else state.last.event
+        if known is None or header["seen"] < begun:
+            yield f"round {number} was decided on other events than those before it"
+            return
+        if "attempt" not in decision:
+            if header["level"] > -math.inf:
+                yield f"round {number} has a beta, but nothing that it was decided on"
+            return
+        held = state.policies.get(header["policy"], {})
+        if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
+            yield f"round {number} was decided for another policy than it names"
+        try:
+            expected = decide_beta(known, contents, number, decision["looked"], decision["given"])
+        except (ValueError, KeyError, LossesMissingError) as error:
+            yield f"the beta of round {number} cannot be computed again: {error}"
+            return
+        yield from _compare_round(header, columns.get("calibration"), expected)
+        psi, drawn = decision.get("log_psi"), drawn_normalizer(expected, contents)
+        if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
+            yield f"the normalizing constant of round {number} is not that of its draws"
 
     def _check_signature(self, last: Event, signer: Signer | None) -> None:
         if signer is None:
@@ -158,12 +191,12 @@ class _Replay:
 # ---- steps and rows -----------------------------------------------------------------------------
 
 
-def _check_losses(state: State, header: dict[str, Any], columns: dict[str, Any]) -> Iterator[str]:
-    for name in header["losses"]:
-        values, bound = columns[f"loss/{name}"], state.given.limits[name].bound
-        if ((values < 0) | (values > bound)).any():
-            yield f"a loss {name!r} is outside [0, {bound:g}]"
-    if np.isinf(columns.get("reward", np.zeros(0))).any():
+def _check_losses(state: State, columns: dict[str, Any]) -> Iterator[str]:
+    for name, limit in state.given.limits.items():
+        values = columns.get(LOSS + name, np.zeros(0))
+        if ((values < 0) | (values > limit.bound)).any():
+            yield f"a loss {name!r} is outside [0, {limit.bound:g}]"
+    if np.isinf(columns.get(REWARD, np.zeros(0))).any():
         yield "a reward is infinite"
 
 
@@ -175,7 +208,7 @@ def _compare_step(header: dict[str, Any], decided: dict[str, Any]) -> Iterator[s
             f"{expected['level']:.6g}"
         )
     elif header != expected:
-        yield f"step {number} does not say what its rows say"
+        yield f"the record of step {number} is not what its rows give"
 
 
 def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> Iterator[str]:
@@ -206,19 +239,21 @@ def _check_keys(
     if "position" in wrong:
         yield "a position is not the hash of its key"
     if "arm" in wrong:
-        yield "a key was answered by another system than its hash says"
+        yield "a key was answered by a system that its hash does not give"
     if wrong - {"position", "arm"} or header["first"] != state.rows.size:
-        yield "what was known of a key is not what its earlier rows say"
+        yield "what is noted of the earlier rows of a key is not what they say"
     if (expected["before"] >= state.units[-1].before).any() or len(set(keys)) < len(keys):
         yield "a key has two rows in one step"
 
 
-def _check_actions(state: State, columns: dict[str, Any]) -> Iterator[str]:
+def _check_actions(
+    state: State, header: dict[str, Any], columns: dict[str, Any], index: Index
+) -> Iterator[str]:
     """The rows of a controller: which policy acted."""
     arm, unit, ramps = columns["arm"], state.last, state.given.decides_shares
     by_policy = bool((arm != 0).any())
     if unit is None or (by_policy and state.is_stopped):
-        yield "another policy than the safe one acted while the run was stopped"
+        yield "a policy other than the safe one acted while the run was stopped"
         return
     known = (arm == 0) | (arm == 1)
     if unit.reference and ramps:
@@ -229,56 +264,6 @@ def _check_actions(state: State, columns: dict[str, Any]) -> Iterator[str]:
 
 
 # ---- rounds -------------------------------------------------------------------------------------
-
-
-class _Rounds:
-    """Follows the events of a controller, and decides its rounds again."""
-
-    def __init__(self, connection: sql.Connection) -> None:
-        query = sql.select(events.c.body).where(events.c.kind == "round")
-        self._needed = set[int]()
-        for body in connection.execute(query).scalars():
-            with suppress(ValueError):  # the chain names what cannot be read
-                self._needed.add(read_header(bytes(body)).get("seen", -1))
-        self._seen: dict[int, Snapshot] = {}
-        self._contents = Contents()
-
-    def check(
-        self, state: State, event: Event, header: dict[str, Any], columns: dict[str, Any]
-    ) -> Iterator[str]:
-        """What is wrong with the beta of a round, given the state before it."""
-        if event.seq - 1 in self._needed:
-            self._seen[event.seq - 1] = Snapshot.of(state, event.seq - 1)
-        if event.kind == "round" and not state.given.decides_shares:
-            yield from self._check_round(state, header, columns)
-        self._contents.take(event)
-
-    def _check_round(
-        self, state: State, header: dict[str, Any], columns: dict[str, Any]
-    ) -> Iterator[str]:
-        number, decision = header["number"], header["decision"]
-        known = self._seen.pop(header["seen"], None)
-        begun = 0 if state.last is None else state.last.event
-        if known is None or header["seen"] < begun:
-            yield f"round {number} rests on events that are not those before it"
-            return
-        if "attempt" not in decision:
-            if header["level"] > -math.inf:
-                yield f"round {number} has a beta, and nothing that it was decided on"
-            return
-        held = state.policies.get(header["policy"], {})
-        if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
-            yield f"round {number} was decided for another policy than it names"
-        contents = self._contents.attempted(decision["attempt"])
-        try:
-            expected = decide_beta(known, contents, number, decision["looked"], decision["given"])
-        except (ValueError, KeyError, LossesMissingError) as error:
-            yield f"the beta of round {number} cannot be computed again: {error}"
-            return
-        yield from _compare_round(header, columns.get("calibration"), expected)
-        psi, drawn = decision.get("log_psi"), drawn_normalizer(expected, contents)
-        if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
-            yield f"the normalizing constant of round {number} is not that of its draws"
 
 
 def _compare_round(header: dict[str, Any], stored: Any, expected: Decision) -> Iterator[str]:
@@ -296,7 +281,7 @@ def _compare_round(header: dict[str, Any], stored: Any, expected: Decision) -> I
         said["calibration"] = {} if stored is None else json.loads(str(stored[0]))
         told["calibration"] = encode(expected.calibration)
     if not all(_alike(said.get(name), told[name]) for name in told.keys() - ROUNDED):
-        yield f"round {number} does not say what its rows say"
+        yield f"the record of round {number} is not what its rows give"
 
 
 def _alike(first: Any, second: Any) -> bool:

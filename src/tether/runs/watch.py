@@ -1,9 +1,10 @@
-"""The stop inside the fold: sums of bets for every step, kept up to date row by row.
+"""The monitors inside the fold: the stop, and the watch on the scores of contexts.
 
-`tether.runs.stop` has the bets and why they hold. They run over the rows in the order of assignment
-up to the last call with a row of the new system whose outcome is known: bets hold for any number of
-first calls, so what is still on its way does not weigh against them. A row before that whose loss
-is not known counts as none; when its loss arrives, its factor is exchanged. After an outcome
+The stop keeps sums of bets for every step up to date row by row; `tether.runs.stop` has the bets
+and why they hold. They run over the rows in the order of assignment up to the last call with a row
+of the new system whose outcome is known: bets hold for any number of first calls, so what is still
+on its way does not weigh against them. A row before that whose loss is not known counts as none;
+when its loss arrives, its factor is exchanged. After an outcome
 deadline silence counts as the worst loss; for a relative guardrail as the worst loss of both
 systems in one bet, and as none of either in another.
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Booleans, Floats, Integers
+from tether.monitor import ShiftMonitor
 from tether.runs.settings import RELEASE, Settings
 from tether.runs.shares import Guardrail
 from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 FRESH, RETURNING = 0, 1
 """Bets on rows that are judged at once, and on rows that are judged when their step is over."""
 NEVER = 2**31 - 1
+REFERENCE_CONTEXTS = 500
+"""How many contexts serve as the reference of a shift."""
 SEEN_BY_NEW = 2
 """The bit of the column `known` that says that the new system answered the key before."""
 
@@ -262,7 +266,8 @@ class Stop:
             more = [f"{limit.delta:g}"] if limit.delta else []
             more += [f"{limit.ratio:.0%} of it"] if limit.ratio else []
             tolerated = "what the old system loses plus " + " and ".join(more)
-        text = f"{bet.name}: the new system is shown to lose more than {tolerated}: "
+        who = "system" if state.given.kind == RELEASE else "policy"
+        text = f"{bet.name}: the new {who} is shown to lose more than {tolerated}: "
         mine = losses[known & is_new]
         text += f"{mine.mean() if len(mine) else math.nan:.4g} on {len(mine)} rows"
         text += f" since step {since}" if since > self.first else ""
@@ -298,3 +303,29 @@ def _bets(settings: Settings) -> list[Bet]:
         both = limit.is_relative and settings.outcome_deadline is not None
         found += [Bet(name, limit, level, silence) for silence in ((1.0, 0.0) if both else (1.0,))]
     return found
+
+
+class Shift:
+    """Whether the scores of contexts since row `start` have shifted; the first are the reference.
+
+    It follows from the scores alone, so a dump has only these.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.start, self._seen = start, 0
+        self._monitor: ShiftMonitor | None = None
+
+    def shown(self, settings: Settings, scores: NDArray[Any]) -> tuple[str, str] | None:
+        """The alarm that the scores of all rows raise, if any."""
+        if settings.stop is None or len(scores) < self.start + REFERENCE_CONTEXTS:
+            return None
+        if self._monitor is None:
+            self._seen = self.start + REFERENCE_CONTEXTS
+            rng = np.random.default_rng([settings.seed, self.start])
+            reference = scores[self.start : self._seen]
+            self._monitor = ShiftMonitor(reference, settings.stop, rng=rng)
+        new, self._seen = scores[self._seen :], len(scores)
+        if not len(new):
+            return None
+        status = self._monitor.update(new)
+        return ("shift", str(status)) if status.alarm else None

@@ -28,7 +28,7 @@ from tether.runs.decide_share import is_over, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
-from tether.runs.state import MICROSECONDS, State
+from tether.runs.state import LOSS, MICROSECONDS, State
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.batcher import Batcher
 from tether.service.metrics import ServiceMetrics
@@ -199,10 +199,11 @@ class ServedRelease(Served):
     ) -> tuple[int, int]:
         """Store losses: how many are new, and how many outcomes have no row, which is no error."""
         arms = np.array([SYSTEMS.index(system) for system in systems])
+        columns = {LOSS + name: np.asarray(values) for name, values in losses.items()}
         keep = {"keep_first": keep_first, "skip_unknown": True}
 
         def job(t: Transaction) -> tuple[int, int]:
-            return self.release.observe_in(t, keys, arms, losses, **keep)
+            return self.release.observe_in(t, keys, arms, columns, **keep)
 
         with refusals():
             within = self.deadline if within is None else within

@@ -145,7 +145,7 @@ class Served:
 
     def _read(self, t: Transaction) -> Status:
         """What holds, inside a transaction; means only now and then, since they take long."""
-        self._seq, now = t.log.seq, time.monotonic()
+        self._seq, now = t.state.seq, time.monotonic()
         if self._seq != self._measured[0] and now >= self._measured_at:
             self._measured = self._seq, measure(t.state)
             spent = time.monotonic() - now

@@ -13,8 +13,9 @@ from msgspec import Struct
 from tether._version import __version__
 from tether.runs import Guardrail
 from tether.runs.history import estimate, moment
+from tether.runs.keys import OLD
 from tether.runs.settings import RELEASE
-from tether.runs.state import OLD, State
+from tether.runs.state import State
 
 
 class SystemMean(Struct, frozen=True):
