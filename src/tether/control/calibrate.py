@@ -456,21 +456,23 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
     for each in found.losses.values():
         of = f" of {each.name!r}" if len(found.losses) > 1 else ""
         level = chain.levels[each.name]
+        safe = f"the safe policy's own mean loss{of} is {_safe(each)}"
         if level <= 0:
             yield (
                 f"{found.rows} rows are too few for a promise of {each.alpha:g}{of}: the safe "
                 f"policy serves. Collect more than {math.ceil(each.bound / each.alpha)} of them "
                 f"(tether.plan says how many)"
             )
+        elif not found.exists and each.safe_mean > each.alpha:
+            yield _why_none(found, each, of, safe)
         elif each.safe_mean > level:
             limit = chain.risk_limit(each.name, each.safe_mean)
             if f"{limit:.3g}" == f"{each.alpha:.3g}":
                 continue
             yield (
-                f"the safe policy's own mean loss{of} is {_safe(each)}, above {level:.4g}, up to "
-                f"which the promise of {each.alpha:g} holds: if that is its risk, the expected "
-                f"loss is at most {limit:.4g}. More rows bring the level closer to the promise; "
-                f"safe_risk= sets it"
+                f"{safe}, above {level:.4g}, up to which the promise of {each.alpha:g} holds: if "
+                f"that is its risk, the expected loss is at most {limit:.4g}. More rows bring the "
+                f"level closer to the promise; safe_risk= sets it"
             )
     if not found.exists and chain.shares[0] > 0:
         yield (
@@ -480,8 +482,8 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
     after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
     if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
         yield (
-            "the proposals hardly determine the normalizing constant where beta stops, so little "
-            "is served: make more of them"
+            "the proposals hardly determine the normalizing constant beyond this beta: with more "
+            "of them it may go further"
         )
 
 
