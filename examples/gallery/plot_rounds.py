@@ -2,8 +2,9 @@
 A policy that learns, round after round
 =======================================
 
-Every round a bolder policy is proposed, calibrated on all rows that were recorded so far, and used.
-Rows of earlier rounds stay useful, because it is known which policy produced them.
+Every round a bolder policy is proposed, calibrated on all rows that were recorded so far, and used
+as far as it may be pulled away from the last one (``against="last"``). Rows of earlier rounds stay
+useful, because it is known which policy produced them.
 
 The best dose is unknown. Each round the optimized policy moves towards doses with more reward; doses
 above 2 do harm.
@@ -33,18 +34,18 @@ def observe(run, policy=None):
 
 outcomes = np.zeros((runs, rounds, 2))
 for number in range(runs):
-    with Controller(safe, "sqlite://", promise=promise) as run:
+    with Controller(safe, "sqlite://", promise=promise, against="last") as run:
         outcomes[number, 0] = observe(run)
         for place in range(1, rounds):
-            outcomes[number, place] = observe(run, tether.Gaussian(0.5 * place, 0.9))
+            outcomes[number, place] = observe(run, tether.Gaussian(0.3 * place, 0.9))
         history = run.history()
 print(history)  # of the last run
 
 # %%
-# Without a tether, the last policies would do harm most of the time. Small dots are single runs.
+# Without a tether, the last policies would do harm far too often. Small dots are single runs.
 
 places = np.arange(rounds)
-alone = [np.mean(rng.normal(0.5 * each, 0.9 if each else 1.0, 100_000) > 2) for each in places]
+alone = [np.mean(rng.normal(0.3 * each, 0.9 if each else 1.0, 100_000) > 2) for each in places]
 harm, reward = np.moveaxis(outcomes, 2, 0)
 figure, (above, below) = plt.subplots(2, figsize=(6, 5), sharex=True, layout="constrained")
 above.plot(places, 100 * np.array(alone), "^-", color="#c8442f", label="optimized alone")

@@ -281,7 +281,8 @@ def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
     by_design = returned - copies > OTHERS * returned  # the contexts come back with other rows
     if copies <= COPIES * size or by_design:
         return
-    if scores <= size / 2 and (returned > copies or np.array_equal(hashes[1], hashes[2])):
+    few = contexts <= COPIES * size or np.array_equal(hashes[1], hashes[2])
+    if scores <= size / 2 and (few or returned > copies):
         return
     share = 1 - np.count_nonzero(np.unique(hashes[0], return_counts=True)[1] == 1) / size
     yield (

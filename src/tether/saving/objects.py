@@ -171,7 +171,8 @@ def decode(members: dict[str, bytes], kinds: dict[str, Kind], permissions: Permi
         raise ValueError(f"{OBJECT_TABLE} must have format {SAVED_FORMAT}, got {content!r:.40}")
     objects: list[Any] = []
     for place, node in enumerate(content[1]):
-        what = f"object {place} of the file ({node!r:.40})"
+        kind = node[0] if isinstance(node, list) and node else node
+        what = f"object {place} of the file ({kind!r:.40})"
         try:
             name, entries = node
             if name not in kinds:
