@@ -1,4 +1,4 @@
-"""Which draws a row has, and what it costs that rows share them.
+"""Clip weighed by stored draws: which draws a row has, and what it costs that rows share them.
 
 A log in memory has proposals by context, and a context deals its draws out to its rows, in sets of
 the budget: every row has as many sets of its own as there are for all, and where there are fewer
