@@ -10,7 +10,7 @@ from scipy import stats
 
 import tether
 from tests.control.worlds import table_log
-from tether.control import gains
+from tether.control import estimates
 
 
 def world(rng, rows, shift=1.0):
@@ -125,7 +125,7 @@ def test_intervals_cover_where_weights_are_heavy(monkeypatch):
         return np.nanmean(found, axis=0)[QUANTITIES.index(("reward", "optimized"))]
 
     assert missed() < 0.15
-    monkeypatch.setattr(gains._Sums, "with_row", lambda self, *_: self)
+    monkeypatch.setattr(estimates._Sums, "with_row", lambda self, *_: self)
     assert missed() > 0.15
 
 

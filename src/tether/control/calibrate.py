@@ -21,7 +21,6 @@ from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, all_warnings, why_not_useful
 from tether.control.chain import draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
-from tether.control.draws import BudgetedKernel, shared_ratio_error
 from tether.control.engine import COARSE, Constraint, Measured, Problem, measure, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.kernels import ClipKernel
@@ -31,7 +30,6 @@ from tether.control.pose import pose
 logger = logging.getLogger("tether.control")
 
 LARGEST_RATIO_ERROR = 1e9  # what a larger ratio error is replaced by: no beta passes at either
-SHARING_STEPS = 4  # how often beta is found again to allow for draws that rows share
 RISK_TOLERANCE = 1e-6  # how far rounding may carry the calibrated risk past alpha, relatively
 BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
 LOOSE_BAND = 0.3  # a normalizing constant that is open by more than this, in logs, costs gain
@@ -151,7 +149,7 @@ def calibrate(
     else:
         found = _by_alpha(problem, log)
     if spread or "reward" in log.rows.names or log.has_tables:
-        from tether.control.gains import measure_gain
+        from tether.control.estimates import measure_gain
 
         found = replace(found, gain=measure_gain(problem, found))
     draws = None if proposals is None else proposals.rows
@@ -172,23 +170,19 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     """The paper's rule; where rows share draws, the cost depends on beta, which is found again."""
     from tether.control.promise import instability, make_terms
 
-    stated, found = problem.constraints, search(problem)
-    log_betas = found.largest()
-    for _ in range(SHARING_STEPS if problem.shares_draws else 0):
-        shared = shared_ratio_error(problem, min(log_betas.values()))
-        if stated[0].ratio_error * shared <= problem.constraints[0].ratio_error:
-            break
-        wrong = tuple(replace(each, ratio_error=each.ratio_error * shared) for each in stated)
-        problem = replace(problem, constraints=wrong)
-        found = search(problem)
-        log_betas = found.largest()
+    found = search(problem)
+    if problem.shares_draws and problem.kernel.from_draws:
+        from tether.control.draws import search_again
+
+        found = search_again(found)
+    problem, log_betas = found.problem, found.largest()
     log_beta = min(log_betas.values())
     exists = log_beta > -np.inf
     nothing = not exists and not problem.kernel.nested
     measured = measure(problem, float(problem.kernel.coarse[0]) if nothing else log_beta)
     _check_test_weight(problem, measured)
     moved = instability(found, log_beta, measured.log_total) if exists else np.inf
-    curves = [found.curve(place) for place in range(len(stated))]
+    curves = [found.curve(place) for place in range(len(problem.constraints))]
     result = _result("alpha", problem, log, measured, log_beta, log_betas, curves)
     for constraint in problem.constraints:
         each = result.losses[constraint.name]
@@ -365,9 +359,9 @@ def _check_test_weight(problem: Problem, measured: Measured) -> None:
 
 def _check_own_draws(problem: Problem, log: Log, asked: str) -> None:
     """Refuse rows that share draws: their weights are not independent."""
-    if not isinstance(problem.kernel, BudgetedKernel) or not problem.shares_draws:
+    if not (problem.shares_draws and problem.kernel.from_draws):
         return
-    budget, enough = problem.kernel.budget, ""
+    budget, enough = problem.family.max_draws or 1, ""
     if log.context is not None:
         rows = int(np.unique(log.context, return_counts=True)[1].max())
         enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws of each"

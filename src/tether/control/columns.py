@@ -1,4 +1,4 @@
-"""The columns of logs and proposals: how they are named, and when they contradict themselves.
+"""The columns of logs and proposals: how they are named, and when they contradict each other.
 
 Columns of arrays, of frames and of files take the same way: a mapping of the names that kernels
 know to values, checked at once in memory and block by block where they are read in parts.

@@ -1,4 +1,4 @@
-"""Which draws a row has, and what it costs that rows share them.
+"""Clip weighed by stored draws: which draws a row has, and what it costs that rows share them.
 
 A log in memory has proposals by context, and a context deals its draws out to its rows, in sets of
 the budget: every row has as many sets of its own as there are for all, and where there are fewer
@@ -29,12 +29,13 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows, hash_rows
 from tether.control.columns import Changed, check_normalizer, match, ratios_of_draws
-from tether.control.engine import LARGEST_LOG, LAST, Problem, log_of, scores
+from tether.control.engine import LARGEST_LOG, LAST, Problem, Search, log_of, scores, search
 from tether.control.families import DEFAULT_BUDGET
 from tether.control.kernels import Kernel, Weighed, budgeted, ends, heaviest, told_apart
 from tether.control.log import Log, Proposals
 
 MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
+SHARING_STEPS = 4  # how often beta is found again to allow for draws that rows share
 MAX_BUDGET = 512  # with about twice as many proposals, polynomials leave the range of floats
 
 
@@ -228,6 +229,19 @@ def sharing(rows: Rows) -> int:
     found = rows.reduce(lambda block: {"keys": _sampled(block, count)[0]}, {"keys": "concat"})
     keys = found["keys"]
     return int(np.unique(keys, return_counts=True)[1].max()) if len(keys) else 1
+
+
+def search_again(found: Search) -> Search:
+    """A search whose constraints allow for shared draws at the beta that it finds itself."""
+    stated = found.problem.constraints
+    for _ in range(SHARING_STEPS):
+        problem = found.problem
+        shared = shared_ratio_error(problem, min(found.largest().values()))
+        if stated[0].ratio_error * shared <= problem.constraints[0].ratio_error:
+            break
+        wrong = (replace(each, ratio_error=each.ratio_error * shared) for each in stated)
+        found = search(replace(problem, constraints=tuple(wrong)))
+    return found
 
 
 def shared_ratio_error(problem: Problem, log_beta: float) -> float:

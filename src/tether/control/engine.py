@@ -8,7 +8,7 @@ w the test weight, the largest that the next action may have, the calibrated ris
 Both sums are positive, and kept as logs at every beta: R is the curve of all alphas at once. Log β
 lies on one grid that is the same for every log: coarse points, and 31 fine ones between two
 neighbours. One pass finds the last coarse point before the first with R > α, a second one the last
-fine point before the first with R > α in that gap.
+fine point before the first with R > α in that gap; a third measures what is known at it.
 
 Why this is the theorem. With the test point at the worst loss B and the largest weight, R > α on
 n + 1 points implies R > α on n of them, at every beta. So a coarse point that passes on n rows

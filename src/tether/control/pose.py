@@ -18,7 +18,6 @@ from tether._core.arrays import shown
 from tether._core.rows import Block, Rows
 from tether.control import families, kernels
 from tether.control.columns import SHARE_TOLERANCE, Changed, check_normalizer, match
-from tether.control.draws import BudgetedKernel, with_draws
 from tether.control.engine import Constraint, Problem
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
 from tether.control.log import Log, Proposals
@@ -45,6 +44,9 @@ def pose(
     label = _test_weight(test_weight, log, family, has_draws)
     budgeted = isinstance(family, BudgetedClip) or (isinstance(family, Clip) and log.contextual)
     rows, draws, drawn, foreseeing, shared = log.rows, None, None, None, False
+    if budgeted or stored:
+        from tether.control.draws import with_draws
+
     if budgeted and not log.has_tables:
         rows, budget, foreseeing, shared = with_draws(log, proposals, family.max_draws)
         family = BudgetedClip(budget)
@@ -112,6 +114,8 @@ def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
     if isinstance(family, (Clip, BudgetedClip)) and log.has_tables:
         return kernels.TableKernel(family.max_draws)
     if isinstance(family, BudgetedClip):
+        from tether.control.draws import BudgetedKernel
+
         return BudgetedKernel(family.max_draws, blend)
     if isinstance(family, Clip):
         return kernels.ClipKernel()

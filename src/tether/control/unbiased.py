@@ -27,7 +27,6 @@ import numpy as np
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.chain import Bet
-from tether.control.draws import BudgetedKernel
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.kernels import (
     ClipKernel,
@@ -148,8 +147,8 @@ class Weights:
         kernel, at = self.problem.kernel, self.t[:, None]
         if isinstance(kernel, ClipKernel):
             return np.where(at > FURTHEST, np.inf, 0.0)
-        if isinstance(kernel, BudgetedKernel):
-            tries = np.log(kernel.budget) + np.maximum(at, 0.0)
+        if kernel.from_draws:
+            tries = np.log(self.problem.family.max_draws or 1) + np.maximum(at, 0.0)
             return np.where(at > FURTHEST, np.inf, np.logaddexp(tries, 0.0))
         if "log_safe_all" in own:
             return np.asarray(made.candidates[made.place])
