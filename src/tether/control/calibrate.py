@@ -241,8 +241,8 @@ def _by_promise(
     return replace(
         found,
         warnings=(
-            "the proposals hardly determine the normalizing constant where beta stops, so little "
-            "is served: make more of them",
+            "the proposals hardly determine the normalizing constant beyond this beta: with more "
+            "of them, of both policies, it may go further",
         ),
     )
 
