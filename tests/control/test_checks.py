@@ -14,8 +14,8 @@ from tether.control import checks
 from tether.control.checks import check_rows, is_refuted
 
 NOTICED = {
-    "gaussian": ("swapped", "sign", "probabilities", "copied column", "repeated rows"),
-    "classes": ("swapped", "sign", "probabilities", "temperature", "copied column"),
+    "gaussian": ("swapped", "sign", "copied column", "repeated rows"),
+    "classes": ("swapped", "sign", "temperature", "copied column"),
     "features": ("swapped", "shuffled actions", "copied column", "repeated rows", "logits"),
     "two": ("swapped", "shuffled actions", "repeated rows", "trained on it", "logits"),
 }

@@ -236,7 +236,7 @@ def _by_promise(
         found,
         warnings=(
             "the proposals hardly determine the normalizing constant beyond this beta: with more "
-            "of them it may go further",
+            "of them, of both policies, it may go further",
         ),
     )
 

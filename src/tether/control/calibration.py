@@ -316,12 +316,13 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
     elif (chain is not None or none) and not within_limit(loss.safe_mean, loss.alpha):
         yield _too_unsafe(found, loss)
     elif chain is not None and loss.safe_mean > level:
-        yield (
-            f"{safe}, above {level:.4g}, up to which the promise of {loss.alpha:g} holds: if that "
-            f"is its risk, the expected loss is at most "
-            f"{chain.risk_limit(loss.name, loss.safe_mean):.4g}. More rows bring the level closer "
-            f"to the promise; safe_risk= sets it"
-        )
+        limit = chain.risk_limit(loss.name, loss.safe_mean)
+        if f"{limit:.3g}" != f"{loss.alpha:.3g}":
+            yield (
+                f"{safe}, above {level:.4g}, up to which the promise of {loss.alpha:g} holds: if "
+                f"that is its risk, the expected loss is at most {limit:.4g}. More rows bring the "
+                f"level closer to the promise; safe_risk= sets it"
+            )
     elif none:
         why = f"the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
         if loss.risk <= loss.alpha:

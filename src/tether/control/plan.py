@@ -195,7 +195,7 @@ def plan(
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
     spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=20)
     if log is None and safe_risk is None:
-        raise TypeError("safe_risk is required: the safe policy's expected loss, or a log of it")
+        raise TypeError("safe_risk, the safe policy's expected loss, is required without a log")
     if safe_risk is not None:
         safe_risk = validate.number("safe_risk", safe_risk, above=0, below=bound, including=(0,))
     if log is not None:

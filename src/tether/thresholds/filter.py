@@ -80,10 +80,10 @@ def filter_claims(
             part.shown.require(*np.unique(named, return_counts=True)[::-1])
         kept[own] = keep(part, values, named, rng)
         if not part.useful:
-            does = "nothing" if part.safer == "larger" else "everything"
+            kept_of = "none" if part.safer == "larger" else "all"
             warn_user(
-                f"{name}no useful promise ({why_not_useful(part)}), so {does} is kept of "
-                f"{counted(len(values), 'claim')} here",
+                f"{name}no useful promise ({why_not_useful(part)}), so {kept_of} of the "
+                f"{counted(len(values), 'claim')} here are kept",
                 PromiseWarning,
             )
         elif (doubt := kept_doubt(part, kept[own])) is not None:

@@ -109,8 +109,8 @@ class Rule:
             return Promise(
                 sweep.bound,
                 f"none, however small the risk looks: the loss {sweep.loss!r} can fall as the "
-                f"threshold gets bolder (that of {sweep.n_nonmonotone:,} of {sweep.n_items:,} "
-                "items does); use gcrc, monotonized_crc or ltt",
+                f"threshold gets bolder (here {sweep.n_nonmonotone:,} of {sweep.n_items:,} do): "
+                "use gcrc, monotonized_crc or ltt",
             )
         if measured is None:
             return Promise(
