@@ -479,7 +479,7 @@ def _chain_warnings(found: Calibration, chain: Chain, weights: Weights) -> Itera
     if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
         yield (
             "the proposals hardly determine the normalizing constant where beta stops, so little "
-            "is served: make more of them"
+            "is served: make more of them, of both policies"
         )
 
 
