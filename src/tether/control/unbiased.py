@@ -229,13 +229,13 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
     )
     if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
         cells = _cells(problem, np.unique([low, *fixed_sequence(), high]).clip(low, high))
-    if not isinstance(kernel, ClipKernel):
-        return Weights(problem, t, *np.zeros((2, len(t))), cells=cells)
-    log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
-    if problem.draws is not None and error > 0:
-        each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
-        log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
-        log_high = np.minimum(found, log_high)
+    log_high, log_low = np.zeros((2, len(t)))
+    if isinstance(kernel, ClipKernel):
+        log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
+        if problem.draws is not None and error > 0:
+            each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
+            log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
+            log_high = np.minimum(found, log_high)
     known, every = log_high - log_low <= LOOSEST, Weights(problem, t, log_high, log_low, cells)
     return every.pick(slice(int(known.argmax()), None))
 
