@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.scale import scaled
 
 settings.register_profile("person", max_examples=scaled(50), deadline=None)
 settings.register_profile("ci", settings.get_profile("person"), derandomize=True)
+once = (Phase.explicit, Phase.generate)  # to find an example is enough
+settings.register_profile("mutants", settings.get_profile("ci"), phases=once)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"

@@ -51,7 +51,7 @@ a tolerance of a tenth
 ratio error on the wrong side
   - error, 1 / error
   + 1 / error, error
-control/promise.py | tests/control/test_promise.py tests/control
+control/promise.py | tests/control/test_promise.py tests/control/test_stability.py
 no stability term
   - max(alpha, bound - alpha) * instability
   + 0.0
@@ -278,6 +278,7 @@ def killer(mutant: Mutant) -> str:
         environment = {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "CI": "1"}
         for which in ("not slow and not nightly", "slow and not nightly"):
             command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", which]
+            command.append("--hypothesis-profile=mutants")
             try:
                 done = subprocess.run(
                     [*command, *mutant.tests],

@@ -34,18 +34,23 @@ def rational_chain(log, level, stake, bound):
     return shares
 
 
+def every_log(chances, rows):
+    """Every log up to the order of its rows: its probability, and which point each row is."""
+    for log in itertools.combinations_with_replacement(range(len(chances)), rows):
+        probability = Fraction(math.factorial(rows))
+        for number in set(log):
+            count = log.count(number)
+            probability *= chances[number] ** count / math.factorial(count)
+        yield probability, log
+
+
 def expected_loss(points, risks, rows, chain):
     """The exact expected loss over all logs; `points` are (probability, row)."""
     total = Fraction(0)
-    for log in itertools.combinations_with_replacement(range(len(points)), rows):
-        ways = math.factorial(rows)
-        probability = Fraction(1)
-        for number in set(log):
-            ways //= math.factorial(log.count(number))
-            probability *= points[number][0] ** log.count(number)
+    for probability, log in every_log([chance for chance, _ in points], rows):
         shares = [Fraction(1), *chain([points[number][1] for number in log]), Fraction(0)]
         served = sum((shares[k] - shares[k + 1]) * risk for k, risk in enumerate(risks))
-        total += ways * probability * served
+        total += probability * served
     return total
 
 

@@ -188,6 +188,16 @@ def test_without_contexts_the_shares_are_those_of_the_band():
     assert found.chain.shares[: len(logs)] == pytest.approx(soft_chain(logs), abs=1e-9)
 
 
+def test_draws_of_the_optimized_policy_alone_lead_as_far():
+    """They leave ψ open at small betas, with which the sequence then does not begin."""
+    log, proposals = gauss(1000, 3000, np.random.default_rng(20))
+    drew = ~proposals.from_safe
+    alone = Proposals(proposals.log_safe[drew], proposals.log_optimized[drew])
+    found, both = (calibrate(log, each, promise=PROMISE) for each in (alone, proposals))
+    assert found.log_beta == pytest.approx(both.log_beta, abs=0.25)
+    assert found.chain.log_betas[0] > both.chain.log_betas[0] + 1
+
+
 def test_bands_of_means_hold():
     rng, misses = np.random.default_rng(6), 0
     for _ in range(400):

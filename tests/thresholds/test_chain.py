@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tether
+from tests.control.test_chain import every_log
 from tests.scale import scaled
 from tests.thresholds import brute_force as exact
 from tether.control.chain import design
@@ -25,14 +26,8 @@ def served_risk(world, rows, promise, shares_of):
     total = sum(weight for weight, _ in world)
     chance = [Fraction(weight, total) for weight, _ in world]
     expected = Fraction(0)
-    for counts in _compositions(rows, len(world)):
-        probability = Fraction(math.factorial(rows))
-        for count, each in zip(counts, chance, strict=True):
-            probability *= each**count / math.factorial(count)
-        items = [
-            item for count, (_, item) in zip(counts, world, strict=True) for item in [item] * count
-        ]
-        thresholds, shares = shares_of(items, promise)
+    for probability, log in every_log(chance, rows):
+        thresholds, shares = shares_of([world[number][1] for number in log], promise)
         ends = [*shares[1:], 0.0]
         for threshold, share, after in zip(thresholds, shares, ends, strict=True):
             risk = sum(
@@ -40,15 +35,6 @@ def served_risk(world, rows, promise, shares_of):
             )
             expected += probability * Fraction(share - after) * risk
     return float(expected)
-
-
-def _compositions(total, parts):
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in _compositions(total - first, parts - 1):
-            yield (first, *rest)
 
 
 def chain(items, promise):

@@ -450,8 +450,7 @@ def bins(ratio: Floats, t: Floats) -> Integers:
     lengths = np.diff(cells, prepend=-1, append=cells[-1] + 1).astype(np.int64)
     counts = np.repeat(np.arange(len(lengths)), lengths) + first  # at most the cells −1, 0, 1, …
     place = np.floor((np.maximum(ratio, near[0] - width) - near[0]) / width) + 1
-    found: Integers = counts[np.clip(place, 0, len(counts) - 1).astype(np.int64)]
-    return found
+    return np.asarray(counts[np.clip(place, 0, len(counts) - 1).astype(np.int64)])
 
 
 def clip_sums(binned: Floats, t: Floats) -> Floats:

@@ -40,6 +40,7 @@ from tether.control.kernels import (
 )
 
 FURTHEST = 8.0  # past this log β growing limits count as infinite; mix has no candidates but ∞
+LOOSEST = np.log(3.0)  # the widest band on log ψ at the first candidate, if any is that narrow
 LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
 LIMIT_TOLERANCE = 1e-6  # by how much a weight may exceed its stated limit by rounding, relatively
 MANY_ROWS = 20_000  # from so many rows on, those with only a ratio and losses are weighted points
@@ -186,7 +187,8 @@ def _log_base_limit(block: Block) -> Floats | float:
 def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weights:
     """The weights of a problem at the candidates of a fixed sequence, for what is `asked`.
 
-    An unknown normalizing constant gets a band from proposals, wrong with probability `error`.
+    An unknown normalizing constant gets a band from proposals, wrong with probability `error`. They
+    are drawn apart from the log, so the sequence may begin at the first beta with a narrow band.
     """
     kernel = problem.kernel
     if not kernel.known and not isinstance(kernel, ClipKernel):
@@ -212,15 +214,15 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
     )
     if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
         cells = _cells(problem, np.unique([low, *fixed_sequence(), high]).clip(low, high))
-    if not isinstance(kernel, ClipKernel):
-        zero = np.zeros(len(t))
-        return Weights(problem, t, zero, zero, cells)
-    log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
-    if problem.draws is not None and error > 0:
-        each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
-        log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
-        log_high = np.minimum(found, log_high)
-    return Weights(problem, t, log_high, log_low, cells)
+    log_high, log_low = np.zeros((2, len(t)))
+    if isinstance(kernel, ClipKernel):
+        log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
+        if problem.draws is not None and error > 0:
+            each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
+            log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
+            log_high = np.minimum(found, log_high)
+    known, every = log_high - log_low <= LOOSEST, Weights(problem, t, log_high, log_low, cells)
+    return every.pick(slice(int(known.argmax()), None))
 
 
 def candidates(kernel: Kernel, low: float, high: float) -> Floats:
@@ -314,8 +316,8 @@ def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tupl
             return np.zeros((3, len(at) + 1))
         place = bins(ratio, at)
         near = np.exp(np.minimum(ratio - np.append(at, np.inf)[place], 0.0))
-        every = [np.bincount(place, each, len(at) + 1) for each in (None, near, near**2)]
-        return np.array(every, dtype=np.float64)
+        powers = np.ones(len(ratio)), near, near**2
+        return np.array([np.bincount(place, each, len(at) + 1) for each in powers])
 
     def kernel(block: Block) -> dict[str, Any]:
         ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
