@@ -268,4 +268,5 @@ def loss_columns(
     names = dict.fromkeys(name for each in merged.values() for name in each)
     columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
     with refusals():
-        return list(merged), named_losses(columns, limits, len(merged), of="outcomes")
+        checked = named_losses(columns, limits, len(merged), of="outcomes").values()
+    return list(merged), dict(zip(names, checked, strict=True))
