@@ -54,7 +54,7 @@ def begin(folder):
     return walk
 
 
-LIMITS = {calibrate: 29, begin: 48}
+LIMITS = {calibrate: 24, begin: 46}
 """The most files that a walk may visit."""
 
 
