@@ -108,24 +108,6 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
     assert left_behind(tmp_path) == []
 
 
-def write_folder(path, content, act=lambda: None):
-    """Write a folder with one file, while something else happens."""
-    with files.replacing_folder(path) as temporary:
-        (temporary / "one").write_text(content)
-        act()
-
-
-def test_a_folder_is_written_completely_or_not_at_all(tmp_path):
-    (tmp_path / "empty").mkdir()
-    for target in (tmp_path / "new" / "folder", tmp_path / "empty"):
-        with pytest.raises(RuntimeError, match="no"):
-            write_folder(target, "1", lambda: fail(RuntimeError("no")))
-        assert not target.exists() or list(target.iterdir()) == []
-        write_folder(target, "2")
-        assert (target / "one").read_text() == "2"
-        assert left_behind(target.parent) == []
-
-
 @pytest.mark.parametrize(
     "path",
     [

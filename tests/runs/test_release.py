@@ -100,6 +100,8 @@ def test_a_ratio_alone_begins_with_what_the_old_system_was_seen_to_lose():
         assert release.share == pytest.approx(0.5 * (101 / 81 - 1))
         serve(release, [f"b{k}" for k in range(100)], np.arange(100) < 20)
         assert release.share > 0.1
+        release.tighten("closer to the old one", error=0.3)
+        assert release.settings.limits["error"].ratio == 0.3
         assert release.verify() == []
 
 

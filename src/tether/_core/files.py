@@ -148,22 +148,6 @@ def replacing(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     _flush(target.parent)
 
 
-@contextmanager
-def replacing_folder(path: str | Path) -> Iterator[Path]:
-    """A temporary folder, which becomes `path`, new or empty, where nothing fails."""
-    target = Path(path)
-    if target.is_symlink() or target.is_file() or (target.is_dir() and any(target.iterdir())):
-        raise FileExistsError(f"folder must be empty or new, got {str(target)!r}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=target.parent) as temporary:
-        made = Path(temporary) / "made"
-        made.mkdir()
-        yield made
-        _flush(made)
-        made.rename(target)  # fails where the folder is not empty any more
-    _flush(target.parent)
-
-
 def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool = False) -> None:
     """Raise unless a file may be written at this path, which must not be an input.
 

@@ -64,7 +64,6 @@ class History(Described):
     acts: tuple[Act, ...]
     standing: int | None
     share: float
-    warnings: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:

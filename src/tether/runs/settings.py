@@ -89,9 +89,11 @@ class Settings:
         limits, rest = dict(self.limits), dict[str, Any]()
         for name, value in changes.items():
             if name in limits:
-                part = "delta" if limits[name].is_relative else "tolerated"
-                smaller = _tighter(name, getattr(limits[name], part), value)
-                limits[name] = replace(limits[name], **{part: smaller})
+                limit = limits[name]
+                relative = "delta" if limit.delta else "ratio"
+                part = relative if limit.is_relative else "tolerated"
+                smaller = _tighter(name, getattr(limit, part), value)
+                limits[name] = replace(limit, **{part: smaller})
             elif name in ("growth", "outcome_deadline"):
                 rest[name] = _tighter(name, getattr(self, name), value)
             else:

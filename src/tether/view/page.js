@@ -300,12 +300,11 @@ function show(next) {
   document.title = `${next.figures[0].value} · ${state.heading} · ${next.title}`;
   $("title").textContent = next.title;
   $("board").hidden = false;
-  ifChanged("state", [state, next.warnings], () => {
+  ifChanged("state", state, () => {
     $("opening").dataset.kind = state.kind;
     $("heading").textContent = state.heading;
     $("sentence").textContent = state.sentence;
     $("details").textContent = state.details;
-    $("warnings").replaceChildren(...next.warnings.map((each) => element("li", {}, each)));
   });
   ifChanged("promise", next.promise, ({ sentence, details }) => {
     $("promise").textContent = sentence;

@@ -63,8 +63,8 @@ def document(
     Returns
     -------
     dict
-        `title`, `store`, `kind`, `words`, `state`, `promise`, `figures`, `warnings`, `losses`,
-        `charts`, `units` and how many are `left_out`, `alarms`, `acts`, `assumptions`, `settings`
+        `title`, `store`, `kind`, `words`, `state`, `promise`, `figures`, `losses`, `charts`,
+        `units` and how many are `left_out`, `alarms`, `acts`, `assumptions`, `settings`
         and whether steps end by hand (`is_by_hand`). No number in it is infinite or NaN.
     """
     words, store, stated = words_of(history), redact_url(history.store), history.settings
@@ -77,7 +77,6 @@ def document(
         "state": state(history),
         "promise": promise(history),
         "figures": _figures(history, words),
-        "warnings": [as_sentence(each) for each in history.warnings],
         "losses": [_loss(history, words, name) for name in stated.limits],
         "charts": list(_charts(history, words, shown)) if shown else [],
         "units": [_unit(history, words, each) for each in shown],

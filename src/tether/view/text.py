@@ -39,7 +39,6 @@ def describe(document: dict[str, Any]) -> Description:
         TONES[state["kind"]],
         tuple(facts),
         table=_units_table(document) if document["units"] else None,
-        warnings=tuple(document["warnings"]),
         notes=tuple(notes),
     )
 
