@@ -17,6 +17,9 @@ from tether._core.words import counted
 if TYPE_CHECKING:
     from tether.policies.policy import Policy
 
+SCORES_PER_PART = 1 << 17
+"""How many actions or draws are scored at once, over all contexts of a part."""
+
 
 def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     """One action per context, drawn by a policy."""

@@ -32,13 +32,8 @@ from tether.control.columns import (
     check_draws,
     check_log,
     check_stated,
-    choose,
     from_safe,
     named_losses,
-    read,
-    scan_draws,
-    scan_log,
-    used,
 )
 
 EXPORT = "export"
@@ -233,6 +228,8 @@ class Log(Columned, Described):
         ...                loss="cost", context=["age", "sex"])
         Log(2 rows, losses ['loss'], contexts)
         """
+        from tether.control.named_columns import choose, read, used
+
         chosen = choose(frames.names(frame), columns, LOG_COLUMNS, loss)
         if max_ratio is None and (stated := frames.optional(frame, "max_ratio", None)) is not None:
             max_ratio = float(np.max(stated, initial=1.0))
@@ -278,6 +275,8 @@ class Log(Columned, Described):
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
         """
+        from tether.control.named_columns import scan_log
+
         rows, contextual = scan_log(source, where, context, safe_share, max_ratio, columns, loss)
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
         held = getattr(rows, "metadata", {}).get(EXPORT.encode())
@@ -460,6 +459,8 @@ class Proposals(Columned):
         **columns : str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
         """
+        from tether.control.named_columns import choose, read, used
+
         known = frames.names(frame)
         chosen = choose(known, columns, DRAW_COLUMNS)
         drawn_by: Any = source
@@ -497,6 +498,8 @@ class Proposals(Columned):
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read.
         """
+        from tether.control.named_columns import scan_draws
+
         return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
 
     def __repr__(self) -> str:

@@ -16,8 +16,6 @@ from tether.sampling.policy_pair import PolicyPair
 if TYPE_CHECKING:
     from tether.policies.tethered import Tethered
 
-SCORES_PER_PART = 1 << 17
-"""How many actions or draws are scored at once, over all contexts of a part."""
 MIN_EFFECTIVE_DRAWS = 30
 """Effective draws, (Σs)²/Σs², from which on their own spread is taken as the error."""
 SMALL_DENSITY_ERROR = 0.1
@@ -91,7 +89,7 @@ def normalizers_by_context(
     if isinstance(contexts, int):
         return estimated_normalizer(pair, contexts, family, log_beta, draws, rng)
     _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
-    pieces = parts(take(contexts, first), max(1, SCORES_PER_PART // draws))
+    pieces = parts(take(contexts, first), max(1, policy_calls.SCORES_PER_PART // draws))
     estimate = joined(
         [estimated_normalizer(pair, piece, family, log_beta, draws, rng) for piece in pieces]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,14 @@ from tether._core.contexts import as_contexts, length, parts, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily, blend_scores
-from tether.policies.normalizer import (
-    SCORES_PER_PART,
-    Normalizer,
-    density_with_error,
-    exact_normalizer,
-    joined,
-    normalizers_by_context,
-)
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered, sample_categorical
+
+if TYPE_CHECKING:
+    from tether.policies.normalizer import Normalizer
 
 NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""
@@ -200,6 +195,8 @@ class Tethered:
                 for rows, *pair in self._tables(contexts)
             ]
             return np.concatenate(pieces), np.zeros(len(actions))
+        from tether.policies.normalizer import density_with_error
+
         both = policy_calls.score_both(self.safe, self.optimized, contexts, actions)
         if self._pair.strict:
             policy_calls.check_absolute_continuity(*both)
@@ -305,7 +302,7 @@ class Tethered:
     def _tables(self, contexts: Any) -> Iterator[tuple[slice, Floats, Floats]]:
         """Both policies' scores of every action, for a part of the contexts at a time."""
         assert self.actions is not None
-        size = max(1, SCORES_PER_PART // len(self.actions))
+        size = max(1, policy_calls.SCORES_PER_PART // len(self.actions))
         pieces = [contexts] if isinstance(contexts, int) else parts(contexts, size)
         start = 0
         for piece in pieces:
@@ -321,6 +318,8 @@ class Tethered:
 
     def _log_density(self, safe: Floats, optimized: Floats) -> Floats:
         """Log-probabilities of all actions: of one beta, or averaged over several."""
+        from tether.policies.normalizer import exact_normalizer
+
         densities = []
         for log_beta, log_share in zip(self._betas, self.log_shares, strict=True):
             log_psi: Any = 0.0
@@ -331,6 +330,13 @@ class Tethered:
         return np.asarray(np.logaddexp.reduce(densities) if len(densities) > 1 else densities[0])
 
     def _normalizer(self, contexts: Any, log_beta: float, more: int = 1) -> Normalizer:
+        from tether.policies.normalizer import (
+            Normalizer,
+            exact_normalizer,
+            joined,
+            normalizers_by_context,
+        )
+
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
