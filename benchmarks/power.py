@@ -78,10 +78,9 @@ def main() -> None:
             for name, each in found.items():
                 risk, gain = np.mean(each, axis=0) / [1, best]
                 errors = np.std(each, axis=0) / np.sqrt(len(each)) / [1, best]
-                is_less = gain + 2 * errors[1] < KEPT[rows]
-                note = ""
-                if name == "promise" and world.view != "draws" and is_less:
-                    note, too_little = f"  LESS THAN {KEPT[rows]:.0%}", too_little + 1
+                is_asked = name == "promise" and world.view != "draws"
+                too_little += (is_less := is_asked and gain + 2 * errors[1] < KEPT[rows])
+                note = f"  LESS THAN {KEPT[rows]:.0%}" if is_less else ""
                 print(
                     f"  {rows:5d} rows  {name:15s} gain {gain:4.0%} ± {errors[1]:3.0%}   risk "
                     f"{risk:.4f} ± {errors[0]:.4f}{note}",

@@ -105,11 +105,8 @@ def main() -> bool:
                 write(Path(folder), rows, what)
                 bare, _ = in_fresh_process(what, folder, True)
                 found, megabytes = in_fresh_process(what, folder, False)
-            good = found / bare <= LIMITS[what] and megabytes <= MEMORY_LIMIT
-            kept &= good
-            line = (
-                f"{rows:.0e} rows, {what:<7} bare scan {rows / bare / 1e6:5.1f} M rows a second; "
-            )
+            kept &= (good := found / bare <= LIMITS[what] and megabytes <= MEMORY_LIMIT)
+            line = f"{rows:.0e} rows, {what:<7} bare scan {rows / bare / 1e6:5.1f} M rows/s; "
             line += f"calibration {found / bare:5.1f} bare scans, {megabytes:.0f} MB"
             print(f"{line}  {'ok' if good else 'OVER'}", flush=True)
     return kept

@@ -1,6 +1,6 @@
 """A service under load whose workers, upstream and database are killed at random, and what holds.
 
-    python -m benchmarks.soak [--minutes 30] [--store postgresql] [--workers 3] [--seed 0]
+    python -m benchmarks.soak [--minutes 30] [--store postgresql] [--workers 3]
 
 Checked afterwards: every answer with stored=true is a row of its system in the store; every request
 was answered; what the gateway reported by itself is stored; memory is flat; and `verify` finds
@@ -222,6 +222,13 @@ class Soak:
                 samples.append((time.monotonic(), kib))
             await asyncio.sleep(1.0)
 
+    def close(self) -> None:
+        """End everything that was started."""
+        for process in (self.process, self.old.process, self.new.process):
+            process.kill()
+        if self.server is not None:
+            self.server.close()
+
     def find_wrong(self, samples: list[tuple[float, int]]) -> Iterator[str]:
         """Each promise that was broken, in a sentence."""
         yield from (f"{name}: {n}" for name, n in self.counts.items() if name.startswith("no ans"))
@@ -318,11 +325,7 @@ def main(minutes: float, store: str, workers: int, seed: int = 0, rate: float = 
         wrong = [] if status in (0, -signal.SIGTERM) else [f"the service ended with {status}"]
         wrong += soak.find_wrong(samples)
     finally:
-        soak.process.kill()
-        soak.old.kill()
-        soak.new.kill()
-        if soak.server is not None:
-            soak.server.close()
+        soak.close()
     shown = ", ".join(f"{1000 * q:.1f}" for q in np.quantile(soak.seconds, [0.5, 0.99, 0.999]))
     print(f"{store}, {workers} workers, {minutes:g} minutes; p50, p99, p99.9: {shown} ms")
     for name, number in sorted(soak.counts.items()):
@@ -338,5 +341,4 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--store", choices=["postgresql", "sqlite"], default="postgresql")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
     sys.exit(not main(**vars(parser.parse_args())))

@@ -1,8 +1,7 @@
 """Monitors on simulated streams: quiet when they should be, and soon enough when not.
 
-`make validity` runs the cases: in a world where the hypothesis holds, the rate of alarms is at most
-delta at any time, and so is the rate of intervals that ever miss the mean risk. Wrong procedures
-look alike and promise nothing.
+In a world where the hypothesis holds, the rate of alarms is at most delta at any time, and so is
+the rate of intervals that ever miss the mean risk. Wrong procedures look alike.
 
     python -m benchmarks.validity_monitors [streams]   # delays, and alarms over calibrated policies
 """
@@ -183,19 +182,6 @@ def delays(streams: int) -> None:
             print(f"  after {quiet:6,d} losses, to {raised:.2f}: {shown}", flush=True)
 
 
-def shift_delays(streams: int) -> None:
-    """Scores until a shift by so many standard deviations is found; a reference of 1,000."""
-    for quiet, moved in ((0, 0.5), (10_000, 0.5), (0, 2.0), (10_000, 2.0)):
-        rng, found = np.random.default_rng([quiet, int(10 * moved)]), []
-        for _ in range(streams):
-            scores = rng.normal(size=6000 + quiet)
-            scores[1000 + quiet :] += moved
-            monitor = ShiftMonitor(scores[:1000], DELTA, rng=rng).update(scores[1000:])
-            if monitor.alarm_at is None or monitor.alarm_at > quiet:
-                found.append((monitor.alarm_at or np.inf) - quiet)
-        print(f"  after {quiet:6,d} scores, shifted by {moved}: {np.median(found):.0f}", flush=True)
-
-
 def calibrated(streams: int) -> None:
     """Calibrate on a log, deploy, watch: the policy of one log may be above alpha."""
     alpha, slacks = 0.1, (1.0, 1.1, 1.25, 1.5)
@@ -221,5 +207,5 @@ def calibrated(streams: int) -> None:
 
 
 if __name__ == "__main__":
-    for table in (delays, shift_delays, calibrated):
+    for table in (delays, calibrated):
         table(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
