@@ -249,6 +249,7 @@ def test_contexts_of_plain_values_are_kept_exactly(listed):
             "n": [1, 2], "x": [0.5, np.nan], "t": pd.to_datetime(["2024-01-01", "2025-02-02"]),
             "c": pd.Categorical(["u", "v"], categories=["v", "w", "u"], ordered=True),
             "s": ["one", None], "i": pd.array([1, 2], dtype="Int64"), "b": [True, False],
+            "j": pd.array([2**60 + 1, None], dtype="Int64"),
         }),
         sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]),
     ],

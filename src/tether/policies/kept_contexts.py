@@ -77,15 +77,22 @@ def _column_format(name: str, column: Any) -> Format:
             raise TypeError(f"{name} must have texts or numbers as categories, got {listed!r:.80}")
         own = {"categories": listed, "ordered": bool(getattr(dtype, "ordered", False))}
         return {"kind": NUMBERS, "dtype": "<i8", "shape": [], **own}
-    format_ = format_of(name, column.to_numpy())
+    format_ = format_of(name, _column_values(column))
     if hasattr(column, "iloc") and not isinstance(dtype, np.dtype) and format_["kind"] != TEXT:
         format_["pandas"] = str(dtype)
     return format_
 
 
 def _column_values(column: Any) -> Any:
-    """The values of a frame's column; of one with categories their positions, −1 if missing."""
+    """The values of a frame's column; of one with categories their positions, −1 if missing.
+
+    Integers of which some are missing stay integers: both libraries would make floats of them.
+    """
     if _categories(column.dtype) is None:
+        if hasattr(column, "iloc") and not isinstance(column.dtype, np.dtype):
+            return column.astype(object).to_numpy()
+        if hasattr(column, "null_count") and column.dtype.is_integer() and column.null_count():
+            return np.array(column.to_list(), dtype=object)
         return column.to_numpy()
     if hasattr(column, "cat") and hasattr(column, "iloc"):
         return column.cat.codes.to_numpy()
