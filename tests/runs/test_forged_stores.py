@@ -316,6 +316,20 @@ def test_an_export_is_the_run(halted, tmp_path, store_url):
     assert not list(tmp_path.glob("copy.db*"))
 
 
+def test_without_its_key_a_signed_release_can_be_looked_at(tmp_path):
+    generate_keys(tmp_path / "key")
+    with Release(
+        tmp_path / "a", {"e": 0.5}, old={"e": 0.0}, step=1, key=tmp_path / "key.key"
+    ) as run:
+        run.observe("ann", {"e": 0.0}, system=run.assign("ann"))
+        share = run._log.state.share
+        with Release(tmp_path / "a") as looking:  # the step is over, and another has to begin it
+            assert (looking.share, looking.step.number) == (share, 1)
+            with pytest.raises(StoreError, match="signed"):
+                looking.assign("bob")
+        assert run.step.number == 2
+
+
 @pytest.mark.parametrize("change", ["at = 'soon'", "body = 'text'", "kind = x'00'", "mark = 1.5"])
 def test_a_value_of_another_type_is_not_as_it_was_written(halted, tmp_path, change):
     store = copy(halted, "plain.db", tmp_path)
