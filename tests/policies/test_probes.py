@@ -76,6 +76,10 @@ MISTAKES = {
     "other weights": (logits(1), logits(2), "array", (logits(1), logits(3)), "optimized"),
     "other safe": (logits(1), logits(2), "array", (logits(4), logits(2)), "safe"),
     "temperature": (logits(1), logits(2), "array", (logits(1), logits(2, 0.8)), "optimized"),
+    "lists now, and others": (
+        hidden(logits(1)), hidden(logits(2)), "array",
+        (logits(1, actions=["a", "b", "c"]), logits(2, actions=["a", "b", "c"])), "cannot score",
+    ),
     "other order": (
         logits(1), logits(2), "array",
         (logits(1, actions=ACTIONS[::-1]), logits(2, actions=ACTIONS[::-1])), "action",
