@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import plain_array
-from tether._core.contexts import length
+from tether._core.contexts import column_values, length
 
 Format = dict[str, Any]
 Columns = dict[str, NDArray[Any]]
@@ -84,16 +84,9 @@ def _column_format(name: str, column: Any) -> Format:
 
 
 def _column_values(column: Any) -> Any:
-    """The values of a frame's column; of one with categories their positions, −1 if missing.
-
-    Integers of which some are missing stay integers: both libraries would make floats of them.
-    """
+    """The values of a frame's column; of one with categories their positions, −1 if missing."""
     if _categories(column.dtype) is None:
-        if hasattr(column, "iloc") and not isinstance(column.dtype, np.dtype):
-            return column.astype(object).to_numpy()
-        if hasattr(column, "null_count") and column.dtype.is_integer() and column.null_count():
-            return np.array(column.to_list(), dtype=object)
-        return column.to_numpy()
+        return column_values(column)
     if hasattr(column, "cat") and hasattr(column, "iloc"):
         return column.cat.codes.to_numpy()
     return column.to_physical().cast(int).fill_null(-1).to_numpy()
