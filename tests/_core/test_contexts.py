@@ -112,3 +112,16 @@ def test_columns_that_merely_count_are_left_in_order_unless_they_are_other_actio
     if reversed_names is not None:
         with pytest.raises(ValueError, match="name each column by its action"):
             by_action("table", table, np.array(reversed_names))
+
+
+@pytest.mark.parametrize("make", [
+    lambda values: pd.DataFrame({"a": pd.array(values, dtype="Int64")}),
+    lambda values: pd.Series(values, dtype="Int64"),
+    lambda values: pd.DataFrame({"a": pd.Categorical(values)}),
+    lambda values: pl.DataFrame({"a": values}),
+])  # fmt: skip
+def test_missing_integers_change_no_other_label(make):
+    values = [2**60 + 1, 2**60 + 2, 5]
+    whole = labels(make([*values, None]))
+    assert whole[:3].tolist() == labels(make(values)).tolist() == labels(np.array(values)).tolist()
+    assert len(set(whole)) == 4

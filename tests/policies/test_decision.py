@@ -229,3 +229,22 @@ def test_wrong_arguments_are_named(changed, error, named):
     arguments = {"new": new_rule, "promise": 0.22, **ASKED, **changed}
     with pytest.raises(error, match=named):
         tether.decide(table, **arguments)
+
+
+@pytest.mark.parametrize(("values", "dtype", "context"), [
+    ([2**60 + 1, 2**60 + 2, None, 5], "Int64", ["level"]),
+    (["low", "high", None, "mid"], "string", ["level"]),
+    (["low", "high", None, "mid"], "string", "level"),
+    ([True, False, None, True], "boolean", "level"),
+])  # fmt: skip
+def test_what_pandas_calls_missing_is_a_context_like_any_other(values, dtype, context, tmp_path):
+    level, rng = pd.array(values * 500, dtype=dtype), np.random.default_rng(0)
+    acts = rng.random(2000) < 0.5
+    table = pd.DataFrame({"level": level, "act": acts, "bad": rng.random(2000) < 0.1})
+    asked = {"action": "act", "loss": "bad", "propensity": 0.5, "promise": 0.2, "context": context}
+    new = tether.Categorical.from_probabilities([0.1, 0.9], actions=[False, True])
+    made = tether.decide(table, new=new, **asked)
+    made.save(tmp_path / "decision")
+    for decision in (made, tether.load(tmp_path / "decision")):
+        for rows in (table, table[table.level.notna()]):  # some without any missing value
+            assert len(decision.decide(rows, rng).actions) == len(rows)

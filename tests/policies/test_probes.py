@@ -76,6 +76,10 @@ MISTAKES = {
     "other weights": (logits(1), logits(2), "array", (logits(1), logits(3)), "optimized"),
     "other safe": (logits(1), logits(2), "array", (logits(4), logits(2)), "safe"),
     "temperature": (logits(1), logits(2), "array", (logits(1), logits(2, 0.8)), "optimized"),
+    "lists now, and others": (
+        hidden(logits(1)), hidden(logits(2)), "array",
+        (logits(1, actions=["a", "b", "c"]), logits(2, actions=["a", "b", "c"])), "cannot score",
+    ),
     "other order": (
         logits(1), logits(2), "array",
         (logits(1, actions=ACTIONS[::-1]), logits(2, actions=ACTIONS[::-1])), "action",
@@ -249,6 +253,7 @@ def test_contexts_of_plain_values_are_kept_exactly(listed):
             "n": [1, 2], "x": [0.5, np.nan], "t": pd.to_datetime(["2024-01-01", "2025-02-02"]),
             "c": pd.Categorical(["u", "v"], categories=["v", "w", "u"], ordered=True),
             "s": ["one", None], "i": pd.array([1, 2], dtype="Int64"), "b": [True, False],
+            "j": pd.array([2**60 + 1, None], dtype="Int64"),
         }),
         sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]),
     ],

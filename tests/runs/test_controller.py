@@ -404,6 +404,7 @@ def test_wrong_calls():
             (TypeError, "contexts", lambda: round_.act(np.zeros((3, 2)), rng)),
             (ValueError, "keys", lambda: round_.act(2, rng, keys=["a"])),
             (ValueError, "keys", lambda: round_.act(2, rng, keys=["a", "a"])),
+            (ValueError, "keys", lambda: round_.act(1, rng, keys=["a\0"])),
             (ValueError, "ids", lambda: run.observe([7], [0.0])),
             (ValueError, "ids", lambda: run.observe([0, 0], [0.0, 0.0])),
             (TypeError, "ids", lambda: run.observe([0.5], [0.0])),

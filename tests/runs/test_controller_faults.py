@@ -198,8 +198,14 @@ def test_a_policy_in_the_store_that_was_changed_is_refused(tmp_path):
     run.close()
     with sqlite3.connect(tmp_path / "run.db") as connection:
         connection.execute("UPDATE tether_blobs SET content = x'0000'")
-    with make(tmp_path / "run.db") as run, pytest.raises(TamperedError, match="stored policy"):
-        _ = run.round
+    with make(tmp_path / "run.db") as run:
+        assert "stored bytes" in run.verify()[0]
+        with pytest.raises(TamperedError, match="stored policy"):
+            _ = run.round
+    with sqlite3.connect(tmp_path / "run.db") as connection:
+        connection.execute("DELETE FROM tether_blobs")
+    with Run.open(tmp_path / "run.db") as other:
+        assert other.verify() == ["1 of the stored policies are gone"]
 
 
 def test_an_exported_run_goes_on_elsewhere(tmp_path):

@@ -307,9 +307,41 @@ def test_an_export_is_the_run(halted, tmp_path, store_url):
     with pytest.raises(StoreError, match="already"):
         import_run(tmp_path / "export", store_url)
     sqlite3.connect(tmp_path / "empty").close()
-    for nothing in (tmp_path / "nothing", tmp_path / "empty"):
+    shutil.copy(tmp_path / "export", tmp_path / "emptied")
+    with sqlite3.connect(tmp_path / "emptied") as database:
+        database.execute("DELETE FROM tether_events")
+    for nothing in ("nothing", "empty", "emptied"):
         with pytest.raises(StoreError, match=r"there is no store|does not hold"):
-            import_run(nothing, tmp_path / "copy.db")
+            import_run(tmp_path / nothing, tmp_path / "copy.db")
+    assert not list(tmp_path.glob("copy.db*"))
+
+
+def test_without_its_key_a_signed_release_can_be_looked_at(tmp_path):
+    generate_keys(tmp_path / "key")
+    with Release(
+        tmp_path / "a", {"e": 0.5}, old={"e": 0.0}, step=1, key=tmp_path / "key.key"
+    ) as run:
+        run.observe("ann", {"e": 0.0}, system=run.assign("ann"))
+        share = run._log.state.share
+        with Release(tmp_path / "a") as looking:  # the step is over, and another has to begin it
+            assert (looking.share, looking.step.number) == (share, 1)
+            with pytest.raises(StoreError, match="signed"):
+                looking.assign("bob")
+        assert run.step.number == 2
+
+
+@pytest.mark.parametrize("change", ["at = 'soon'", "body = 'text'", "kind = x'00'", "mark = 1.5"])
+def test_a_value_of_another_type_is_not_as_it_was_written(halted, tmp_path, change):
+    store = copy(halted, "plain.db", tmp_path)
+    with sqlite3.connect(store) as database:
+        database.execute("DELETE FROM tether_cache")
+        database.execute(f"UPDATE tether_events SET {change} WHERE seq = 3")
+    with Release(store) as release:
+        assert release.assign("ann") == "old"
+        assert "event 3" in release.verify()[0]
+        for _ in range(2):  # the first has left no file
+            with pytest.raises(TamperedError, match="event 3"):
+                release.export(tmp_path / "export")
 
 
 @pytest.mark.slow

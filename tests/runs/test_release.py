@@ -183,6 +183,9 @@ def test_settings_can_be_tightened_and_not_loosened(sqlite_url):
             with pytest.raises(ValueError, match=next(iter(looser))):
                 release.tighten("no", **looser)
         last = release.step
+        for nothing in ({}, {"growth": release.settings.growth}):
+            with pytest.raises(ValueError, match="tighter"):
+                release.tighten("no", **nothing)
         release.tighten("fewer errors", actor="ann", error=0.03, growth=1.5)
         assert release.step.number == 3  # at once, and without the rows that were seen so far
         assert release.step.decision["used"] == last.decision["used"]

@@ -14,6 +14,7 @@ from tests.service.running import LONG, bearer, keys_of, outcome, running, setti
 from tether.runs import Run
 from tether.service import add_key
 from tether.service.application import make_application
+from tether.service.releases import PatientRelease
 
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -327,3 +328,17 @@ def test_errors_have_the_shape_of_openais(client, content, headers, status, mess
     error = found.json()["error"]
     assert message in error["message"]
     assert set(error) == {"message", "type", "param", "code"}
+
+
+def test_a_tightening_does_not_hurry_the_step_that_collects_rows_of_the_old_system():
+    options = {"step": 5, "reported": ["failure"], "patience": 60.0}
+    with PatientRelease("sqlite://", guardrails={"failure": 0.5}, **options) as release:
+        release.assign(range(6))
+        release.observe(0, {"failure": 0.0})
+        release.tighten("to be sure", failure=0.4)
+        assert release.step.number == 1  # five answers are under way
+        release.observe(range(1, 6), {"failure": np.zeros(5)})
+        assert release.step.number == 2
+        release.tighten("surer", failure=0.3)
+        assert release.step.number == 3
+        assert release.verify() == []

@@ -64,6 +64,7 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         (RELEASE + "[[webhooks]]\n", "missing required field `url`"),
         (RELEASE + '[[webhooks]]\nurl = "${NOT_SET}"\n', "'NOT_SET' is not set"),
         ("[releases.v1]\n", "cannot be called 'v1'"),
+        ('store = "{name}.db"\n[releases.a]\nflag.key = "b"\n[releases.b]\n', "got ['b', 'b']"),
         ('[run]\ncontroller = "clinic"\n', "`$.run.controller`"),
         ("[release\n", "is not a TOML file"),
         (RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n', "url"),

@@ -91,14 +91,26 @@ def column_labels(columns: list[NDArray[Any]]) -> NDArray[np.int64]:
     return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
 
+def column_values(column: Any) -> NDArray[Any]:
+    """The values of a pandas or polars column, whatever the other rows have.
+
+    Both libraries would make floats of integers where some are missing.
+    """
+    if hasattr(column, "iloc") and not isinstance(column.dtype, np.dtype):
+        return np.asarray(column.astype(object).to_numpy())
+    if hasattr(column, "null_count") and column.dtype.is_integer() and column.null_count():
+        return np.array(column.to_list(), dtype=object)
+    return np.asarray(column.to_numpy())
+
+
 def _columns(contexts: Any) -> list[NDArray[Any]]:
     """The columns of checked contexts as arrays with one row per context."""
     if hasattr(contexts, "iloc"):
         if len(contexts.shape) == 1:
-            return [contexts.to_numpy()]
-        return [contexts.iloc[:, k].to_numpy() for k in range(contexts.shape[1])]
+            return [column_values(contexts)]
+        return [column_values(contexts.iloc[:, k]) for k in range(contexts.shape[1])]
     if hasattr(contexts, "get_columns"):  # polars
-        return [column.to_numpy() for column in contexts.get_columns()]
+        return list(map(column_values, contexts.get_columns()))
     if hasattr(contexts, "tocsr"):  # a SciPy sparse array
         table = contexts.tocsr(copy=True)
         table.sum_duplicates()
@@ -131,6 +143,8 @@ def _cell(value: Any) -> bytes:
     """Bytes for one value of any kind; a number has the same as in a column of numbers."""
     if isinstance(value, np.generic):
         value = value.item()
+    if type(value).__name__ == "NAType":  # pandas' missing value is read back as None
+        value = None
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return b"i" + np.int64(value).tobytes()
     if isinstance(value, float):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import plain_array
-from tether._core.contexts import length
+from tether._core.contexts import column_values, length
 
 Format = dict[str, Any]
 Columns = dict[str, NDArray[Any]]
@@ -77,7 +77,7 @@ def _column_format(name: str, column: Any) -> Format:
             raise TypeError(f"{name} must have texts or numbers as categories, got {listed!r:.80}")
         own = {"categories": listed, "ordered": bool(getattr(dtype, "ordered", False))}
         return {"kind": NUMBERS, "dtype": "<i8", "shape": [], **own}
-    format_ = format_of(name, column.to_numpy())
+    format_ = format_of(name, _column_values(column))
     if hasattr(column, "iloc") and not isinstance(dtype, np.dtype) and format_["kind"] != TEXT:
         format_["pandas"] = str(dtype)
     return format_
@@ -86,7 +86,7 @@ def _column_format(name: str, column: Any) -> Format:
 def _column_values(column: Any) -> Any:
     """The values of a frame's column; of one with categories their positions, −1 if missing."""
     if _categories(column.dtype) is None:
-        return column.to_numpy()
+        return column_values(column)
     if hasattr(column, "cat") and hasattr(column, "iloc"):
         return column.cat.codes.to_numpy()
     return column.to_physical().cast(int).fill_null(-1).to_numpy()

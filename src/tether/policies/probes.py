@@ -23,7 +23,7 @@ from tether._core.words import AssumptionWarning, PromiseWarning, warn_user
 from tether.control.calibration import Calibration, why_not_useful
 from tether.control.log import Probes
 from tether.policies.kept_contexts import keep, kept
-from tether.policies.policy import Policy, different_actions, is_finite
+from tether.policies.policy import Policy, different_actions, is_finite, positions
 
 PROBED_CONTEXTS = 8
 """In how many contexts of the log probes are taken."""
@@ -196,14 +196,13 @@ def _score(name: str, policy: Policy, probes: Probes) -> Floats:
         if is_finite(policy):
             table = policy_calls.table(name, policy, 1 if contexts is None else contexts)
             place = probes.place if len(table) > 1 else np.zeros(len(actions), dtype=np.int64)
-            column = {action: k for k, action in enumerate(policy.actions.tolist())}
-            return table[place, [column[action] for action in actions.tolist()]]
+            return table[place, positions(policy.actions, actions)]
         where = len(actions) if contexts is None else take(contexts, probes.place)
         return policy_calls.score(name, policy, where, actions)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"the {name} policy is not the one of the log that was calibrated on: it cannot score "
-            f"the contexts of that log: {error}"
+            f"the contexts and actions of that log: {error}"
         ) from error
 
 

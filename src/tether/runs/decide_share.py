@@ -46,7 +46,7 @@ def is_over(state: State, now: int) -> bool:
     last = state.last
     if last is None or state.standing is not None or state.raises is not None:
         return False
-    if state.cleared > last.cleared or _is_tightened(state, last):
+    if state.cleared > last.cleared or is_tightened(state, last):
         return True
     if not _has_ended(state, last, now):
         return False
@@ -57,7 +57,8 @@ def is_over(state: State, now: int) -> bool:
     return all(each.all() for each in known) or _has_settled(state, last, now)
 
 
-def _is_tightened(state: State, last: Unit) -> bool:
+def is_tightened(state: State, last: Unit) -> bool:
+    """Whether a person has tightened something in this step, which ends it unless it collects."""
     return state.tightened > last.event and not is_collecting(last)
 
 
@@ -73,12 +74,12 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         last = None  # a new ramp begins
     ramp = number if last is None else last.ramp
     used = 0 if last is None else last.number
-    is_tightened = last is not None and _is_tightened(state, last)
-    if last is not None and is_tightened:
+    tightened = last is not None and is_tightened(state, last)
+    if last is not None and tightened:
         used = int(last.decision["used"])
     # once it is shown that the new system is not worse, no old rows are needed any more
     finished = last is not None and (
-        (bool(last.decision.get("finished")) and not is_tightened) or state.stop.is_finished(state)
+        (bool(last.decision.get("finished")) and not tightened) or state.stop.is_finished(state)
     )
     shares = {
         name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
@@ -91,7 +92,7 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         reason = NOT_SHOWN
     promises = {name: _promised(state, name, limit) for name, limit in limits.items()}
     share, reason = limited_share(state, min(shares.values()), last, reason)
-    if last is not None and is_tightened:
+    if last is not None and tightened:
         share = min(share, last.level)
     return state.next_unit(
         share,

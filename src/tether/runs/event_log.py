@@ -120,8 +120,12 @@ class Event(NamedTuple):
 
     @classmethod
     def from_row(cls, row: Any) -> Event:
-        """An event as the database returns it."""
-        return cls(row[0], row[1], row[2], bytes(row[3]), bytes(row[4]), bytes(row[5]), row[6])
+        """An event as the database returns it; SQLite may hold other types than were written."""
+        seq, kind, at, *contents, signature = row
+        try:
+            return cls(seq, str(kind), int(at), *map(bytes, contents), signature)
+        except (TypeError, ValueError):
+            raise TamperedError(f"event {seq} ({kind!r}) is not as it was written") from None
 
     def follows(self, seq: int, head: bytes) -> bool:
         """Whether this is the event after the one with that number and hash."""

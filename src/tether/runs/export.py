@@ -58,6 +58,7 @@ def import_run(source: str | Path, store: str | Path) -> None:
 
 def copy_run(source: sql.Connection, store: str | Path) -> None:
     """Copy all events and blobs into an empty store; they are checked on the way."""
+    is_new = "://" not in str(store) and not Path(store).exists()
     database, state = Database(store, create=True, deadline=60.0), State()
     index: dict[bytes, bytes] = {}
 
@@ -76,19 +77,28 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
                 raise TamperedError(f"the stored bytes {digest} are not as they were written")
             yield {"digest": digest, "content": content}
 
-    with (
-        database.errors("write"),
-        database.engine.connect() as connection,
-        database.writing(connection),
-    ):
-        tables.create_all(connection)
-        if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
-            raise StoreError(f"{database.name} already holds a run")
-        _insert(connection, events, checked_events())
-        entries = ({"name": name, "value": value} for name, value in index.items())
-        _insert(connection, claims, entries)
-        _insert(connection, blobs, checked_blobs())
-    database.engine.dispose()
+    try:
+        with (
+            database.errors("write"),
+            database.engine.connect() as connection,
+            database.writing(connection),
+        ):
+            tables.create_all(connection)
+            if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
+                raise StoreError(f"{database.name} already holds a run")
+            _insert(connection, events, checked_events())
+            if state.settings is None:
+                raise StoreError("there is no run to copy: the store does not hold any event")
+            entries = ({"name": name, "value": value} for name, value in index.items())
+            _insert(connection, claims, entries)
+            _insert(connection, blobs, checked_blobs())
+    except BaseException:
+        if is_new:  # so that the copy can be tried again
+            for end in ("", "-wal", "-shm"):
+                Path(f"{store}{end}").unlink(missing_ok=True)
+        raise
+    finally:
+        database.engine.dispose()
 
 
 def _insert(connection: sql.Connection, table: sql.Table, rows: Iterator[dict[str, Any]]) -> None:

@@ -315,8 +315,11 @@ class Release(Run):
         return t.state.units[-1]
 
     def begin_if_due(self, t: Transaction) -> None:
-        """Begin the next step inside a transaction, if the present one is over."""
-        if not t.state.units or is_over(t.state, t.now):
+        """Begin the next step inside a transaction, if the present one is over.
+
+        A process without the key of a signed release only looks at it.
+        """
+        if not t.log.is_read_only and (not t.state.units or is_over(t.state, t.now)):
             t.append("round", pack(decide_share(t.state, t.now)))
 
     def assign_in(

@@ -274,8 +274,10 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
     names = [keys] if isinstance(keys, str) else list(keys)
     validate.same_length("keys", names, "contexts", count)
     for each in names:
-        if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH:
-            raise ValueError(f"keys must be text of 1 to {MAX_KEY_LENGTH} characters, got {each!r}")
+        if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH or "\0" in each:
+            raise ValueError(
+                f"keys must be text of 1 to {MAX_KEY_LENGTH} characters without NUL, got {each!r}"
+            )
     if len(set(names)) < len(names):
         again = next(each for each in names if names.count(each) > 1)
         raise ValueError(f"keys must be unique, got {again!r} more than once")

@@ -162,7 +162,8 @@ class Run:
         """
 
         def check(state: State) -> None:
-            state.given.tightened(**changes)
+            if state.given.tightened(**changes) == state.given:  # the stop would begin anew
+                raise ValueError(f"changes must make something tighter, got {changes}")
 
         self.append_act("tighten", reason, actor, check, changes=changes)
 

@@ -26,6 +26,8 @@ from tether.runs.event_log import (
     Event,
     EventLog,
     Signer,
+    blob_digest,
+    blobs,
     cache,
     claims,
     events,
@@ -66,6 +68,7 @@ class _Replay:
         self._connection, self._found = connection, list[str]()
         self._state, self._index, self._contents = State(), dict[bytes, bytes](), Contents()
         self._cached: Event | None = None
+        self._named = set[str]()  # the policies that are stored as bytes
         self._seen: dict[int, State] = {}  # what rounds were decided on
         query = sql.select(events.c.body).where(events.c.kind == "round")
         self._needed = set[int]()
@@ -81,6 +84,7 @@ class _Replay:
         if last is not None and not self._found:
             self._check_signature(last, signer)
             self._compare_index()
+            self._compare_blobs()
             self._compare_cache()
         return self._found
 
@@ -120,6 +124,8 @@ class _Replay:
         if event.kind == "alarm":
             if state.raises is None or (header["monitor"], header["message"]) != state.raises:
                 yield "an alarm that nothing before it raises"
+        elif event.kind == "policy" and header["blob"] is not None:
+            self._named.add(header["blob"])
         elif event.kind == "losses":
             yield from _check_losses(state, columns)
         elif event.kind == "rows":
@@ -179,6 +185,15 @@ class _Replay:
             names = stored.keys() | self._index.keys()
             wrong = sum(stored.get(name) != self._index.get(name) for name in names)
             self._found.append(f"{wrong} entries of the index are not those of the events")
+
+    def _compare_blobs(self) -> None:
+        missing = self._named
+        for digest, content in self._connection.execute(sql.select(blobs)):
+            missing = missing - {digest}
+            if blob_digest(bytes(content)) != digest:
+                self._found.append(f"the stored bytes {digest} are not as they were written")
+        if missing:
+            self._found.append(f"{len(missing)} of the stored policies are gone")
 
     def _compare_cache(self) -> None:
         row, event = self._connection.execute(sql.select(cache)).first(), self._cached

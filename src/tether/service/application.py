@@ -33,7 +33,7 @@ from tether.service.metrics import ServiceMetrics
 from tether.service.ofrep import OfrepApi
 from tether.service.releases import PatientRelease, ServedRelease
 from tether.service.served import Served
-from tether.service.settings import ReleaseTable, ServiceSettings
+from tether.service.settings import ReleaseTable, ServiceSettings, title_of
 from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
 
@@ -174,8 +174,7 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        title = table.flag.key or name or "release"
-        given = name, title, release, limits, self.metrics
+        given = name, title_of(name, table), release, limits, self.metrics
         if table.gateway is None:
             return ServedRelease(*given)
         try:

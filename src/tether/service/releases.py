@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from tether._core.arrays import Floats
 from tether.runs import Release
-from tether.runs.decide_share import is_over, used_rows
+from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
@@ -140,7 +140,7 @@ class PatientRelease(Release):
     def begin_if_due(self, t: Transaction) -> None:
         """Begin the next step, if the present one is over and none of its answers is under way."""
         last, state = t.state.last, t.state
-        if last is None or state.cleared > last.cleared or state.tightened > last.event:
+        if last is None or state.cleared > last.cleared or is_tightened(state, last):
             super().begin_if_due(t)
         elif is_over(state, t.now):
             rows = state.kept(used_rows(state, last.number))

@@ -246,6 +246,9 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
             if name in OWN_PATHS:
                 raise ValueError(f"a release cannot be called {name!r}: choose another name")
             self.store_of(name, each)
+        titles = [title_of(name, each) for name, each in self.named_releases.items()]
+        if len(set(titles)) < len(titles):
+            raise ValueError(f"each release must have a flag.key of its own, got {titles}")
 
     @property
     def named_releases(self) -> dict[str, ReleaseTable]:
@@ -265,6 +268,11 @@ class ServiceSettings(Table, frozen=True, kw_only=True):
     def store_at(self, store: str) -> str:
         """The path or URL of a store."""
         return store if "://" in store else str(Path(self.folder, store))
+
+
+def title_of(name: str, release: ReleaseTable) -> str:
+    """What a release is called in its flag, on its page, in metrics and in webhooks."""
+    return release.flag.key or name or "release"
 
 
 def make_settings(content: dict[str, Any], folder: str | Path) -> ServiceSettings:

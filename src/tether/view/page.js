@@ -506,6 +506,7 @@ async function follow() {
       }
       problem = response.status === 429 ? "Too many requests: the page tries again by itself." : `The service refuses: ${await messageOf(response)}. The page tries again by itself.`;
     } catch { /* the network, or silence: try again */ }
+    seen = -1; // a service that comes back may have another store
     setConnection("lost", shown ? `reconnecting, as of ${clock(heard + offset)}` : "connecting …", "The connection is lost; reconnecting.");
     if (problem) setProblem(problem);
     await sleep(wait * (0.75 + Math.random() / 2));
