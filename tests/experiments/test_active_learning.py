@@ -43,22 +43,6 @@ def test_surrogate_is_the_gaussian_process_of_its_kernel():
     assert model.log_evidence(rows, labels) == pytest.approx(evidence, rel=1e-9)
 
 
-def test_fitted_finds_what_scikit_learn_finds():
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
-
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(40, 3))
-    labels = rows @ [1.0, 0.5, 0.0] + 4 + 0.5 * rng.normal(size=40)
-    model = surrogate.fitted(rows, labels, 0.5, 0.5)
-    peer = GaussianProcessRegressor(DotProduct(0.5) + WhiteKernel(0.5)).fit(rows, labels)
-    assert model.constant == pytest.approx(peer.kernel_.k1.sigma_0, rel=1e-2)
-    assert model.noise == pytest.approx(peer.kernel_.k2.noise_level, rel=1e-2)
-    assert model.log_evidence(rows, labels) == pytest.approx(
-        peer.log_marginal_likelihood_value_, abs=1e-4
-    )
-
-
 def test_mixture_is_that_of_the_policies_deployed_each_with_its_beta_and_count():
     rng = np.random.default_rng(4)
     world = small_world(rng)

@@ -89,22 +89,6 @@ def test_the_expected_wealth_of_keys_is_at_most_one_however_they_differ(first, l
     assert expected_wealth([0.2] * 3, [[0.2] * 3], by_loss) > 3
 
 
-def test_a_late_rise_is_found_and_where_its_evidence_began():
-    rng, delays, errors = np.random.default_rng(5), [], []
-    for _ in range(40):
-        losses = np.concatenate([rng.random(2000) < 0.05, rng.random(500) < 0.4])
-        status = RiskMonitor(0.1).update(losses)
-        delays.append(status.alarm_at - 2000)
-        errors.append(abs(status.evidence_from - 2001))
-        assert status.upper - status.lower < 0.16  # which always hold, but say something
-    assert min(delays) > 0
-    assert np.median(delays) < 60
-    assert np.median(errors) < 10
-    later = RiskMonitor(0.1)
-    alarm = later.update([1.0] * 5).alarm_at
-    assert later.update([0.0] * 5000).alarm_at == alarm  # never withdrawn
-
-
 def test_a_saved_monitor_continues_exactly(tmp_path):
     for number, monitor in enumerate((RiskMonitor(3.0, 40.0, 0.01), KeyMonitor(3.0, 40.0))):
         path = tmp_path / f"{number}.json"

@@ -46,21 +46,6 @@ def test_the_grid_finds_the_lowest_envelope_by_brute_force(log_beta, log_ratios)
     assert found.log_accept_probability(ratios).max() <= 1e-9
 
 
-def test_a_mixture_accepts_more_where_no_action_has_a_ratio_near_beta():
-    def split(share):
-        density = np.log([share, 1 - share])
-        return tether.FunctionPolicy(
-            lambda n, rng: np.where(rng.random(n) < share, 0.0, 1.0) + rng.random(n),
-            lambda n, actions: density[np.clip(actions, 0, 1.999).astype(int)],
-        )
-
-    for sampler, acceptance in (("safe", 0.6), ("optimized", 0.6), ("grid", 1.0)):
-        policy = tether.Tethered(split(0.8), split(0.4), 1.0, sampler=sampler)  # ratios 1/2 and 3
-        _, info = policy.sample_with_info(40_000, np.random.default_rng(0))
-        assert info.acceptance == pytest.approx(acceptance, abs=0.01)
-    assert info.safe_weight == pytest.approx(2 / 3, abs=0.01)
-
-
 @pytest.mark.parametrize("contexts", [3000, np.zeros(3000)])
 def test_draws_under_a_broken_envelope_are_discarded(contexts):
     """An envelope learned where ratios had a gap, used where they have none."""
