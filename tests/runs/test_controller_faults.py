@@ -156,6 +156,15 @@ FORGERIES = {
     "seen": forger("round", lambda h, c: h.update(seen=2), is_decided),
     "rows": forger("rows", lambda h, c: c.update(arm=c["arm"] + 1), lambda h: h["unit"] == 1),
     "psi": forger("round", change_psi, is_last),
+    **{
+        f"psi of an error of {error:g}": forger(
+            "round", lambda h, c, e=error: h["decision"].update(log_psi=[3.0, e]), is_last
+        )
+        for error in (-1e9, math.nan, math.inf)
+    },
+    "psi that is no number": forger(
+        "round", lambda h, c: h["decision"]["log_psi"].__setitem__(0, math.nan), is_last
+    ),
     "no psi": forger("round", lambda h, c: h["decision"].update(log_psi=None), is_last),
     "calibration": forger("round", edit_calibration, is_last),
     "first": forger("rows", lambda h, c: h.update(first=h["first"] + 1), lambda h: h["unit"] == 4),

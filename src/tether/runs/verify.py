@@ -318,5 +318,6 @@ def _alike(first: Any, second: Any) -> bool:
 def _agrees(stored: list[float], drawn: Normalizer) -> bool:
     """Whether a stored log ψ, of other and at least as many draws, may be that of these draws."""
     error = float(drawn.standard_error[0])
-    own = min(stored[1], 2 * error)  # nobody widens it by a larger error
-    return not abs(stored[0] - drawn.log_psi[0]) > MOST_ERRORS * math.hypot(error, own)
+    own = min(2 * error, abs(stored[1]))  # nobody widens it by a larger error
+    is_far = abs(stored[0] - drawn.log_psi[0]) > MOST_ERRORS * math.hypot(error, own)
+    return not (is_far or math.isnan(stored[0]))
