@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 
 import numpy as np
@@ -155,8 +156,18 @@ FORGERIES = {
     "seen": forger("round", lambda h, c: h.update(seen=2), is_decided),
     "rows": forger("rows", lambda h, c: c.update(arm=c["arm"] + 1), lambda h: h["unit"] == 1),
     "psi": forger("round", change_psi, is_last),
+    **{
+        f"psi of an error of {error:g}": forger(
+            "round", lambda h, c, e=error: h["decision"].update(log_psi=[3.0, e]), is_last
+        )
+        for error in (-1e9, math.nan, math.inf)
+    },
+    "psi that is no number": forger(
+        "round", lambda h, c: h["decision"]["log_psi"].__setitem__(0, math.nan), is_last
+    ),
     "no psi": forger("round", lambda h, c: h["decision"].update(log_psi=None), is_last),
     "calibration": forger("round", edit_calibration, is_last),
+    "first": forger("rows", lambda h, c: h.update(first=h["first"] + 1), lambda h: h["unit"] == 4),
 }
 
 
@@ -175,6 +186,16 @@ def test_a_forgery_with_a_new_chain_is_named(tmp_path, forgery):
     assert found
     if forgery in ("beta", "psi"):
         assert {"beta": "log beta of round", "psi": "normalizing"}[forgery] in found[0]
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.9, math.inf), (0.0001, 0.0)])
+def test_no_number_is_near_an_infinite_beta(tmp_path, alpha, beta):
+    run, round_, _ = started(tmp_path / "run.db", alpha=alpha)
+    assert round_.beta == beta
+    run.close()
+    rewrite(tmp_path / "run.db", forger("round", lambda h, c: h.update(level=0.0), is_decided))
+    with Run.open(tmp_path / "run.db") as other:
+        assert "log beta of round 2" in other.verify()[0]
 
 
 def test_a_forged_row_is_not_obeyed(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 
 import numpy as np
 import pytest
@@ -314,6 +315,23 @@ def test_an_export_is_the_run(halted, tmp_path, store_url):
         with pytest.raises(StoreError, match=r"there is no store|does not hold"):
             import_run(tmp_path / nothing, tmp_path / "copy.db")
     assert not list(tmp_path.glob("copy.db*"))
+
+
+def test_nothing_waits_for_a_store_that_was_changed_while_it_was_away(halted, tmp_path):
+    store = copy(halted, "plain.db", tmp_path)
+    with Release(store, fallback="old", deadline=0.3) as release:
+        database = sqlite3.connect(store, isolation_level=None)
+        database.execute("BEGIN IMMEDIATE")
+        assert release.assign("ann") == "old"
+        assert release.observe("ann", {"error": 1.0}) == 1  # it waits
+        database.execute("DELETE FROM tether_events WHERE seq > 5")
+        database.execute("COMMIT")
+        database.close()
+        while release._log.tampered is None:  # it looks again by itself
+            time.sleep(0.01)
+        with pytest.raises(TamperedError):
+            release.observe("ann", {"error": 1.0})
+        assert release.assign("ann") == "old"
 
 
 def test_without_its_key_a_signed_release_can_be_looked_at(tmp_path):

@@ -174,6 +174,21 @@ def test_losses_are_final_and_belong_to_the_last_row_of_a_key_or_to_a_step():
         assert release.assign([]) == []
 
 
+def test_each_row_of_a_call_may_have_another_loss_of_a_key(sqlite_url):
+    guardrails, nan = {"error": 0.5, "delay": 0.5}, np.nan
+    with Release(sqlite_url, guardrails, old=dict.fromkeys(guardrails, 0.1)) as release:
+        release.assign(["ann", "bob"])
+        long = {"error": [nan, 0.25, 0.75], "delay": [0.5, nan, nan]}
+        assert release.observe(["ann", "ann", "bob"], long) == 3
+        assert release.observe(["ann", "ann"], {"error": [nan, 0.25]}) == 0
+        with pytest.raises(FinalLossError, match="two values"):
+            release.observe(["bob", "bob", "bob"], {"delay": [nan, 0.0, 1.0]})
+        given = {"delay": [nan, 0.0, 1.0]}
+        assert release.observe(["bob", "bob", "bob"], given, keep_first=True) == 1
+        assert release._log.state.loss("error").tolist() == [0.25, 0.75]
+        assert release._log.state.loss("delay").tolist() == [0.5, 0.0]
+
+
 def test_settings_can_be_tightened_and_not_loosened(sqlite_url):
     with open_release(sqlite_url) as release:
         serve(release, [f"a{k}" for k in range(400)])

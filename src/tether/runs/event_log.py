@@ -121,9 +121,9 @@ class Event(NamedTuple):
     @classmethod
     def from_row(cls, row: Any) -> Event:
         """An event as the database returns it; SQLite may hold other types than were written."""
-        seq, kind, at, *contents, signature = row
+        seq, kind, at, mark, body, head, signature = row
         try:
-            return cls(seq, str(kind), int(at), *map(bytes, contents), signature)
+            return cls(seq, str(kind), int(at), bytes(mark), bytes(body), bytes(head), signature)
         except (TypeError, ValueError):
             raise TamperedError(f"event {seq} ({kind!r}) is not as it was written") from None
 

@@ -354,15 +354,17 @@ class Release(Run):
         found = np.flatnonzero(rows >= 0)
         if len(found) < len(rows):
             rows, losses = rows[found], {name: values[found] for name, values in losses.items()}
-        kept, first, back = np.unique(rows, return_index=True, return_inverse=True)
+        kept, back = np.unique(rows, return_inverse=True)
         if len(kept) < len(rows):  # a key twice in one call
+            whole = {}
             for name, values in losses.items():
-                same = (values == values[first][back]) | np.isnan(values)
-                if not same.all() and not keep_first:
+                known = np.flatnonzero(~np.isnan(values))[::-1]  # the first one stays
+                whole[name] = np.full(len(kept), np.nan)
+                whole[name][back[known]] = values[known]
+                if not keep_first and (values != whole[name][back])[known].any():
                     name = name.removeprefix(LOSS)
                     raise FinalLossError(f"losses[{name!r}] has two values for one key")
-            losses = {name: values[first] for name, values in losses.items()}
-            rows = kept
+            rows, losses = kept, whole
         return self._store_losses(t, rows, losses, keep_first), len(keys) - len(found)
 
     def _carry_out(

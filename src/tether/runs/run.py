@@ -256,10 +256,11 @@ class Run:
     def _call(self, kind: str, header: dict[str, Any], columns: Columns) -> Any:
         """Carry out a call in a transaction, or keep it in the outbox: then None.
 
-        It is kept if the store does not answer, and there is an outbox.
+        It is kept if the store does not answer, and there is an outbox; not for a store that was
+        tampered with, to which nothing is delivered any more.
         """
         log = self._log
-        if log.is_available or log.outbox is None:
+        if log.is_available or log.outbox is None or log.tampered is not None:
             try:
                 return log.submit(lambda t: self._carry_out(t, kind, header, columns))
             except StoreError as error:

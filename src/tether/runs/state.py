@@ -351,6 +351,8 @@ class State:
         self._look()
 
     def _fold_withdrawn(self, _: Event, __: Any, columns: dict[str, Any]) -> None:
+        if (columns["row"] < 0).any():
+            raise ValueError("rows that do not exist are withdrawn")
         rows = columns["row"][~self.rows["withdrawn"][columns["row"]]]
         self.stop.withdraw(self, rows)
         self.rows["withdrawn"][rows] = True

@@ -265,6 +265,8 @@ def _check_actions(
     state: State, header: dict[str, Any], columns: dict[str, Any], index: Index
 ) -> Iterator[str]:
     """The rows of a controller: which policy acted."""
+    if header["first"] != state.rows.size:
+        yield "what is noted of the number of earlier rows is not so"
     arm, unit, ramps = columns["arm"], state.last, state.given.decides_shares
     by_policy = bool((arm != 0).any())
     if unit is None or (by_policy and state.is_stopped):
@@ -307,13 +309,15 @@ def _alike(first: Any, second: Any) -> bool:
     if isinstance(second, (list, tuple)) and isinstance(first, (list, tuple)):
         return len(first) == len(second) and all(map(_alike, first, second))
     if isinstance(second, float) and isinstance(first, (int, float)):
-        near = abs(first - second) <= TOLERANCE * max(abs(second), 1e-3)
-        return near or first == second or (math.isnan(first) and math.isnan(second))
+        if not math.isfinite(second):  # nothing is near it
+            return first == second or (math.isnan(first) and math.isnan(second))
+        return abs(first - second) <= TOLERANCE * max(abs(second), 1e-3)
     return bool(first == second)
 
 
 def _agrees(stored: list[float], drawn: Normalizer) -> bool:
     """Whether a stored log ψ, of other and at least as many draws, may be that of these draws."""
     error = float(drawn.standard_error[0])
-    own = min(stored[1], 2 * error)  # nobody widens it by a larger error
-    return not abs(stored[0] - drawn.log_psi[0]) > MOST_ERRORS * math.hypot(error, own)
+    own = min(2 * error, abs(stored[1]))  # nobody widens it by a larger error
+    is_far = abs(stored[0] - drawn.log_psi[0]) > MOST_ERRORS * math.hypot(error, own)
+    return not (is_far or math.isnan(stored[0]))
