@@ -98,19 +98,6 @@ def test_a_policy_that_remembers_its_rows_gains_nothing_by_it():
     assert sizes == [200, *[160] * 5]
 
 
-def test_infinitely_many_actions_through_shortlists():
-    rng, safe = np.random.default_rng(0), tether.Gaussian(0.0)
-    actions = safe.sample(280, rng)
-    losses = (rng.random(280) < 1 / (1 + np.exp(12 - 8 * actions))).astype(float)
-    choice = tether.choose(
-        aimed_candidates(tether.Gaussian(1.0), 0.1, multiples=(2.0,), temperatures=(1.0,)),
-        safe=safe, contexts=None, actions=actions, losses=losses, rewards=actions, alpha=0.1,
-        rng=rng,
-    )  # fmt: skip
-    assert isinstance(choice.policy, tether.Shortlist)
-    assert choice.estimates["aimed × 2, shortlist of 16"].lead > 0
-
-
 class Clinic:
     """Forty kinds of patients and eight treatments; harm and reward agree in part."""
 

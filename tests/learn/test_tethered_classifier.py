@@ -135,16 +135,6 @@ def test_a_log_of_what_the_safe_classifier_did_calibrates_it():
             model.calibrate(X, **wrong)
 
 
-@pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
-def test_the_most_likely_classes_are_no_log_of_draws():
-    safe = LogisticRegression(C=1e-3).fit(X[:500], Y[:500])
-    model = TetheredClassifier(safe, NEW, alpha=0.6, random_state=0)
-    actions = safe.predict(X[500:])
-    losses = (actions != Y[500:]).astype(float)
-    with pytest.raises(ValueError, match="actions"):
-        model.calibrate(X[500:], actions=actions, losses=losses)
-
-
 def test_where_no_promise_is_useful_the_safe_classifier_serves_and_a_warning_says_so():
     with pytest.warns(tether.PromiseWarning, match="the safe classifier serves"):
         model = make(alpha=0.01).fit(X, Y)

@@ -30,19 +30,6 @@ def check_journal(store, journal, tmp_path, name):
     return found
 
 
-def test_a_torn_line_of_the_journal_hides_no_other(tmp_path):
-    journal = tmp_path / "journal"
-    jobs.note(str(journal), ["assigned", ["a"], ["old"]])
-    whole = journal.read_bytes()
-    for size in range(1, len(whole)):  # a kill may end a write anywhere
-        journal.write_bytes(whole + whole[:size])
-        jobs.note(str(journal), ["observed", ["b"], [0.0]])
-        told = jobs.noted(journal)
-        assert told[0] == ["assigned", ["a"], ["old"]]
-        assert told[-1] == ["observed", ["b"], [0.0]]
-        assert len(told) == 2 + (size == len(whole) - 1)  # without its newline it is complete
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("database", "kills"), [("sqlite", scaled(20, 300)), ("postgres", scaled(10, 100))]
