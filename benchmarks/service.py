@@ -1,6 +1,6 @@
 """Decisions beside a bare Starlette endpoint, and chats through the gateway beside their upstream.
 
-python -m benchmarks.service [postgresql]
+python -m benchmarks.service [sqlite | postgresql] [clients, 16]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.soak import Soak, free_port, wait_until_ready
 
-CLIENTS, ROUNDS, REQUESTS = 4, 5, 800  # so many requests a round
+ROUNDS, REQUESTS = 5, 1600  # so many requests a round
 CHAT = "/v1/chat/completions"
 MESSAGE = {"model": "any", "messages": [{"role": "user", "content": "Hi"}]}
 BARE = """
@@ -31,7 +31,7 @@ uvicorn.run(Starlette(routes=routes), port={port}, log_level="error", access_log
 """
 
 
-async def ask(url: str, bodies: Iterator[dict]) -> list[float]:
+async def ask(url: str, bodies: Iterator[dict], clients: int) -> list[float]:
     """Seconds that each request took, of clients that ask one after the other."""
     seconds: list[float] = []
 
@@ -42,11 +42,11 @@ async def ask(url: str, bodies: Iterator[dict]) -> list[float]:
                 (await http.post(url, json=body)).raise_for_status()
                 seconds.append(time.perf_counter() - begun)
 
-    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    await asyncio.gather(*(client() for _ in range(clients)))
     return seconds
 
 
-def main(store: str = "sqlite") -> None:
+def main(store: str = "sqlite", clients: str = "16") -> None:
     """Ask both in turn, and print what was found."""
     soak, port = Soak(store, 1, 0), free_port()
     bare = subprocess.Popen([sys.executable, "-c", BARE.format(port=port)])
@@ -58,7 +58,7 @@ def main(store: str = "sqlite") -> None:
                 for address in found:
                     keys = (f"{turn} {n}" for n in range(REQUESTS))
                     bodies = (MESSAGE | {"user": n} if path == CHAT else {"key": n} for n in keys)
-                    found[address].append(asyncio.run(ask(address + path, bodies)))
+                    found[address].append(asyncio.run(ask(address + path, bodies, int(clients))))
             ours, theirs = (1e3 * np.concatenate(each[1:]) for each in found.values())
             (p50, p99), (bare50, bare99) = (np.quantile(x, [0.5, 0.99]) for x in (ours, theirs))
             print(f"{path} on {store}: {theirs.mean() / ours.mean():.2f} x the rate;", end=" ")
