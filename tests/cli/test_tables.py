@@ -129,4 +129,4 @@ scorer = {{ function = "judge:longer", name = "judge-1" }}
     status = json.loads(tether("status gateway.db --json").output)
     assert status["units"][0]["rows"] == {"old": 30, "new": 0}
     assert status["units"][0]["means"]["old"]["loss"]["mean"] == pytest.approx(np.mean(harm))
-    assert "holds rows already" in tether("record gateway.toml chats.csv --loss harm").output
+    assert "already holds rows" in tether("record gateway.toml chats.csv --loss harm").output

@@ -153,7 +153,7 @@ def test_a_wait_ends_with_the_program_and_a_policy_is_pickled_and_used_in_a_loop
     policy, event, held = remote_policy(server), threading.Event(), threading.Event()
     server.faults = [held]
     event.set()
-    with ending(event), pytest.raises(ServerError, match="was given up"):
+    with ending(event), pytest.raises(ServerError, match="was abandoned"):
         policy.sample(PROMPTS[:1], RNG(0))
     held.set()
     copied = pickle.loads(pickle.dumps(policy))

@@ -45,10 +45,10 @@ def calibrate(
     saving: Any,
     as_json: JsonOption = False,
 ) -> int:
-    """Find how far the optimized policy may go, and what this buys.
+    """Find how far the optimized policy may go, and what this gains.
 
     Give --promise or --alpha. The exit code is 3 where no beta passes or the promise is of no use;
-    then it says how many rows would be enough.
+    it then says how many rows would be enough.
     """
     saved, details = Output(**saving, plot=given.pop("plot")), given.pop("details")
     problems = saved.problems(log, columns["proposals"])
@@ -71,7 +71,7 @@ def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> s
     mean = f"{loss.safe_mean:.4g} ± {loss.safe_error:.2g}"
     if loss.safe_mean >= loss.alpha:
         return (
-            f"how many rows would be enough cannot be said: the safe policy's mean {loss.name} is "
+            f"how many rows would be enough is unknown: the safe policy's mean {loss.name} is "
             f"{mean} on this log, and {loss.alpha:g} was asked for"
         )
     proved = found.rule != "alpha" or found.exists  # which needs no room for what is estimated
@@ -101,7 +101,7 @@ def plan(
     columns: Any,
     given: Any,
     log: Annotated[
-        str | None, argument("A log that the next one will be like, as of `tether calibrate`.")
+        str | None, argument("A log like the next one, as for `tether calibrate`.")
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

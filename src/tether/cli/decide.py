@@ -31,11 +31,11 @@ DECIDE: Options = TARGET | {
     "new": (str, "", "The new policy: module:name of a function, model or policy."),
     "old": (str | None, None, "The old policy in the same form; else from --propensity."),
     "reward": (str | None, None, "The column of rewards: what each action brought."),
-    "cost": (str | None, None, "The column of what each action cost beside the losses."),
+    "cost": (str | None, None, "The column of what each action cost besides the losses."),
     "bound": (list[str], ["1.0"], "The largest possible loss; NAME=VALUE for several."),
     "min_propensity": (float | None, None, "A lower bound on the old policy's probabilities."),
     "out": (Path | None, None, "Save the decision to this file; tether.load reads it."),
-    "force": (bool, False, "Replace a decision that is there."),
+    "force": (bool, False, "Replace an existing file."),
     "details": (bool, False, "Print everything that is known."),
 }
 

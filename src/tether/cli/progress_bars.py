@@ -1,4 +1,4 @@
-"""Bars on stderr that show how far long work is: the command line's reporter of progress."""
+"""Bars on stderr that show how far long work has come: the command line's reporter of progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tether._core.words import visible
 def progress_bars() -> Iterator[None]:
     """Within this block the steps of long work are shown on stderr, if that is a terminal.
 
-    Nothing remains of the bars when the block ends, in whatever way.
+    Nothing remains of the bars when the block ends, however it ends.
 
     Examples
     --------

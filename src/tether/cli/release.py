@@ -66,7 +66,7 @@ app = typer.Typer(
 
 PLAN: Options = GUARDRAIL | {
     "new_risk": (list[str], [], "NAME=RISK: what the new system loses. (default: as the old one)"),
-    "keys_per_step": (int, 1000, "How many keys come in a step."),
+    "keys_per_step": (int, 1000, "How many keys arrive in a step."),
     "seed": (int, 0, "The seed of the simulation."),
 }
 

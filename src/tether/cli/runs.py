@@ -163,7 +163,7 @@ def export(
 def import_(
     source: Annotated[str, argument("A file written by `tether export`.")], store: StoreName
 ) -> None:
-    """Check an exported run, and fill an empty store with it, where it goes on."""
+    """Check an exported run, and fill an empty store with it, where it continues."""
     from tether.runs import import_run
 
     import_run(source, store)
@@ -202,7 +202,7 @@ def verify(
     """
     key, log = given["key"], given["log"]
     if log is None and columns["proposals"] is not None:
-        raise ValueError("--proposals are compared together with --log")
+        raise ValueError("--proposals is compared together with --log")
     if "://" in subject or files.is_database(Path(subject)):
         if log is not None:
             raise ValueError("--log is compared with a saved calibration, not with a run")

@@ -1,4 +1,4 @@
-"""`tether serve`, `serve-key` and `record`: what is behind HTTP, its keys, and its first rows."""
+"""`tether serve`, `serve-key` and `record`: what is served over HTTP, its keys, its first rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RECORD: Options = {
     "prompt": (str, "prompt", "The column of prompts: texts, or lists of messages."),
     "answer": (str, "answer", "The column of answers."),
     "loss": (str, "loss", "The column of losses."),
-    "seed": (int, 0, "The seed of what is drawn beside the recorded answers."),
+    "seed": (int, 0, "The seed of what is drawn alongside the recorded answers."),
 }
 
 
@@ -65,7 +65,7 @@ def record(
     """Give a labelled table to a gateway's store: its next round is calibrated on these rows.
 
     The answers must be the safe upstream's, under the model and settings that the file names; fresh
-    ones are asked for beside each of them.
+    ones are asked for alongside each of them.
     """
     columns = read_columns(table, {name: given[name] for name in ("prompt", "answer", "loss")})
     from tether.llm import chat_rows
@@ -80,7 +80,7 @@ def record(
     with run:
         units = run.history().units
         if len(units) > 1 or units[0].rows["old"]:
-            raise ValueError(f"the store of {file} holds rows already: record into a new one")
+            raise ValueError(f"the store of {file} already holds rows: record into a new one")
         taken = run.record(contexts, actions, np.random.default_rng(given["seed"]))
         run.observe(taken.ids, columns[given["loss"]].astype(np.float64))
     print_line(f"{len(actions):,} rows recorded; the next round is calibrated on them.")

@@ -1,7 +1,7 @@
 """Tables in files: a log and its proposals with the options that name their columns.
 
 One file is read into memory (CSV, Parquet, Arrow or Feather, JSON lines); a folder, a glob or an
-address of Parquet files is read in parts by `Log.scan`. Everything that is missing is said at once.
+address of Parquet files is read in parts by `Log.scan`. All that is missing is reported at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOG_OPTIONS: Options = {
     "propensity": (str | None, None, "The safe policy's probabilities, instead of --log-safe."),
     "probability": (str | None, None, "The optimized policy's, instead of --log-optimized."),
     "min_propensity": (float | None, None, "A lower bound on the safe policy's probabilities."),
-    "reward": (str | None, None, "The column of rewards, of which the gain is estimated."),
+    "reward": (str | None, None, "The column of rewards, from which the gain is estimated."),
     "source": (str | None, None, "Who drew the proposals: safe, optimized, or a column."),
     "missing": (str | None, None, "worst_case: count a missing loss as the bound."),
 }
@@ -150,7 +150,7 @@ def open_dataset(path: str) -> Any:
 def open_columns(
     path: str, wanted: Iterable[tuple[str, Any]], problems: list[str], *, is_stated: bool = True
 ) -> Any:
-    """A dataset with the columns that options name; to the problems is added what it lacks."""
+    """A dataset with the columns that options name; what it lacks is added to the problems."""
     try:
         data = open_dataset(path)
     except (ValueError, OSError) as error:

@@ -40,7 +40,7 @@ _pending: dict[str, None] = {}  # warnings that were not shown yet, each once
 
 
 def command(**tables: Options) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Make a command of a function of tables of options, which returns its exit code or None."""
+    """Turn a function of tables of options, which returns an exit code or None, into a command."""
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., None]:
         hints, only = get_type_hints(function, include_extras=True), Parameter.KEYWORD_ONLY

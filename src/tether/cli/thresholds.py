@@ -48,7 +48,7 @@ THRESHOLD: Options = TARGET | {
         "--alpha)",
     ),
     "loss": (str, "fdr", f"One of {', '.join(LOSSES)}."),
-    "most_claims": (int | None, None, f"The most claims of an item (for {FALSE_AMONG_SHOWN})."),
+    "most_claims": (int | None, None, f"The most claims in an item (for {FALSE_AMONG_SHOWN})."),
     "thresholds": (str | None, None, "LOWEST:HIGHEST:COUNT, or a list. (default: every score)"),
 }
 
@@ -57,7 +57,7 @@ THRESHOLD: Options = TARGET | {
 def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> int:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
-    The exit code is 3 if no threshold has a useful promise (with groups, in none of them), if
+    The exit code is 3 if no threshold has a useful promise (with groups, none in any of them), if
     labels or scores look inverted, or if all labels are the same.
     """
     saved, confidence = Output(**saving, plot=given["plot"]), given["confidence"]
@@ -154,8 +154,8 @@ def filter_(claims: ClaimsArgument, given: Any, as_json: JsonOption = False) -> 
     """Keep the claims whose score reaches a threshold that was found.
 
     The promise is for complete items: every claim of an item must be there. Nothing is written and
-    the exit code is 3 if the selection has no useful promise; of groups without one nothing is
-    kept. The exit code is 3 too if so much less or more is kept than in the calibration that these
+    the exit code is 3 if the selection has no useful promise; nothing is kept of groups without
+    one. The exit code is 3 too if so much less or more is kept than in the calibration that these
     may be other scores.
     """
     threshold, out, score = (given[each] for each in ("threshold", "out", "score"))
@@ -225,7 +225,7 @@ def _write(source: str, target: Path, kept: Booleans, mark: str | None, overwrit
     if mark is None:
         table = table.filter(pa.array(kept))
     elif mark in table.column_names:
-        raise ValueError(f"--mark: {source} has a column {mark!r} already")
+        raise ValueError(f"--mark: {source} already has a column {mark!r}")
     else:
         table = table.append_column(mark, pa.array(kept))
     with files.replacing(target, overwrite=overwrite) as temporary:

@@ -1,7 +1,7 @@
 """Language models as policies: actions are completions or chat answers.
 
 Models on a server need `tether[api]`, local models `tether[llm]`. Each name is imported when it is
-first used, so that what asks a server loads neither torch nor transformers.
+first used, so code that only asks a server loads neither torch nor transformers.
 """
 
 from __future__ import annotations

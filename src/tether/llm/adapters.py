@@ -82,7 +82,7 @@ def can_mix_adapters(model: Any) -> bool:
 
 
 def check_usable(model: Any, adapters: Sequence[str | None]) -> Any:
-    """The plain model; refused if its layers would not use these adapters, whatever is switched."""
+    """The plain model; refused if its layers would not use these adapters even if switched on."""
     model = unwrapped(model)
     layers = adapter_layers(model)
     if layers and not is_peft(model):
@@ -108,7 +108,7 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
     state: list[tuple[Any, str, Any]] = []  # owner, attribute, value
     for module in model.modules():
         state.append((module, "training", module.training))
-        # What accelerate leaves on a model that it trained is a forward of low precision.
+        # On a model that it trained, accelerate leaves a forward of low precision.
         if "_original_forward" in vars(module) and "forward" in vars(module):
             state.append((module, "forward", vars(module)["forward"]))
             module.forward = module._original_forward

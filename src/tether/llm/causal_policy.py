@@ -133,7 +133,7 @@ class CausalPolicy(LocalPolicy):
         The tokenizer of the model; None if prompts are token ids and texts are not needed.
     adapter : str or None, optional
         The name of a PEFT adapter of the model. None is the model without any adapter, so that one
-        set of weights serves as safe and as optimized policy.
+        set of weights serves as both the safe and the optimized policy.
     temperature : float, default 1.0
         The softmax temperature, positive and finite.
     max_new_tokens : int, default 64

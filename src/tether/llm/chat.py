@@ -22,7 +22,7 @@ from tether._core.contexts import as_contexts
 from tether.llm.client import Client, Connection, Request, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
-"""What a request may have beside a context, and a context may not."""
+"""What a request may contain besides a context, but a context may not."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 """How an answer may end. One that was aborted is not an answer."""
 
@@ -67,7 +67,7 @@ def chat_context(request: Mapping[str, Any]) -> str:
 def _refuse_names(what: str, settings: Mapping[str, Any]) -> None:
     for name in NOT_IN_A_CONTEXT:
         if name in settings:
-            raise ValueError(f"{what} must not have {name!r}, got {settings[name]!r:.80}")
+            raise ValueError(f"{what} must not contain {name!r}, got {settings[name]!r:.80}")
 
 
 def canonical_json(value: Any) -> str:
@@ -115,7 +115,7 @@ def read_answer(action: str) -> dict[str, Any]:
 
 
 def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Make contexts and actions of a table: one row per prompt and its answer.
+    """Make contexts and actions from a table: one row per prompt and its answer.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any]
     answers : sequence
         For each row what `chat_action` takes: usually the text of the answer.
     **settings
-        What else every request has and decides how an answer is drawn, such as tools.
+        What else is in every request and decides how an answer is drawn, such as tools.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any]
 def action_of_choice(choice: Any) -> str:
     """The action in a server's choice; an error, which does not repeat the choice, if it has none.
 
-    An answer that cannot be read is never left out: that would select the others by what they are.
+    An answer that cannot be read is never left out: that would make the others a biased selection.
     """
     try:
         read = _ChatChoice.model_validate(choice)
@@ -178,7 +178,7 @@ def read_object(name: str, text: Any) -> dict[str, Any]:
 
 
 class ChatPolicy:
-    """A chat model on an OpenAI-compatible server, of which only draws are needed.
+    """A chat model on an OpenAI-compatible server, which is needed only for draws.
 
     It has no `log_prob`, so it is the safe policy of a `Shortlist`: N answers are drawn in each
     context and a score picks one. Draws of the same context are one request with `n` answers.
@@ -194,9 +194,9 @@ class ChatPolicy:
     settings : mapping, optional
         What every request has unless its context says otherwise, such as {"temperature": 0.7}.
     max_n : int, optional
-        The most answers that a request may ask for; 1 for servers that do not know `n`. By default
-        all answers are asked for at once, and a server that then returns one is asked again for
-        each of the others, now and later.
+        The most answers that a request may ask for; 1 for servers that do not support `n`. By
+        default all answers are asked for at once; a server that then returns only one is asked for
+        the others, and for all later answers, one by one.
     **connection
         `api_key`, which is never shown; `timeout`, the seconds that a response may take (60; an
         answer that takes longer is drawn anew); `retries`, how many times a failed request is sent

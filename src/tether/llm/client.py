@@ -1,7 +1,7 @@
 """Requests to a server through the official `openai` client: several at a time, from plain code.
 
 The client runs in an event loop in a thread of its own, which all clients of a process share. So
-callers are ordinary functions, also inside of another event loop such as a notebook's.
+callers are ordinary functions, even inside another event loop such as a notebook's.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Request: TypeAlias = tuple[str, dict[str, Any]]  # its path and body
 POLL_INTERVAL = 1.0
 """Seconds after which a waiting caller sees an interrupt, or that the program ends."""
 INVALID_REQUEST_STATUSES = frozenset({400, 413, 422})
-"""Refusals of the request itself, such as a prompt too long; others are of the sender."""
+"""Refusals of the request itself, such as a prompt that is too long; others refuse the sender."""
 MAX_SHOWN_CHARACTERS = 500
 """How much of a server's error message is shown."""
 TOKEN_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
-"""What is summed of the usage that a server states."""
+"""The counts of a server's stated usage that are summed."""
 
 
 class Connection(TypedDict, total=False):
@@ -54,7 +54,7 @@ class ServerError(RuntimeError):
 
 
 class Client:
-    """Posts JSON to a server, and again where that failed; the key is shown in no message."""
+    """Posts JSON to a server, and retries what failed; no message shows the key."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ def _in_background(work: Coroutine[Any, Any, Result]) -> Result:
         while not futures.wait([running], timeout=POLL_INTERVAL).done:
             event = _ending.get()
             if event is not None and event.is_set():
-                raise ServerError("the request was given up: the program is ending")
+                raise ServerError("the request was abandoned: the program is ending")
         return running.result()
     finally:
         running.cancel()

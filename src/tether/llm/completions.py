@@ -83,7 +83,7 @@ class CompletionPolicy(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """What tells this policy from another one, also after a restart."""
+        """What tells this policy from another one, even after a restart."""
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> Tokens:
         """Draw one completion per prompt, padded with −1 after its end-of-sequence token."""
@@ -126,7 +126,7 @@ class CompletionPolicy(ABC):
         for index, text in enumerate(texts):
             row = [*encode_text(self.tokenizer, text, f"texts[{index}]"), int(ends[0])]
             if np.isin(row[:-1], ends).any():
-                raise ValueError(f"texts[{index}] must not have the end token: {text!r:.60}")
+                raise ValueError(f"texts[{index}] must not contain an end token: {text!r:.60}")
             if len(row) > width:
                 told = f"texts[{index}] has {len(row)} tokens with its end"
                 raise ValueError(f"{told}, more than max_new_tokens = {width}")
@@ -177,7 +177,7 @@ class CompletionPolicy(ABC):
         return prompts, checked, np.count_nonzero(checked != PADDING, axis=1).astype(np.int64)
 
     def _prompt(self, name: str, given: str | Prompt) -> Prompt:
-        """The token ids of one prompt. One that is too long is refused: cut, it is another one."""
+        """The token ids of one prompt; one that is too long is refused, not truncated."""
         prompt: Sequence[int] = given if isinstance(given, tuple) else ()
         if isinstance(given, str):
             special = self.add_special_tokens
@@ -235,7 +235,7 @@ def as_end_token_ids(
 ) -> Tokens:
     """One or several end-of-sequence token ids as an array; there must be at least one."""
     if eos_token_id is None or np.size(eos_token_id) == 0:
-        raise ValueError("neither the model nor the tokenizer defines one: pass eos_token_id")
+        raise ValueError("neither model nor tokenizer defines an end token: pass eos_token_id")
     ends = np.array(_as_token_ids("eos_token_id", np.atleast_1d(eos_token_id)), dtype=np.int64)
     if not ends.size or ends.min() < 0 or ends.max() >= (vocabulary_size or np.inf):
         most = "" if vocabulary_size is None else f" below {vocabulary_size}"

@@ -296,7 +296,7 @@ def check_causal_model(model: Any) -> int:
 
 
 def find_context_length(model: Any) -> int | None:
-    """The context length that a configuration states; where embeddings change, if that is less."""
+    """The context length that a configuration states, or where embeddings change, if less."""
     config = base_model(model).config.get_text_config(decoder=True)
     limits: list[Any] = [getattr(config, name, None) for name in CONTEXT_LENGTH_FIELDS]
     ropes: list[Any] = [getattr(config, name, None) for name in ("rope_parameters", "rope_scaling")]

@@ -31,8 +31,8 @@ NEUTRAL_SAMPLING: dict[str, Any] = {
 }
 """Every setting that changes what a server samples, switched off explicitly in each request.
 
-vLLM takes settings that a request omits from the model's `generation_config`, and watermarks what
-it generates if it was started to, so that all draws of one prompt are the same.
+Where a request omits a setting, vLLM takes it from the model's `generation_config`. Started with
+watermarking, it marks what it generates, so that all draws of one prompt are the same.
 """
 MAX_COMPLETION_SEED = 2**62
 """Seeds are smaller than this: vLLM adds the number of a completion, which must fit 63 bits."""
@@ -68,7 +68,7 @@ _LogProb: TypeAlias = Annotated[float, AfterValidator(_as_log_prob)]
 
 
 class _Strict(BaseModel, strict=True, allow_inf_nan=False):
-    """What is read of a response."""
+    """What is read from a response."""
 
 
 class _Entry(_Strict):
@@ -97,7 +97,7 @@ class OpenAIPolicy(CompletionPolicy):
 
     The server must accept token ids as prompts, return token ids (`return_token_ids`) and score a
     given text (`prompt_logprobs`), as vLLM does. A LoRA that it serves beside its base model is a
-    policy of its own, by its name in `model`. Completions of the same prompt share a request, which
+    policy of its own, named by `model`. Completions of the same prompt share a request, which
     reads the prompt once; each request has its own seed from the generator. Draws and scores are at
     temperature 1, because a server scores a given text without temperature. A server can load
     another model under the same name without an error, so the scores of a few fixed rows are
@@ -270,7 +270,7 @@ class OpenAIPolicy(CompletionPolicy):
         return scores
 
     def _read_tokens(self, choice: _Choice, prompt: Prompt) -> list[int]:
-        """The tokens of one completion, after all possible checks of them."""
+        """The tokens of one completion, after every check that can be made."""
         _check_prompt(choice, prompt)
         tokens, most = choice.token_ids, self.max_new_tokens
         if not tokens:
@@ -292,7 +292,7 @@ def _read_choices(response: dict[str, Any], count: int) -> list[_Choice]:
     except ValueError as error:
         raise ValueError(f"the server's response cannot be read: {error}") from None
     if sorted(choice.index for choice in choices) != list(range(count)):
-        raise ValueError(f"the server returned {len(choices)} choice(s), expected 0 to {count - 1}")
+        raise ValueError(f"the server's {len(choices)} choice(s) are not numbered 0 to {count - 1}")
     return sorted(choices, key=lambda choice: choice.index)
 
 
@@ -311,7 +311,7 @@ def _completion_entries(choice: _Choice, prompt: Prompt, row: Prompt) -> list[di
         if str(token) not in entry:
             raise ValueError(
                 f"the server returned log-probabilities of other token ids than were sent: of "
-                f"{sorted(entry)!r:.80}, sent was {token}"
+                f"{sorted(entry)!r:.80}, but {token} was sent"
             )
     return stated
 
@@ -321,7 +321,7 @@ def _check_prompt(choice: _Choice, sent: Sequence[int]) -> None:
     if choice.prompt_token_ids not in (None, list(sent)):
         raise ValueError(
             f"the server read other token ids than were sent: {choice.prompt_token_ids!r:.80}, "
-            f"sent were {list(sent)!r:.80}"
+            f"but {list(sent)!r:.80} were sent"
         )
 
 

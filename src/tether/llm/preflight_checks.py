@@ -2,8 +2,8 @@
 
 Many are bets: e-values against the hypothesis that draws have the scored probabilities. A bet
 chooses its odds before it sees the draw, and is paid by the scores: an outcome to which the bet
-gives probability q and the scores p multiplies the wealth by q/p. If draws have the probabilities
-that they are scored with, the expected wealth is 1, so that the average wealth of several bets
+gives q and the scores give p multiplies the wealth by q/p. If draws have the probabilities that
+they are scored with, the expected wealth is 1, so the average wealth of several bets
 reaches G with probability at most 1/G, whatever the policy and however few the draws.
 """
 
@@ -28,26 +28,26 @@ NOISE_FLOOR = "noise floor"
 DIVERGENCE = "KL"
 """How the names of the checks of divergences start."""
 MAX_DIVERGENCE = 10.0
-"""Nats above which clip accepts hardly any draw."""
+"""Nats above which clip accepts hardly any draws."""
 
 LOG_WEALTH = float(np.log(1e2)), float(np.log(1e4))
 """Log wealth from which a bet warns and fails."""
 TAIL_PROBABILITIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Tails: the least likely tokens that together have at most this probability."""
 TAIL_FACTORS = (0.02, 0.3, 0.7, 0.9, 1.1, 1.5)
-"""A tail is bet to be drawn this many times as often as scored: truncated, or too often."""
+"""Each bets that a tail is drawn this many times as often as scored: truncated, or too often."""
 POWERS = (0.7, 0.9, 1.1, 1.25, 1.5, 2.0)
-"""Tokens are bet to be drawn with their probability to this power: another temperature."""
+"""Each bets that tokens are drawn with their probability to this power: another temperature."""
 REPEATED_SHARES = (0.001, 0.01, 0.1, 0.5, 0.999)
-"""This share of draws is bet to be a repetition and not a fresh draw."""
+"""Each bets that this share of the draws are repetitions and not fresh draws."""
 RATIO_STAKES = (0.01, 0.03, 0.1, 0.3, 0.9)
 """Shares of the wealth that are staked on the other policy's probabilities."""
 GAPS = 0.05, 1.0
 """Nats per sequence from which differences between two scores of one sequence warn, and fail."""
 NEGLIGIBLE_GAP = 1e-3
-"""Nats below which a contribution to a score counts as none."""
+"""Nats below which a difference between two scores is negligible."""
 TRAFFIC_ROUNDS, MAX_TRAFFIC_ROWS = 3, 16
-"""How many times, and how many, completions are scored and drawn under traffic."""
+"""The rounds under traffic, and the most completions that each round scores and draws."""
 MIN_TRUSTED_DRAWS = 10
 """Effective draws below which a mean is not trusted."""
 
@@ -98,7 +98,7 @@ def sampler_against_scorer(stated: Floats, scored: Floats) -> Check:
     """What the sampler states about its draws, against what the scorer says of them."""
     name, known = "sampler against scorer", ~np.isnan(stated)
     if not known.any():
-        return _unknown(name, "the sampler states none", "let the server state log-probabilities")
+        return _unknown(name, "the sampler states no log-probabilities", "let it state them")
     advice = "do sampler and scorer use the same weights, template, adapter and dtype?"
     return compare_scores(name, stated[known], scored[known], advice)
 
@@ -122,7 +122,7 @@ def sampling_settings(policy: OpenAIPolicy, prompts: Any, actions: Tokens) -> Ch
         advice = f"let it state {TABLE_TOKENS} of them (for vLLM --max-logprobs {TABLE_TOKENS})"
         return _unknown(name, f"the server states no likely tokens ({error})", advice)
     what, told = "truncated or rescaled tokens", f"{len(found)} tokens"
-    advice = "a sampling setting (top_k, top_p, temperature, generation_config): switch it off"
+    advice = "switch off all sampling settings (top_k, top_p, temperature, generation_config)"
     return _bet(name, bet_on_tokens(found), what, told, advice)
 
 
@@ -149,7 +149,7 @@ def ends(policy: CompletionPolicy, actions: Tokens) -> Check:
     """Whether completions end."""
     cut_off = np.asarray(policy.cut_off(actions))
     measured = f"{int(cut_off.sum())} of {len(cut_off)} completions were cut off"
-    status, advice = "warn" if cut_off.all() else "pass", "raise max_new_tokens, or eos_token_id?"
+    status, advice = "warn" if cut_off.all() else "pass", "raise max_new_tokens or fix eos_token_id"
     return Check("end of sequence", status, float(cut_off.mean()), measured, advice)
 
 
@@ -162,7 +162,7 @@ def round_trip(policy: CompletionPolicy, actions: Tokens) -> Check:
         with suppress(ValueError):
             same += encode_text(policy.tokenizer, text, "a completion") == policy.content(row)
     measured = f"{same} of {len(actions)} completions have the same tokens after decoding"
-    advice = "log token ids: encoded from their text, the others would be other actions"
+    advice = "log token ids: encoded from their text, the others would be different actions"
     status = "pass" if same == len(actions) else "warn"
     return Check(name, status, same / len(actions), measured, advice)
 
@@ -171,7 +171,7 @@ def under_traffic(drawn: Any, other: CompletionPolicy, rng: np.random.Generator)
     """Scores and draws of a served policy while another one is sampled, against those without it.
 
     A server that mixes requests for several models or adapters in a batch can mix up their weights,
-    as a build of vLLM 0.32 does; then what is right while all is quiet is wrong in use.
+    as a build of vLLM 0.32 does; then scores that are right on an idle server are wrong in use.
     """
     policy, chosen = drawn.policy, spread(len(drawn.actions), MAX_TRAFFIC_ROWS)
     rows, actions = take(drawn.rows, chosen), drawn.actions[chosen]
@@ -188,12 +188,12 @@ def under_traffic(drawn: Any, other: CompletionPolicy, rng: np.random.Generator)
         known = ~np.isnan(stated)
         quiet.append(policy.log_prob(rows, drawn_again)[known])
         busy.append(stated[known])
-    advice = "it answers with the weights of the other model: serve the two by two servers"
+    advice = "it answers with the weights of the other model: serve the two from separate servers"
     return compare_scores("under traffic", np.concatenate(quiet), np.concatenate(busy), advice)
 
 
 def spread(count: int, most: int) -> Integers:
-    """At most this many of `count` rows, evenly spread."""
+    """The indices of at most `most` of `count` rows, evenly spread."""
     return np.linspace(0, count - 1, min(most, count)).astype(np.int64)
 
 
@@ -206,7 +206,7 @@ def same_actions(safe: CompletionPolicy, optimized: CompletionPolicy, prompts: A
     if not problem:
         pairs = zip(safe.prompts(prompts), optimized.prompts(prompts), strict=True)
         apart = sum(own != other for own, other in pairs)
-        problem = f"{apart} of {length(prompts)} prompts have other token ids" if apart else ""
+        problem = f"{apart} of {length(prompts)} prompts have different token ids" if apart else ""
     status = "fail" if problem else "pass"
     measured = problem or "both policies have the same tokens and ends, and read prompts alike"
     advice = "use models of one tokenizer, with the same settings, or best of N"
@@ -237,7 +237,7 @@ def chat_format(
 
 
 def of_both(at_safe: Floats, at_optimized: Floats, noise: float) -> list[Check]:
-    """Checks of the log ratios at each policy's draws, of the other policy to itself."""
+    """Checks of the log ratios of the other policy to each policy, at the draws of the latter."""
     return [
         _different(np.concatenate([at_safe, at_optimized]), noise),
         _shared_support(at_optimized, at_safe),
@@ -265,7 +265,7 @@ def _shared_support(at_optimized: Floats, at_safe: Floats) -> Check:
         f"the safe policy cannot produce {outside} of {len(at_optimized)} optimized completions, "
         f"the optimized policy {unused} of {len(at_safe)} safe ones"
     )
-    advice = "a log of the safe policy has no losses of these: sample without top_k or top_p"
+    advice = "a log of the safe policy has no losses for these: sample without top_k or top_p"
     status = "fail" if outside else "warn" if unused else "pass"
     return Check("absolute continuity", status, float(outside), measured, advice)
 
@@ -295,7 +295,7 @@ def _divergence(name: str, log_ratio: Floats) -> Check:
     mean = float(log_ratio.mean())
     with np.errstate(invalid="ignore"):
         error = float(log_ratio.std(ddof=1) / np.sqrt(len(log_ratio)))
-    advice = "clip accepts hardly any draw: use best of N, shorter completions, less tuning"
+    advice = "clip accepts hardly any draws: use best of N, shorter completions or less tuning"
     status = "warn" if mean > MAX_DIVERGENCE else "pass"
     return Check(name, status, mean, f"{mean:.3g} ± {error:.2g} nats per sequence", advice)
 

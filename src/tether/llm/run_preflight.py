@@ -95,8 +95,8 @@ def preflight(
 
     Both policies draw `draws` completions of each prompt, which both then score. The result says
     for each policy how far sampler and scorer are apart and whether anything but its own
-    distribution is sampled, and for the two together whether they read the same tokens, which is
-    required of everything else, and how far apart they are.
+    distribution is sampled, and for the two together whether they read the same tokens, which
+    everything else requires, and how far apart they are.
 
     Parameters
     ----------

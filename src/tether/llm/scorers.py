@@ -1,4 +1,4 @@
-"""Scores of answers as what picks from a shortlist: checked, and named.
+"""Scorers of answers, which pick from a shortlist: checked, and named.
 
 The scores of a row may depend on that row alone, and not on chance: a judge must be asked at
 temperature 0, and a scorer that has changed is another policy with another name.
@@ -20,11 +20,11 @@ from tether.llm.completions import PADDING, CompletionPolicy, decode_text
 
 
 class ScorerError(ValueError):
-    """A scorer that cannot score these answers: that depends on them, so nobody acts instead."""
+    """A scorer cannot score these answers: this depends on them, so no policy acts instead."""
 
 
 def is_scorer_error(error: BaseException | None) -> bool:
-    """Whether an error, or one that it comes from, is that of a scorer."""
+    """Whether an error, or one that caused it, is a `ScorerError`."""
     while error is not None and not isinstance(error, ScorerError):
         error = error.__cause__
     return error is not None
@@ -43,7 +43,7 @@ class ChatScorer:
     name : str, optional
         The name of this very scorer, by which a run recognizes it after a restart.
     check_every : float, default 0.0
-        Seconds between two checks of a run that a few old rows still have their scores.
+        Seconds between a run's checks that a few old rows still have the same scores.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class ChatScorer:
         return f"{type(self).__name__}({self.name or self._score!r})"
 
     def _read(self, context: Any, answers: Any) -> tuple[Any, list[Any]]:
-        """What the function is given of one row."""
+        """What the function is given for one row."""
         messages = read_object("context", str(context))["messages"]
         return messages, [read_answer(str(action))["message"] for action in answers]
 
@@ -104,15 +104,15 @@ class ChatScorer:
 class CompletionScorer(ChatScorer):
     """A score of texts as the optimized policy of a `Shortlist` of completions.
 
-    For `CausalPolicy` and `OpenAIPolicy`, whose actions are token ids: the score has texts. A
+    For `CausalPolicy` and `OpenAIPolicy`, whose actions are token ids: the score sees texts. A
     reward model, a classifier or a judge is such a score; a tuned model needs none, as
     `Shortlist(safe, optimized)` picks by its log ratio.
 
     Parameters
     ----------
     score : callable
-        A function of a prompt and the completions of it, all of them texts, which returns one score
-        per completion; the higher, the better.
+        A function of a prompt and its completions, all of them texts, which returns one score per
+        completion; the higher, the better.
     policy : CausalPolicy or OpenAIPolicy
         The policy that draws the completions; its tokenizer turns them into texts.
     **options
@@ -136,10 +136,10 @@ class ScoreServer:
     """A server that scores answers: POST {"messages": …, "answers": […]} → {"scores": […]}.
 
     It is the batched function of a `ChatScorer`, or of a `CompletionScorer`, where "prompt" takes
-    the place of "messages" and answers are texts. One that is unavailable, too slow or garbled is a
-    `ServerError`, for which a run lets the safe policy act. One that refuses its input (status 400,
-    413 or 422) is an error, since that depends on the answers. Its arguments are the URL that
-    requests are sent to, and what `ChatPolicy` has as `connection` (5 s, 1 retry).
+    the place of "messages" and answers are texts. If it is unavailable, too slow or garbled, that
+    is a `ServerError`, for which a run lets the safe policy act. If it refuses its input (status
+    400, 413 or 422), that is an error, as it depends on the answers. The arguments are the URL that
+    requests are sent to, and the `connection` of a `ChatPolicy` (by default 5 s, 1 retry).
 
     Examples
     --------

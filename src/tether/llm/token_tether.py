@@ -174,7 +174,7 @@ class TokenTether:
             if beta.family != self.family:
                 raise ValueError(
                     f"this beta was calibrated for family {beta.family!r}, not {self.family!r}: "
-                    f"answers tethered at each token have another distribution"
+                    f"answers tethered at each token have a different distribution"
                 )
             check_probes(beta.probes, {"safe": self.safe, "optimized": self.optimized})
             warn_not_useful(beta)
@@ -220,10 +220,10 @@ class TokenTether:
         draws: int = DRAWS_PER_POLICY,
         logged_by: Policy | None = None,
     ) -> Proposals:
-        """Draw completions along the path, among which the test weight is found.
+        """Draw completions along the path, from which the test weight is found.
 
         Every policy that may be chosen, the optimized model included, draws `draws` completions,
-        each of another prompt that is picked at random. With m draws of each, the probability that
+        each for a different prompt picked at random. With m draws of each, the probability that
         the next completion weighs more than the condition allows is at most 1/(m + 1), however many
         betas there are, if the prompts do not depend on the log. The models must not have been
         trained on them.

@@ -112,7 +112,7 @@ def plan_release(
     old : mapping of str to float
         The old system's expected loss, for each guardrail.
     keys_per_step : int
-        How many keys come in a step.
+        How many keys arrive in a step.
     rng : numpy.random.Generator
         Draws the keys' losses.
     new : mapping of str to float, optional

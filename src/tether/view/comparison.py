@@ -101,7 +101,7 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     Raises
     ------
     TypeError
-        If something else than a calibration or a selection is passed, or both kinds at once.
+        If anything other than a calibration or a selection is passed, or both kinds at once.
     ValueError
         If there are no results.
 

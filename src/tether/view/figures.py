@@ -42,7 +42,7 @@ SMALL_CHANGE = 1e-3
 
 
 def plot_calibration(found: Calibration, axes: Axes | None = None) -> Figure:
-    """Plot gain against loss, and the risk along beta; in `axes` of the user only the latter."""
+    """Plot gain against loss, and the risk along beta; in the user's `axes` only the latter."""
     if axes is None and found.gain is not None:
         left, axes = _new_figure(10.4, 4.4).subplots(1, 2)
         alpha = found.binding.alpha
@@ -142,7 +142,7 @@ def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
 
 
 def plot_selection(selection: Selection, axes: Axes | None = None) -> Figure:
-    """Plot the risk along the thresholds, and the share kept; in `axes` of the user the risk."""
+    """Plot the risk along the thresholds, and the share kept; in the user's `axes` the risk."""
     lines = selection.groups or {part.loss: part for part in selection.by_loss or (selection,)}
     title = f"{selection.method}: threshold {format_number(selection.threshold)}"
     if selection.groups or not selection.exists:
@@ -249,7 +249,7 @@ def _finish(axes: Axes, x_label: str, y_label: str) -> None:
 
 
 def _legend_above(axes: Axes, title: str = "") -> None:
-    """Put the legend above the axes, with a title, where they cover nothing."""
+    """Put the legend above the axes, with a title, where it covers nothing."""
     anchored: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderpad": 0}
     legend = axes.legend(title=title, frameon=False, ncols=2, alignment="left", **anchored)
     legend.get_title().set_fontsize("large")

@@ -53,7 +53,7 @@ def write_report(
     history : History
         What `run.history()` returned.
     path : str or pathlib.Path
-        Where to write it; for its owner alone to read.
+        Where to write it; only its owner may read the file.
     title : str, optional
         What the run is called; its store by default.
     overwrite : bool, default False

@@ -96,7 +96,7 @@ def _fact(name: str, value: str, note: str = "") -> dict[str, str]:
 
 
 def _figures(history: History, words: Words) -> list[dict[str, str]]:
-    """The numbers that stand at the top."""
+    """The numbers at the top."""
     last = history.units[-1] if history.units else None
     level = last.level if last is not None and is_served(history) else -math.inf
     rows = {arm: sum(each.rows[arm] for each in history.units) for arm in ARMS}
@@ -312,7 +312,7 @@ SETTINGS = {
     "controller": "rule confidence family against calibration_share missing units_per_step "
     "shortlist stop max_silence seed signer",
 }
-"""What is shown of the settings of each kind of run, beside its losses."""
+"""What is shown of the settings of each kind of run, besides its losses."""
 
 
 def _settings(history: History) -> list[dict[str, str]]:

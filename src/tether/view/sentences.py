@@ -74,7 +74,7 @@ def tolerance(limit: Guardrail, words: Words) -> str:
 
 
 def promised(history: History, unit: UnitRecord, name: str) -> str:
-    """What is promised of a loss in a unit; beside the old system where that is tolerated."""
+    """What is promised of a loss in a unit; relative to the old system where the tolerance is."""
     limit, words = history.settings.limits[name], words_of(history)
     stated = unit.promises.get(name, limit.tolerated)
     if limit.tolerated is not None:
@@ -100,7 +100,7 @@ def is_served(history: History) -> bool:
 
 
 def state(history: History) -> dict[str, str]:
-    """How it is: `kind` (running, safe, alarm or empty), `heading`, `sentence` and `details`."""
+    """The state: `kind` (running, safe, alarm or empty), `heading`, `sentence` and `details`."""
     from tether.runs.decide_share import NOT_SHOWN
 
     words, alarm = words_of(history), history.alarm
@@ -200,7 +200,7 @@ def _about_losses(history: History) -> Iterator[tuple[str, str, str]]:
 
 def _about_shares(history: History) -> Iterator[tuple[str, str, str]]:
     words, settings = words_of(history), history.settings
-    chance = "It is decided by a random number that is drawn before."
+    chance = "It is decided by a random number that is drawn beforehand."
     if history.kind == "release":
         chance = "It is decided by a hash of the key with a salt, which verification repeats."
     yield "proven", f"Which of them serves does not depend on the losses of the {words.row}", chance
@@ -225,7 +225,7 @@ def _about_betas(history: History) -> Iterator[tuple[str, str, str]]:
     weights = "The last calibration warns: see its round." if doubtful else weights
     status = "doubtful" if doubtful else "partly checked"
     yield status, "Log-probabilities match how the policies sample", weights
-    scores = "Its scores of stored actions are compared with those stored before each calibration."
+    scores = "Before each calibration, its scores of stored actions are compared with stored ones."
     yield "partly checked", "The safe policy has not changed", scores
     split = "Each row is assigned once, at random, and only training rows are handed out. Their "
     split += "log-probabilities still reveal a few bits about beta."

@@ -11,7 +11,7 @@ from tether._core.words import MAX_PRINTED_ROWS, Columns, Description
 from tether.view.numbers import format_time
 
 TONES = {"running": "good", "safe": "caution", "empty": "caution", "alarm": "stop"}
-"""How a state looks."""
+"""The tone of each kind of state."""
 
 
 def describe(document: dict[str, Any]) -> Description:
@@ -62,7 +62,7 @@ def _units_table(document: dict[str, Any]) -> Columns:
 # ---- cards --------------------------------------------------------------------------------------
 
 TONE_COLORS = {"good": "#12856f", "caution": "#b7791f", "stop": "#c8372d"}
-"""The bar on the left: each of them has a contrast of at least 3 to white and to black."""
+"""The bar on the left; each color has a contrast of at least 3 with white and with black."""
 CARD = "padding:.1em 0 .1em .9em;max-width:64em;line-height:1.45;text-align:left"
 TABLE = "border-collapse:collapse;margin:.4em 0;border:0"
 NAME = "text-align:left;vertical-align:top;font-weight:normal;opacity:.75;padding:.1em 1em 0 0"

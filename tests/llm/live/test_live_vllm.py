@@ -61,7 +61,7 @@ def test_an_abandoned_call_leaves_the_server_usable(server):
     end = Event()
     end.set()
     many = np.repeat(PROMPTS, 300, axis=0)
-    with ending(end), pytest.raises(ServerError, match="was given up"):
+    with ending(end), pytest.raises(ServerError, match="was abandoned"):
         used.sample(many, np.random.default_rng(1))
     np.testing.assert_array_equal(before, used.sample(PROMPTS, np.random.default_rng(0)))
 
