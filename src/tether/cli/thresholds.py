@@ -57,7 +57,7 @@ THRESHOLD: Options = TARGET | {
 def threshold(claims: ClaimsArgument, given: Any, saving: Any, as_json: JsonOption = False) -> int:
     """Choose the threshold above which claims are kept, with a finite-sample guarantee.
 
-    The exit code is 3 if no threshold has a useful promise (with groups, none in any of them), if
+    The exit code is 3 if no threshold has a useful promise (with groups, in any of them), if
     labels or scores look inverted, or if all labels are the same.
     """
     saved, confidence = Output(**saving, plot=given["plot"]), given["confidence"]

@@ -178,7 +178,7 @@ def read_object(name: str, text: Any) -> dict[str, Any]:
 
 
 class ChatPolicy:
-    """A chat model on an OpenAI-compatible server, which is needed only for draws.
+    """A chat model on an OpenAI-compatible server, used only for its draws.
 
     It has no `log_prob`, so it is the safe policy of a `Shortlist`: N answers are drawn in each
     context and a score picks one. Draws of the same context are one request with `n` answers.
