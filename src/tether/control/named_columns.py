@@ -86,7 +86,7 @@ def read(frame: Any, columns: Chosen) -> dict[str, Any]:
 def has_contexts(
     context: ContextColumns, known: Sequence[str], columns: Chosen, *, stated: bool = False
 ) -> bool:
-    """Whether contexts are stated of columns that are not read; an error if nothing is."""
+    """Whether rows have contexts, before any are read; an error if `context` must be given."""
     nothing = {name: np.zeros(1, dtype=np.int64) for name in known}
     return read_contexts(nothing, context, used(columns), has_tables=stated) is not None
 

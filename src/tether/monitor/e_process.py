@@ -87,7 +87,7 @@ class EProcess:
         return {name: getattr(self, name) for name in (*names, "alarm", "evidence_from", "p_value")}
 
     def evidence(self, observation: str) -> str:
-        """From when to when the evidence of an alarm grew, in words."""
+        """Between which observations the evidence of an alarm grew, in words."""
         grew = f"the evidence grew from {observation} {self.evidence_from} on"
         return f"ALARM at {observation} {self.alarm_at}: {grew}"
 
