@@ -229,7 +229,7 @@ class _Tables:
         return min(search(problem).largest().values()), problem.blend
 
     def values(self, index: Integers, rewards: Floats, log_beta: float, blend: float) -> Floats:
-        """The doubly robust value of each of some rows under what a calibration allows."""
+        """The doubly robust value of each given row under what a calibration allows."""
         safe, taken = self.log_safe[index], self.taken[index]
         optimized = blend_scores(self.log_optimized[index], safe, blend)
         log_psi = np.zeros((len(safe), 1))

@@ -198,7 +198,7 @@ class Chain:
         return -np.diff(np.concatenate(([1.0], self.shares, [0.0])))
 
     def risk_limit(self, loss: str, safe_risk: float) -> float:
-        """What the theorem says of the expected loss if the safe policy's risk is `safe_risk`.
+        """What the theorem says about the expected loss if the safe policy's risk is `safe_risk`.
 
         E[(R − a)₊] ≤ p − a for every look; for the boldest of several it is at most their sum.
         """

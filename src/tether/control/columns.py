@@ -69,7 +69,7 @@ class PolicyPath:
     Parameters
     ----------
     family : str
-        The name of what beta does: "token_clip" or "token_mix" for `tether.llm.TokenTether`.
+        The family of the path: "token_clip" or "token_mix" for `tether.llm.TokenTether`.
     log_beta : array_like
         Log betas, finite and increasing.
     log_density : array_like

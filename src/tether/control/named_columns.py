@@ -27,7 +27,7 @@ SCANNED_COLUMNS = (*LOG_COLUMNS, "log_logged", "log_base_limit", "safe_draws", "
 
 Chosen = dict[str, str | Sequence[str]]
 """For each column that kernels know, where it is: a name, or several names of a table."""
-Named = Mapping[str, str | Sequence[str] | None]  # what a user says of columns, by argument
+Named = Mapping[str, str | Sequence[str] | None]  # what a user states about columns, by argument
 
 
 def choose(

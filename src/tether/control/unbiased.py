@@ -43,7 +43,7 @@ FURTHEST = 8.0  # past this log β growing limits are infinite, and the only can
 LOOSEST = np.log(3.0)  # the widest band on log ψ at the first candidate, if any is that narrow
 LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
 LIMIT_TOLERANCE = 1e-6  # how far, relatively, rounding may take a weight above its stated limit
-MANY_ROWS = 20_000  # from so many rows on, rows of only a ratio and losses become weighted points
+MANY_ROWS = 20_000  # from this many rows on, rows of only a ratio and losses become weighted points
 LOSS_NODES = 17  # losses of weighted points, from 0 to the bound
 ENTRIES = 1 << 17  # the most weights in a block
 

@@ -142,7 +142,7 @@ class _Sampler:
         return policy_calls.concatenate_actions(self.pieces, self.rows)
 
     def _propose_in(self, rows: Integers, repeats: int) -> Booleans:
-        """Propose `repeats` times for each of these rows; says which of them have an action now."""
+        """Propose `repeats` times for each of these rows; tell which of them have an action now."""
         draws = self.pair.propose(self.envelope.safe_weight, self._at(rows, repeats), self.rng)
         log_accept = self.envelope.log_accept_probability(draws.log_ratio)
         self.scored += len(log_accept)
