@@ -1,4 +1,4 @@
-"""More of the gain at the same alpha: an optimized policy that expects to spend what it may."""
+"""More gain at the same alpha: an optimized policy tilted until its predicted loss is alpha."""
 
 from tether.aiming.aim import Aim, aim
 from tether.aiming.choose import Choice, ExpectedReward, choose

@@ -1,4 +1,4 @@
-"""Aiming: from an optimized policy to one that expects to spend alpha and no more.
+"""Aiming: tilting an optimized policy until its predicted loss is at most alpha.
 
 A policy π is tilted to π_λ(a | x) ∝ π(a | x)·exp(−Σ_j λ_j·l̂_j(x, a)). Of all policies whose mean
 predicted losses over some contexts are at most alpha_j, the nearest one to π in mean relative
@@ -29,10 +29,10 @@ from tether.policies.shortlist import Shortlist
 from tether.sampling.samplers import log_softmax
 
 THE_LOSS = ""
-"""The name of the only loss, where it has none."""
+"""What a single loss is called where it has no name."""
 MAX_TILT, REACHED_WITHIN = 50.0, 1e-3
 """The most nats by which a multiplier may tilt (λ times the range of the predicted loss), and how
-far, relative to alpha, a predicted loss may be above it and count as reached."""
+far above alpha, relative to it, a predicted loss still counts as having reached it."""
 
 
 def mean_losses(log_probabilities: Floats, predicted: Floats) -> Floats:
@@ -50,10 +50,10 @@ class Aim:
     policy : Policy or Shortlist
         The aimed policy: to be calibrated and served in place of the optimized one.
     alphas, multipliers, before, predicted : mapping of str to float
-        What is tolerated of each loss (the name is empty if there is one), how hard it tilts the
-        policy, and the predicted losses of the optimized policy and of the aimed one.
+        For each loss (a single one has an empty name) its alpha, how hard it tilts the policy, and
+        its prediction for the optimized policy and for the aimed one.
     reached : bool
-        Whether the last are at most alpha; if not, no policy near the optimized one is.
+        Whether `predicted` is at most alpha; if not, no policy near the optimized one is that safe.
     """
 
     policy: Any
@@ -85,12 +85,12 @@ def aim(
     features: Features | None = None,
     rng: np.random.Generator | None = None,
 ) -> Aim:
-    """Tilt an optimized policy by predicted losses, so that it expects to lose alpha.
+    """Tilt an optimized policy by predicted losses until its predicted loss is at most alpha.
 
     The aimed policy is π(a | x)·exp(−λ·l̂(x, a)), normalized, with the λ ≥ 0 at which its mean
-    predicted loss over the contexts is alpha, and 0 if it is less anyway.
+    predicted loss over the contexts is alpha, or λ = 0 if it is already less.
 
-    Nothing is promised here: the aimed policy has to be calibrated like any other, on rows that
+    Aiming promises nothing: the aimed policy has to be calibrated like any other, on rows that
     neither the optimized policy nor the loss model has seen, and the guarantee holds however wrong
     the loss model is.
 
@@ -100,16 +100,16 @@ def aim(
         The optimized policy. One over infinitely many actions is aimed through a shortlist:
         `Shortlist(safe, optimized)`.
     loss_model : callable, scikit-learn model, or mapping
-        What predicts the loss: a function of (contexts, actions) that returns one per row, or a
-        fitted classifier or regressor on `features`; or one for each loss, by name.
+        What predicts the loss: a function of (contexts, actions) that returns one loss per row, or
+        a fitted classifier or regressor on `features`; or one of these per loss, by name.
     contexts : array-like, int or ShortlistRows
-        Training contexts, over which the predicted loss is averaged, or 1 where there are none.
+        Training contexts, over which the predicted loss is averaged, or 1 if there are no contexts.
     alpha : float or mapping of str to float
         The loss that is tolerated, or one for each loss.
     features : callable, optional
         For a scikit-learn model, a function of (contexts, actions), as for `EstimatorLosses`.
     rng : numpy.random.Generator, optional
-        Draws the candidates of a shortlist in contexts that come without.
+        Draws the candidates of a shortlist in contexts that come without them.
 
     Returns
     -------

@@ -32,18 +32,18 @@ from tether.policies.policy import as_pair, as_policy, is_finite, picked, positi
 from tether.policies.shortlist import Shortlist
 
 MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
-"""With fewer rows the plain candidate is taken; in so many folds candidates are built anew."""
+"""The fewest rows for a choice, below which the plain candidate is taken; the number of folds."""
 CALIBRATION_REPEATS = CALIBRATION_PARTS = 3
-"""How often the rows are split in parts for simulated calibrations, and in how many."""
+"""How often the rows are split for simulated calibrations, and into how many parts."""
 LEAST_RELATIVE_LEAD = 1e-9
-"""A lead that is smaller, relative to the reward, may be a rounding error."""
+"""A lead smaller than this, relative to the reward, may be a rounding error."""
 
 
 @dataclass(frozen=True)
 class ExpectedReward:
     """What a candidate is estimated to earn per action after calibration.
 
-    `lead` is by how much this is above the plain candidate's, `lead_error` its standard error over
+    `lead` is how far this is above the plain candidate's, `lead_error` its standard error over
     rows, and `no_beta` the share of simulated calibrations in which no beta passed.
     """
 
@@ -103,8 +103,8 @@ def choose(
 ) -> Choice:
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
-    Every row meets candidates that were built without it; each is calibrated on some rows, as many
-    as there will be, and valued on others. Of the candidates whose lead over the first, plain one
+    Every row meets candidates that were built without it; each is calibrated on as many rows as
+    there will be, and valued on others. Of the candidates whose lead over the first, plain one
     is above `standard_errors` of its standard errors, the one with the largest lead after one
     standard error is subtracted is taken; the plain one if there is none. The guarantee comes from
     calibrating the chosen candidate on other rows than these.
@@ -189,7 +189,7 @@ def _as_candidates(made: Any) -> dict[str, Candidate]:
 
 
 def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
-    """What is tolerated of each loss, and the most it can be."""
+    """The tolerated expected value of each loss, and the largest possible one."""
     names = list(rows.losses_by_name)
     given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
     if set(given) != set(names):
@@ -212,7 +212,7 @@ class _Tables:
     def calibrate(
         self, index: Integers, losses: Mapping[str, Floats], constraints: tuple[Constraint, ...]
     ) -> tuple[float, float]:
-        """The log beta and blend that some rows allow, of which some may be repeated."""
+        """The log beta and blend that some rows allow; rows may be repeated."""
         taken = self.taken[index]
         safe, optimized = self.log_safe[index], self.log_optimized[index]
         mix = None if self.log_mix is None else self.log_mix[index]
@@ -229,7 +229,7 @@ class _Tables:
         return min(search(problem).largest().values()), problem.blend
 
     def values(self, index: Integers, rewards: Floats, log_beta: float, blend: float) -> Floats:
-        """The doubly robust value of each of some rows under what a calibration allows."""
+        """The doubly robust value of each given row under what a calibration allows."""
         safe, taken = self.log_safe[index], self.taken[index]
         optimized = blend_scores(self.log_optimized[index], safe, blend)
         log_psi = np.zeros((len(safe), 1))
@@ -246,7 +246,7 @@ class _Tables:
 def _held_out_tables(
     rows: LoggedRows, build: Build, names: tuple[str, ...], logged_by: Any, rng: np.random.Generator
 ) -> dict[str, tuple[Integers, _Tables]]:
-    """Every candidate on the rows that it was built without: which these are, and its tables."""
+    """For every candidate, the rows that it was built without, and its tables on them."""
     pieces: dict[str, list[tuple[Integers, _Tables]]] = {name: [] for name in names}
     fold = rng.permutation(len(rows)) % BUILD_FOLDS
     for number in range(BUILD_FOLDS):

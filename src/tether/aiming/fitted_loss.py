@@ -25,26 +25,26 @@ from tether.policies.picker import without_candidates
 from tether.policies.policy import as_policy
 
 LOSS_FOLDS, LEAST_GAIN, MIN_ROWS_FOR_SQUARES = 5, 2.0, 300
-"""Each fold of the rows is predicted from the others; a more complex kind must gain so many nats of
-likelihood; squares are tried from so many rows on."""
+"""The number of folds, each predicted from the others; how many nats of likelihood a more complex
+kind must gain; the fewest rows on which squares are tried."""
 RIDGE_STRENGTHS = (0.02, 0.1, 0.5, 2.0)
 """The inverse penalties of logistic regression that are tried."""
 MAX_INDICATED_ACTIONS, MAX_INDICATED_WORDS, MIN_ROWS_PER_INDICATOR = 64, 32, 3
-"""Up to so many actions, and words of a column, have an indicator each, if in enough rows."""
+"""The most actions, and words of a column, with an indicator each; the fewest rows of each."""
 MAX_COLUMNS_WITH_PRODUCTS, LARGEST_SCORE = 64, 8.0
-"""Up to so many columns of contexts are multiplied with those of the action; log-probabilities are
-clipped at so many standard deviations."""
+"""The most columns of contexts that are multiplied by those of the action; how many standard
+deviations log-probabilities are clipped at."""
 MAX_SLOPE, LARGEST_LOG_ODDS = 2.0, 12.0
 """How far held-out rows may stretch the log odds of a model, and where they are clipped."""
 
 
 class PairFeatures:
-    """Turns contexts and actions into a matrix of numbers, by a rule that is fixed by some rows.
+    """Turns contexts and actions into a matrix of numbers, by a rule learned from some rows.
 
     Actions that are few (or text) are indicators, one per action; others are their numbers and
     squares. Columns of words in the contexts are indicators too, of words that are frequent enough.
-    There are all products of context and action, so that a linear model has a slope of its own for
-    every action, unless columns are many. A number that is missing or infinite counts as the mean
+    All products of context and action are included, so that a linear model has a slope of its own
+    for every action, unless there are many columns. A missing or infinite number counts as the mean
     of its column. Policies may add their log-probabilities: a safe policy rarely does harm.
     """
 
@@ -161,8 +161,8 @@ class FittedLoss:
     """A fitted loss model: call it with contexts and actions.
 
     `kind` is "constant", "linear" or "quadratic". `improvement` says by how many nats per row the
-    held-out likelihood is better than that of a constant, whose log odds are `shift`. The others
-    are shift + slope · those of `model`, a scikit-learn classifier, on `features`.
+    held-out likelihood is better than that of a constant. The log odds of a constant are `shift`;
+    other kinds have shift + slope · those of `model`, a scikit-learn classifier, on `features`.
     """
 
     kind: str

@@ -18,7 +18,7 @@ from tether.policies.ratio import Features, feature_matrix
 LossModel: TypeAlias = Callable[[Any, NDArray[Any]], Any]
 """A function of (contexts, actions) that returns one predicted loss per row."""
 PAIRS_PER_CALL = 100_000
-"""How many pairs of context and action a loss model is asked for at a time."""
+"""How many pairs of context and action a loss model predicts in one call."""
 
 
 class EstimatorLosses:
@@ -62,7 +62,7 @@ class EstimatorLosses:
 
 
 def as_loss_model(name: str, model: Any, features: Features | None = None) -> LossModel:
-    """A function of (contexts, actions) as it is, or a fitted scikit-learn model as one."""
+    """A loss model as a function of (contexts, actions); wraps a fitted scikit-learn model."""
     if hasattr(model, "predict") and not isinstance(model, type):
         return EstimatorLosses(model, features)
     if isinstance(model, type) or not callable(model):

@@ -47,11 +47,11 @@ class LoggedRows:
 
     @property
     def losses_by_name(self) -> dict[str, Floats]:
-        """The losses by name, which is empty where there is one."""
+        """The losses by name; a single loss has an empty one."""
         return dict(self.losses) if isinstance(self.losses, Mapping) else {THE_LOSS: self.losses}
 
     def take(self, index: Integers) -> LoggedRows:
-        """Select rows by their numbers."""
+        """Select rows by their positions."""
         several = isinstance(self.losses, Mapping)
         losses = {name: loss[index] for name, loss in self.losses_by_name.items()}
         return LoggedRows(
@@ -94,7 +94,7 @@ def aimed_candidates(
         The optimized policy. One over infinitely many actions is aimed through shortlists of the
         rows' safe policy, as is a `Shortlist`.
     alpha, bound : float or mapping of str to float
-        What is tolerated of the loss, or of each loss, and the most it can be, 1 by default.
+        The tolerated expected loss and the largest possible one, 1 by default; or one per loss.
     fit : callable, optional
         A function of (rows, rng) that returns a loss model for each loss, by name, in place of
         `fit_loss`.
@@ -102,7 +102,7 @@ def aimed_candidates(
         How much to tilt, in units of the multiplier at which the predicted loss is alpha, and
         temperatures of the optimized policy before it is tilted.
     families : sequence of str or Family, default ()
-        Families other than clip in which the optimized policy as it is may be calibrated: "mix".
+        Families other than clip for the optimized policy as it is, untilted: "mix".
     sizes : sequence of int, optional
         Sizes of shortlists to try; by default 4 and 16 over infinitely many actions, else none.
 

@@ -45,7 +45,7 @@ def acquisition_values(acquisition: Callable[[Any], Any], points: ArrayLike) -> 
     rows = validate.floats("points", points, ndim=2, meaning="coordinate", finite=True)
     if not callable(acquisition):
         raise TypeError(f"acquisition must be a function of points, got {acquisition!r}")
-    botorch = sys.modules.get("botorch")  # who passes BoTorch's has imported it
+    botorch = sys.modules.get("botorch")  # whoever passes BoTorch's has imported it
     of_botorch = botorch and isinstance(acquisition, botorch.acquisition.AcquisitionFunction)
     pieces = []
     for start in range(0, len(rows), _POINTS_PER_CALL):

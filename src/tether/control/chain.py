@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 SHARPNESS = 0.4  # the stake grows with this power of the number of losses that are tolerated
 FACTORS_PER_LOG = 8  # how many factors are multiplied before a logarithm is taken
-TINY = 1e-150  # stands for 0 where it divides
+TINY = 1e-150  # stands for 0 in a divisor
 SMALLEST_SHARE = 0.05
-"""Smaller shares are 0, which is always valid and costs less than a hundredth of the gain: what one
-draw in twenty would serve is no bolder than what the others serve."""
+"""Smaller shares become 0, which is always valid and costs less than a hundredth of the gain: no
+draw goes further than at least one draw in twenty would."""
 FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")  # whose bits, too, decide the draw
 
 
@@ -198,9 +198,9 @@ class Chain:
         return -np.diff(np.concatenate(([1.0], self.shares, [0.0])))
 
     def risk_limit(self, loss: str, safe_risk: float) -> float:
-        """What the theorem says of the expected loss if the safe policy's risk is `safe_risk`.
+        """What the theorem says about the expected loss if the safe policy's risk is `safe_risk`.
 
-        E[(R − a)₊] ≤ p − a for every look, so for the boldest of several the sum of them.
+        E[(R − a)₊] ≤ p − a for every look; for the boldest of several it is at most their sum.
         """
         level, promise = self.levels[loss], self.promises[loss]
         over = max(safe_risk - level, 0.0)

@@ -1,6 +1,6 @@
 """The columns of logs and proposals: how they are named, and when they contradict each other.
 
-Columns of arrays, of frames and of files take the same way: a mapping of the names that kernels
+Columns of arrays, of frames and of files go the same way: a mapping of the names that kernels
 know to values, checked at once in memory and block by block where they are read in parts.
 """
 
@@ -49,7 +49,7 @@ class Acting:
         in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
         default. It must not depend on the action that was taken.
     by_safe : ndarray of bool, optional
-        In which rows the safe policy acted; a promise and a confidence then bet on these alone too.
+        In which rows the safe policy acted; a promise and a confidence also bet on these alone.
     """
 
     log_logged: Floats
@@ -69,7 +69,7 @@ class PolicyPath:
     Parameters
     ----------
     family : str
-        The name of what beta does: "token_clip" or "token_mix" for `tether.llm.TokenTether`.
+        The family of the path: "token_clip" or "token_mix" for `tether.llm.TokenTether`.
     log_beta : array_like
         Log betas, finite and increasing.
     log_density : array_like
@@ -233,7 +233,7 @@ def named_losses(loss: Losses) -> dict[str, Any]:
 
 
 def check_names(names: Collection[str]) -> None:
-    """Refuse columns without those that must be with them."""
+    """Refuse columns that need another column which is missing."""
     for name, needed in (
         *(("log_safe_all", "log_optimized_all"), ("log_optimized_all", "log_safe_all")),
         *(("log_mix_all", "log_safe_all"), ("log_mix_all", "log_mix")),

@@ -142,7 +142,7 @@ def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
 def with_draws(
     log: Log, proposals: Proposals | None, budget: int | None
 ) -> tuple[Rows, int, tuple[float, float], bool]:
-    """Rows that carry the draws of their contexts, the budget, `foreseeing`, and if rows share."""
+    """Rows that carry the draws of their contexts, the budget, `foreseeing`, whether rows share."""
     if "draws_safe" in log.rows.names:
         if proposals is not None:
             raise ValueError("proposals are not needed: the rows have draws of their own")
@@ -224,7 +224,7 @@ def _sampled(block: Block, rows: int) -> tuple[Any, Any]:
 
 
 def sharing(rows: Rows) -> int:
-    """How many rows share their draws, of those that share them with the most others."""
+    """The size of the largest group of rows that share their draws."""
     count = len(rows)
     found = rows.reduce(lambda block: {"keys": _sampled(block, count)[0]}, {"keys": "concat"})
     keys = found["keys"]

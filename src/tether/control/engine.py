@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 LAST = 1000.0  # log betas and log ratios are at most this; the grid's ends mean −inf and +inf
 PARTS = 32  # fine steps in a gap between coarse points
-NEAR, FEW = 16, 1000  # with more than FEW rows, so many gaps beside beta are searched finely
-ROUNDING = 1e-12  # by how much, relatively, sums may differ because a row was taken off again
+NEAR, FEW = 16, 1000  # with more than FEW rows, how many gaps beside beta are searched finely
+ROUNDING = 1e-12  # how much, relatively, sums may change when a row is added and taken off again
 LARGEST_LOG = 700.0  # logs up to this have an exponential that is a float
 COVERAGE_FALSE_ALARM = 1e-6  # the probability with which true scores fail the check of coverage
-COVERAGE_MARGIN = 0.01  # by so much may rounded propensities move the limit of coverage below 1
+COVERAGE_MARGIN = 0.01  # how far rounded propensities may move the limit of coverage below 1
 SAME_SCORE = 1e-9  # log-weights and log ratios that differ by less are the same
 
 
@@ -207,7 +207,7 @@ class Levels:
 
     @cached_property
     def unit(self) -> Floats:
-        """The larger of both."""
+        """The larger of the two sums."""
         unit = np.maximum(self.log_loss, self.log_limit)
         return np.where(np.isfinite(unit), unit, 0.0)
 
@@ -434,7 +434,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
 
 
 OWN, SAFE = np.array([[1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2, 2]])
-"""How often sums for a loss have the unit of the tethered policy's weights, or the safe one's."""
+"""The power of each unit in the sums for a loss: that of tethered weights, and of safe ones."""
 
 
 def _safe_mean(logs: Floats, bound: float) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from tether.control.gains import CONFIDENCE, Gain, PolicyMeans, WeightedMean
 
 LEAST_EFFECTIVE_ROWS = 30.0  # with fewer effective rows than this, no mean is stated
 LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0
-"""No mean is stated where the mean weight is below this, or so many standard errors below 1."""
+"""No mean is stated where the mean weight is below this, or this many standard errors below 1."""
 LARGEST_LOG = 300.0  # larger log-weights count as this one, whose exponential has a finite square
 
 

@@ -20,9 +20,9 @@ import numpy as np
 from tether._core.arrays import Floats
 
 DEFAULT_BLEND = 0.01  # the share of the safe policy in a blend
-DEFAULT_BUDGET = 16  # the most proposals per action where the user does not say
+DEFAULT_BUDGET = 16  # the most proposals per action where the user states none
 NEGLIGIBLE_LOG_ACCEPTANCE = -40.0  # below this, c/p differs from the budget by less than rounding
-PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")  # in brackets the share of a blend
+PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")  # in parentheses the share of a blend
 
 
 class Family(ABC):
@@ -294,7 +294,7 @@ def find_family(family: str | Family) -> Family:
 
 
 def _check_declarations(family: Family) -> None:
-    """Refuse a user's family that says something of itself that cannot be true."""
+    """Refuse a user's family that declares something that cannot be true."""
     name, known = getattr(family, "name", None), family.smoothness
     if not isinstance(name, str) or not name:
         raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
@@ -306,4 +306,4 @@ def _check_declarations(family: Family) -> None:
     if family.max_draws is not None and type(family).log_density is Family.log_density:
         raise TypeError(f"family {name!r} has max_draws: its log_density must include the fallback")
     if family.clips:
-        raise ValueError(f"family {name!r} says that it clips: that is family 'clip' itself")
+        raise ValueError(f"family {name!r} has clips=True, which is family 'clip' itself")

@@ -102,7 +102,7 @@ class Gain(Described):
     notes: tuple[str, ...] = ()
 
     def facts(self) -> list[tuple[str, str]]:
-        """What the summary of a calibration says of its gain."""
+        """What the summary of a calibration says about its gain."""
         return [
             (f"{name}, estimated", f"{means.tethered}; the safe policy's is {means.safe}")
             for name, means in self._quantities().items()

@@ -31,7 +31,7 @@ from tether.control.engine import COARSE, LAST, PARTS, Problem, log_of, scores
 from tether.control.families import Family, exact_averages, limit_density
 
 FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
-CHUNK = 1024  # how many bins are summed at once: over so many, ρ grows by a factor of e^8
+CHUNK = 1024  # how many bins are summed at once; across them ρ grows by a factor of e^8
 WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the other, in logs
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""

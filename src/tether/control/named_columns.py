@@ -27,7 +27,7 @@ SCANNED_COLUMNS = (*LOG_COLUMNS, "log_logged", "log_base_limit", "safe_draws", "
 
 Chosen = dict[str, str | Sequence[str]]
 """For each column that kernels know, where it is: a name, or several names of a table."""
-Named = Mapping[str, str | Sequence[str] | None]  # what a user says of columns, by argument
+Named = Mapping[str, str | Sequence[str] | None]  # what a user states about columns, by argument
 
 
 def choose(
@@ -86,7 +86,7 @@ def read(frame: Any, columns: Chosen) -> dict[str, Any]:
 def has_contexts(
     context: ContextColumns, known: Sequence[str], columns: Chosen, *, stated: bool = False
 ) -> bool:
-    """Whether contexts are stated of columns that are not read; an error if nothing is."""
+    """Whether rows have contexts, before any are read; an error if `context` must be given."""
     nothing = {name: np.zeros(1, dtype=np.int64) for name in known}
     return read_contexts(nothing, context, used(columns), has_tables=stated) is not None
 

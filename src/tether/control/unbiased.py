@@ -39,13 +39,13 @@ from tether.control.kernels import (
     clip_sums,
 )
 
-FURTHEST = 8.0  # past this log β growing limits count as infinite; mix has no candidates but ∞
+FURTHEST = 8.0  # past this log β growing limits are infinite, and the only candidate of mix is ∞
 LOOSEST = np.log(3.0)  # the widest band on log ψ at the first candidate, if any is that narrow
 LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
-LIMIT_TOLERANCE = 1e-6  # by how much a weight may exceed its stated limit by rounding, relatively
-MANY_ROWS = 20_000  # from so many rows on, those with only a ratio and losses are weighted points
+LIMIT_TOLERANCE = 1e-6  # how far, relatively, rounding may take a weight above its stated limit
+MANY_ROWS = 20_000  # from this many rows on, rows of only a ratio and losses become weighted points
 LOSS_NODES = 17  # losses of weighted points, from 0 to the bound
-ENTRIES = 1 << 17  # how many weights a block has at most
+ENTRIES = 1 << 17  # the most weights in a block
 
 
 def fixed_sequence() -> Floats:
@@ -138,8 +138,8 @@ class Weights:
             limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
         if (weight > limit * (1 + LIMIT_TOLERANCE)).any():
             raise ValueError(
-                "a row weighs more than is possible by what was stated: max_ratio, log_base_limit "
-                "or test_weight is too small"
+                "a row weighs more than the stated limits allow: max_ratio, log_base_limit or "
+                "test_weight is too small"
             )
         return weight, np.where(limit > LARGEST_WEIGHT, np.inf, limit)
 
@@ -185,7 +185,7 @@ def _log_base_limit(block: Block) -> Floats | float:
 
 
 def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weights:
-    """The weights of a problem at the candidates of a fixed sequence, for what is `asked`.
+    """The weights of a problem at the candidates of a fixed sequence; errors say what was `asked`.
 
     An unknown normalizing constant gets a band from proposals, wrong with probability `error`. They
     are drawn apart from the log, so the sequence may begin at the first beta with a narrow band.

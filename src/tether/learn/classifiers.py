@@ -24,7 +24,7 @@ METHODS: dict[str, Any] = {each.__name__: each for each in (gcrc, crc, monotoniz
 
 
 class _Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier around those named in `_inner`; what fails changes nothing."""
+    """A classifier around those named in `_inner`; a call that fails changes nothing."""
 
     _inner: ClassVar[tuple[str, ...]]
     _calibrate_on_labels: Any
@@ -112,18 +112,18 @@ class TetheredClassifier(_Calibrated):
     `fit` trains both on a part of the rows and calibrates on the others how far the optimized one
     may go; `calibrate` does the second part alone, also on a log of what the safe classifier did.
 
-    The promise is about actions that are *drawn* with the probabilities of `predict_proba`, so this
-    is what `predict` does, by `random_state` and the content of each row. `calibration_` says how
+    The promise is about actions that are *drawn* with the probabilities of `predict_proba`, so
+    `predict` draws too, from `random_state` and the content of each row. `calibration_` says how
     far the optimized classifier may go and what is promised. Where it is not useful, the safe
     classifier serves, and a `tether.PromiseWarning` says so.
 
     Parameters
     ----------
     safe, optimized : classifier
-        The classifier whose risk is accepted, and the one that is better, perhaps. One that is
-        fitted already is kept as it is inside `sklearn.frozen.FrozenEstimator`.
+        The classifier whose risk is accepted, and the one that may be better. One that is already
+        fitted stays as it is if it is wrapped in `sklearn.frozen.FrozenEstimator`.
     alpha, promise, confidence, bound, family
-        What may be lost and how, as in `tether.calibrate`.
+        The tolerated loss and what is promised about it, as in `tether.calibrate`.
     loss : array-like, pandas.DataFrame or callable, optional
         What an action costs: a table with one row per true class and one column per action, in the
         order of `classes_`; a frame whose index and columns are the classes, in any order; or a
@@ -178,7 +178,7 @@ class TetheredClassifier(_Calibrated):
     ) -> Self:
         """Find again how far the optimized classifier may go, on rows that neither was fitted on.
 
-        Without `fit` before, `safe` and `optimized` are used as they are, and must be fitted. Pass
+        Before any `fit`, `safe` and `optimized` are used as they are, and must be fitted. Pass
         the right classes `y`, from which the losses of drawn actions follow, or a log: the
         `actions` that the safe classifier drew and their `losses`, perhaps with their `rewards` and
         the recorded `propensities`, which are compared with the safe classifier's own.
@@ -264,7 +264,7 @@ def _cost_table(loss: Any, classes: NDArray[Any]) -> Floats:
 
 
 def _refuse_most_likely_classes(log_safe_all: Floats, log_safe: Floats) -> None:
-    """Refuse the most likely class in every row: `predict`, whose losses are not those of draws."""
+    """Refuse the most likely class in every row: its losses are not those of drawn actions."""
     largest = log_safe_all.max(axis=1)
     log_chance = (largest + np.log((log_safe_all == largest[:, None]).sum(axis=1))).sum()
     if (log_safe == largest).all() and log_chance < np.log(1e-6):
@@ -285,7 +285,7 @@ def _uniform_by_row(X: Any, seed: int) -> Floats:
 
 
 class ThresholdClassifier(_Calibrated):
-    """Predict the positive class from a threshold on, chosen so that a rate of errors is bounded.
+    """Predict the positive class from a threshold that is chosen to bound a rate of errors.
 
     `fit` trains the classifier on a part of the rows and chooses the threshold on the others, among
     all scores that occur. `calibrate` chooses it alone, for a classifier that is fitted already.
@@ -294,10 +294,10 @@ class ThresholdClassifier(_Calibrated):
     Parameters
     ----------
     estimator : classifier
-        A binary classifier with `predict_proba`. One that is fitted already is kept as it is by
-        `calibrate`, and by `fit` inside `sklearn.frozen.FrozenEstimator`.
+        A binary classifier with `predict_proba`. One that is already fitted stays as it is in
+        `calibrate`, and in `fit` if it is wrapped in `sklearn.frozen.FrozenEstimator`.
     alpha, promise : float, optional
-        The tolerated rate of errors, or the whole bound to be stated; pass one of them.
+        The tolerated rate of errors, or the bound that is to be promised; pass one of them.
     loss : str, default "false_positive"
         The rate: "false_positive", "false_negative" (1 − recall), or "false_discovery"
         (1 − precision), for which the largest of `thresholds` should select enough rows.
@@ -353,7 +353,7 @@ class ThresholdClassifier(_Calibrated):
     def predict(self, X: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Predict the positive class in each row of `X` where its probability is high enough.
 
-        Where each group has its threshold, `groups` has the group of each row.
+        Where each group has a threshold of its own, `groups` has the group of each row.
         """
         validation.check_is_fitted(self, "selection_")
         scores, limit = self._scores(self._features(X)), self.selection_.threshold
@@ -362,7 +362,7 @@ class ThresholdClassifier(_Calibrated):
             limits = [self.selection_.for_group(name).threshold for name in names.tolist()]
             limit = np.array(limits)[place]
         elif self.selection_.groups:
-            raise ValueError(f"groups is required: {', '.join(self.selection_.groups)}")
+            raise ValueError(f"groups is required; known: {', '.join(self.selection_.groups)}")
         positive = self._positive()
         return np.asarray(self.classes_[np.where(scores >= limit, positive, 1 - positive)])
 
@@ -426,9 +426,9 @@ class ThresholdClassifier(_Calibrated):
 def _lowered(scores: NDArray[Any]) -> Floats:
     """Scores rounded down, so that a threshold among them does not sit on the last bits of one.
 
-    A model may give the same row another last bit alone than among others. A score reaches a
-    rounded one exactly if its own rounded value does, so predictions need no rounding. Simple
-    fractions, which many models predict, lie a third of the way up from a rounded value.
+    A model may give a row another last bit alone than in a batch. A score reaches a rounded one
+    exactly if its own rounded value does, so predictions need no rounding. Simple fractions, which
+    many models predict, lie a third of the way up from a rounded value.
     """
     scale = 2.0**40 if scores.dtype.itemsize == 8 else 2.0**16
     return np.maximum(np.floor(scores.astype(np.float64) * scale + 1 / 3) - 1 / 3, 0.0) / scale

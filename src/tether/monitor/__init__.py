@@ -1,4 +1,4 @@
-"""Monitors of what is deployed: whether the risk is at most alpha, whether contexts shifted.
+"""Monitors of a deployed policy: whether its risk is at most alpha, whether contexts shifted.
 
 They may be checked after every observation or window without extra false alarms.
 """

@@ -23,7 +23,7 @@ _TIE = 1e-9  # rounding must not decide between two equal minima of the log weal
 
 
 def log_cash(steps: Floats) -> Floats:
-    """Log of the cash left after so many steps: 1/(1 + log(1 + t)), which is never used up."""
+    """Log of the cash left after t steps: 1/(1 + log(1 + t)), which is never used up."""
     return np.asarray(-np.log1p(np.log1p(steps)))
 
 
@@ -87,7 +87,7 @@ class EProcess:
         return {name: getattr(self, name) for name in (*names, "alarm", "evidence_from", "p_value")}
 
     def evidence(self, observation: str) -> str:
-        """From when to when the evidence of an alarm grew, in words."""
+        """Between which observations the evidence of an alarm grew, in words."""
         grew = f"the evidence grew from {observation} {self.evidence_from} on"
         return f"ALARM at {observation} {self.alarm_at}: {grew}"
 

@@ -9,8 +9,8 @@ their expectations p_i is at most alpha; some keys may be known to fail always. 
     E[Π_i (1 + λ·(x_i − alpha))] = Π_i (1 + λ·(p_i − alpha)) ≤ (1 + λ·(mean p − alpha))^n ≤ 1.
 
 So the product over the keys of a window is an e-value given the past. A bet per loss is not: fifty
-equal losses of one key would multiply the wealth fifty times. Nor may the wealth be judged within a
-window: it is known from the past which keys fail, so that it depends on their order.
+equal losses of one key would multiply the wealth fifty times. Nor may wealth be checked during a
+window: the past may tell which keys fail, and it would then depend on their order.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def confidence_interval(
 
 
 def stakes(alpha: float) -> Floats:
-    """The stakes λ that are bet, for losses in [0, 1]: from 1/(2·alpha) by halves to about 1/16.
+    """The stakes λ that are bet, for losses in [0, 1]: halving from 1/(2·alpha) to about 1/16.
 
     The last suits a risk that exceeds alpha by a few per cent.
     """
@@ -230,7 +230,7 @@ class KeyMonitor(LossMonitor):
     Parameters
     ----------
     alpha, bound, false_alarm_probability : float
-        As of a `RiskMonitor`; alpha is the tolerated mean loss of a key in a window.
+        As for `RiskMonitor`; alpha is the tolerated mean loss of a key in a window.
 
     Examples
     --------

@@ -66,7 +66,7 @@ class Ranks:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftStatus(EProcess):
-    """What is known about a shift after `seen` scores, without the reference."""
+    """What is known about a shift after `seen` scores, the reference not counted."""
 
     def __str__(self) -> str:
         told = f"after {self.seen} scores the p-value of no shift is {self.p_value:.2g}"
@@ -155,7 +155,7 @@ class ShiftMonitor(records.Saved):
         return {**self.state(), "scores": np.concatenate(self._ranks.sorted).tolist()}
 
     def state(self) -> dict[str, Any]:
-        """Return all of it but the scores, as plain values."""
+        """Return everything but the scores, as plain values."""
         generator = dict(self._rng.bit_generator.state)
         validate.choice("the generator of rng", generator["bit_generator"], _SAVED_GENERATORS)
         return {"generator": generator, "e_process": records.encode(self.e_process)}

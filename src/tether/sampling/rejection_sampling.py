@@ -46,10 +46,10 @@ def accept_reject(
     learned from other draws, everything accepted so far is discarded, and sampling starts again
     under the tight envelope.
 
-    With a `budget` of draws per action the safe policy acts after it (budgeted clip). Without one,
-    more than `max_draws` draws for an action, or in all for each accepted action and one more, are
-    a `DrawLimitError`. Policies are asked for at most `batch_size` proposals in one call. The
-    actions come with a record of how many draws they took, which `method` names.
+    With a `budget` of draws per action the safe policy acts once it is spent (budgeted clip).
+    Without one, a `DrawLimitError` says that an action took more than `max_draws` draws, or all
+    together more than `max_draws` for each accepted action and one more. Policies are asked for at
+    most `batch_size` proposals in one call. `method` names the sampler in the record of the draws.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class _Sampler:
         return policy_calls.concatenate_actions(self.pieces, self.rows)
 
     def _propose_in(self, rows: Integers, repeats: int) -> Booleans:
-        """Propose `repeats` times for each of these rows; says which of them have an action now."""
+        """Propose `repeats` times for each of these rows; tell which of them have an action now."""
         draws = self.pair.propose(self.envelope.safe_weight, self._at(rows, repeats), self.rng)
         log_accept = self.envelope.log_accept_probability(draws.log_ratio)
         self.scored += len(log_accept)

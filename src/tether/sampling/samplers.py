@@ -32,7 +32,7 @@ def draw_tethered(
     """One action per context at a finite beta, and what the draws cost.
 
     A family with `single_draw` chooses one of the two policies by chance. Clip proposes as the
-    `sampler` says; any other family proposes and accepts as it states itself.
+    `sampler` says; any other family proposes and accepts as it states.
     """
     if family.single_draw:
         from_safe = rng.random(length(contexts)) >= optimized_share_of(family, log_beta)

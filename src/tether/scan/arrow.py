@@ -45,7 +45,7 @@ class Reading(NamedTuple):
         return list(dict.fromkeys(name for names in several for name in names))
 
     def require(self, known: Sequence[str], place: str) -> None:
-        """Raise for all columns at once that are not there exactly once."""
+        """Raise one error for all columns that are missing or there more than once."""
         wrong = [name for name in self.needed if list(known).count(name) != 1]
         if wrong:
             lacks = "more than one" if all(name in known for name in wrong) else "no"
@@ -116,7 +116,7 @@ class ArrowRows(Rows):
 
     @property
     def columns(self) -> Block:
-        """An error: the rows do not lie in memory."""
+        """Raise: the rows are not in memory."""
         raise ValueError(f"{self.described}: rows that are read in parts are not in memory")
 
     def batches(self) -> Iterator[Placed]:
@@ -139,7 +139,7 @@ class ArrowRows(Rows):
         if not rows:
             raise ValueError(f"{self.described}: there are no rows")
         if self._rows not in (None, rows) or self._fingerprint not in (None, prints):
-            problem = f"{rows:,} rows, which are not those of before: scan them again"
+            problem = f"{rows:,} rows, which are not those read before: scan them again"
             raise ValueError(f"{self.described}: {problem}")
         self._rows, self._fingerprint = rows, prints
 
@@ -149,7 +149,7 @@ class ArrowRows(Rows):
 
 
 def fingerprint(block: Block) -> int:
-    """A sum over rows of a number that all values of a row determine, whatever their order."""
+    """A sum of one hash per row, which does not depend on the order of the rows."""
     numbers = [column for column in block.values() if column.dtype.kind in "fb"]
     return int(np.sum(hash_rows(numbers), dtype=np.uint64))
 

@@ -124,7 +124,7 @@ class ParquetRows(ArrowRows):
                 raise ValueError(f"{self.shown(path)}: {problem}")
 
     def _states(self) -> dict[str, tuple[int, int] | None]:
-        """Size and time of every file; None where there is no file any more."""
+        """Size and time of every file; None where the file no longer exists."""
         found = self.filesystem.get_file_info(self.paths)
         return {each.path: (each.size, each.mtime_ns) if each.is_file else None for each in found}
 

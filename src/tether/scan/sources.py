@@ -143,7 +143,7 @@ class SparkRows(ArrowRows):
 
 
 def _from_engine(error: BaseException, described: str) -> BaseException:
-    """An error of an engine with what was read; that of a kernel inside Spark as it was raised."""
+    """An engine's error with what was read; a kernel's error inside Spark as it was raised."""
     package = type(error).__module__.partition(".")[0]
     if not isinstance(error, (OSError, pa.ArrowException)) and package not in ENGINES:
         return error
