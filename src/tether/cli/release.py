@@ -51,7 +51,7 @@ START: Options = {
     **SIGNED,
 }
 OBSERVE: Options = SIGNED | {
-    "file": (Path | None, None, "A file with `key`, a column for each guardrail, maybe `system`."),
+    "file": (Path | None, None, "A file: `key`, a column for each guardrail, optionally `system`."),
     "key": (str | None, None, "One key, instead of a file."),
     "loss": (list[str], [], "NAME=LOSS: a loss of this key; repeat for several."),
     "system": (str | None, None, "old or new. (default: the column, or who answered the key last)"),
