@@ -97,7 +97,10 @@ def test_the_safe_policy_changes_nothing():
     found = tether.calibrate(log, alpha=0.001)
     assert not found.exists
     assert (found.gain.changed, found.gain.reward.difference.mean) == (0, 0)
-    assert found.gain.reward.safe == found.gain.reward.tethered
+    reward = found.gain.reward
+    for name in ("mean", "lower", "upper"):
+        safe, tethered = (getattr(each, name) for each in (reward.safe, reward.tethered))
+        assert safe == pytest.approx(tethered, rel=1e-12)
 
 
 def test_a_chain_that_is_spread_serves_the_mixture_of_its_betas():
