@@ -11,7 +11,7 @@ import torch
 from experiments import harness
 from experiments.ehrlich import report
 from experiments.ehrlich.rounds import RampRun, Run
-from experiments.ehrlich.start import prepare
+from experiments.ehrlich.start import Start, find_device, prepare
 from experiments.ehrlich.weighted import WeightedRun
 
 ARMS = {
@@ -25,36 +25,47 @@ ARMS = {
 """Those without control, `free`, tolerate every loss: their alpha is 1."""
 
 
-def one_seed(settings: Mapping[str, Any], seed: int) -> tuple[dict[str, float], list[dict]]:
-    """The safe policy of a seed, and the rounds of every arm at every alpha."""
+def begin(settings: Mapping[str, Any], seed: int) -> Start:
+    """The safe policy of a seed, with its model where other processes can read it."""
     if settings["workers"] > 1:
         torch.set_num_threads(1)
-    start, rows = prepare(settings, seed), []
-    for arm, kind in ARMS.items():
-        for alpha in settings["alphas"].get(arm, []):
-            run = kind(start, settings, arm, alpha, seed)
-            for _ in range(settings["rounds"] + 1):
-                run.step()
-            rows += run.table
-            last = run.table[-1]
-            shown = ("infeasible", "objective", "best")
-            print(arm, alpha, seed, *(f"{key} {last[key]:.3f}" for key in shown), flush=True)
-    return start.report, rows
+    start = prepare(settings, seed)
+    start.model.cpu()
+    return start
+
+
+def one_run(settings: Mapping[str, Any], job: tuple[Start, Mapping[str, Any]]) -> list[dict]:
+    """The rounds of one arm at one alpha."""
+    if settings["workers"] > 1:
+        torch.set_num_threads(1)
+    start, labels = job
+    start.model.to(find_device(settings["device"]))
+    run = ARMS[labels["arm"]](start, settings, labels)
+    for _ in range(settings["rounds"] + 1):
+        run.step()
+    shown = (f"{key} {run.table[-1][key]:.3f}" for key in ("infeasible", "objective", "best"))
+    print(*labels.values(), *shown, flush=True)
+    return run.table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The whole experiment."""
     task = harness.begin(__file__, arguments)
-    settings = dict(task.settings)
-    safe, rows = [], []
-    work = partial(one_seed, settings)
-    for found, made in harness.each(settings["workers"], work, settings["seeds"]):
-        safe.append(found)
-        rows += made
-    rows.sort(key=lambda row: (row["arm"], row["alpha"], row["seed"], row["round"]))
+    settings, seeds = dict(task.settings), task.settings["seeds"]
+    starts = list(harness.each(settings["workers"], partial(begin, settings), seeds))
+    jobs = [
+        (start, {"dpo_from": base, "arm": arm, "alpha": alpha, "seed": seed})
+        for base, arms in settings["arms"].items()
+        for arm, alphas in arms.items()
+        for alpha in alphas
+        for start, seed in zip(starts, seeds, strict=True)
+    ]
+    jobs.sort(key=lambda job: "free" in job[1]["arm"])  # what is short fills the gaps at the end
+    found = harness.each(settings["workers"], partial(one_run, settings), jobs)
+    rows = [row for table in found for row in table]
     columns = dict.fromkeys(key for row in rows for key in row)
     rows = [{key: row.get(key, float("nan")) for key in columns} for row in rows]
-    task.table("safe", sorted(safe, key=lambda row: row["seed"]))
+    task.table("safe", [start.report for start in starts])
     task.table("rounds", rows)
     table = report.overview(rows)
     task.table("overview", [{key: row.get(key, float("nan")) for key in table[0]} for row in table])

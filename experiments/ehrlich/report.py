@@ -13,11 +13,11 @@ from experiments.harness import Task, mean_and_error, paired
 Row = Mapping[str, Any]
 
 
-def groups(rows: Sequence[Row]) -> dict[tuple[str, float], list[Row]]:
-    """Rows of all seeds and rounds, by arm and alpha."""
-    found: dict[tuple[str, float], list[Row]] = {}
+def groups(rows: Sequence[Row]) -> dict[tuple[str, str, float], list[Row]]:
+    """Rows of all seeds and rounds, by where DPO starts, arm and alpha."""
+    found: dict[tuple[str, str, float], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["arm"], row["alpha"]), []).append(row)
+        found.setdefault((row["dpo_from"], row["arm"], row["alpha"]), []).append(row)
     return found
 
 
@@ -34,12 +34,13 @@ def late(rows: Sequence[Row], key: str) -> dict[int, float]:
 def overview(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """One row an arm and alpha: late means, whether alpha was kept, and what control changes.
 
-    `ratio` is the late objective over that of the same arm without control (`free`), and
-    `difference` its paired difference over seeds, with the p-value of a t-test.
+    `ratio` is the late objective over that of the same policies without control, and `difference`
+    its paired difference over seeds, with the p-value of a t-test. `over_free` is the difference
+    from policies that are neither aimed nor controlled.
     """
     table, runs = [], groups(rows)
-    for (arm, alpha), mine in runs.items():
-        line: dict[str, Any] = {"arm": arm, "alpha": alpha}
+    for (base, arm, alpha), mine in runs.items():
+        line: dict[str, Any] = {"dpo_from": base, "arm": arm, "alpha": alpha}
         objective, infeasible = late(mine, "objective"), late(mine, "infeasible")
         line["seeds"] = len(objective)
         for name, values in (("infeasible", infeasible), ("objective", objective)):
@@ -49,9 +50,15 @@ def overview(rows: Sequence[Row]) -> list[dict[str, Any]]:
             mean, error = mean_and_error(r["infeasible"] for r in mine if r["round"] == number)
             worst = max(worst, mean - 3 * np.nan_to_num(error))
         line["kept"] = bool(worst <= alpha)
-        free = runs.get(("aimed_free" if arm.startswith("aimed") else "free", 1.0))
+        free = runs.get((base, "free", 1.0))
         if free is not None:
-            line |= paired(objective, late(free, "objective"))
+            over = paired(objective, late(free, "objective"))
+            line |= {
+                f"over_free{key[10:]}": over[key] for key in ("difference", "difference_error")
+            }
+        own = runs.get((base, "aimed_free" if arm.startswith("aimed") else "free", 1.0))
+        if own is not None:
+            line |= paired(objective, late(own, "objective"))
         best = {row["seed"]: row["best"] for row in mine if row["round"] == max_round(mine)}
         line["best"], line["best_error"] = mean_and_error(best.values())
         draws = [row.get("draws", np.nan) for row in mine]
@@ -72,7 +79,7 @@ def draw(task: Task, rows: Sequence[Row]) -> None:
         "objective": "Objective, mean of actions",
         "best": "Objective, best so far",
     }
-    runs = groups(rows)
+    runs = {key[1:]: mine for key, mine in groups(rows).items() if key[0] == "served"}
     arms = list(dict.fromkeys(arm for arm, _ in runs))
     for axes, (key, title) in zip(places, titles.items(), strict=True):
         for (arm, alpha), mine in runs.items():

@@ -56,14 +56,14 @@ class Aimed:
 
 
 class Run:
-    """One (arm, alpha, seed): what has been deployed and seen so far; without control."""
+    """One arm, alpha and seed: what has been deployed and seen so far; without control."""
 
     def __init__(
-        self, start: Start, settings: Mapping[str, Any], arm: str, alpha: float, seed: int
+        self, start: Start, settings: Mapping[str, Any], labels: Mapping[str, Any]
     ) -> None:
-        self.start, self.settings, self.alpha = start, settings, alpha
+        self.start, self.settings, self.labels = start, settings, labels
+        arm, alpha, seed = (labels[key] for key in ("arm", "alpha", "seed"))
         self.function, self.aims = start.language.function, arm.startswith("aimed")
-        self.labels = {"arm": arm, "alpha": alpha, "seed": seed}
         self.rng = np.random.default_rng([seed, round(1000 * alpha), *arm.encode()])
         self.table: list[dict[str, Any]] = []
         """What is reported, one row a round."""
@@ -88,9 +88,8 @@ class Run:
             actions = self.deploy(self.settings["sample"], row)
         else:
             actions = self.deploy_safe(self.settings["first_sample"])
-        if self.settings["dpo_from"] == "last" or (
-            self.settings["dpo_from"] == "served" and self.table and self.passed(row)
-        ):
+        base = self.labels["dpo_from"]
+        if base == "last" or (base == "served" and self.table and self.passed(row)):
             self.base = self.current.model
         values = self.function(actions)
         best = max((each["best"] for each in self.table), default=-np.inf)
@@ -151,22 +150,21 @@ class RampRun(Run):
         self.control = Controller(
             self.start.safe.policy,
             "sqlite://",
-            alpha=self.alpha,
+            alpha=self.labels["alpha"],
             family=f"ramp({step})",
             against="last",
+            stop=None,  # nobody is harmed by a sequence: the budget alone decides
             calibration_share=self.settings["ramp_calibration_share"],
             max_silence=None,
             seed=self.labels["seed"],
         )
 
     def takes_new(self) -> bool:
-        """Whether the current policy reached a share of 1, was stopped, or had enough steps."""
+        """Whether the current policy reached a share of 1, has none, or had enough steps."""
         return self.control.round.share in (0, 1) or self.steps >= self.settings["ramp_patience"]
 
     def begin(self) -> None:
         """The ramp of a new policy."""
-        if self.control.history().alarm:
-            self.control.resume("a new policy begins", actor="experiment")
         self.control.begin(self.policy())
         self.steps = 0
 

@@ -75,7 +75,9 @@ class WeightedRun(Run):
         log = tether.Log(np.isneginf(self.function(rows)) * 1.0, *scored[0], log_mix=mixed[0])
         source = np.repeat(["safe", "optimized"], count)
         proposals = tether.Proposals(*scored[1], log_mix=mixed[1], source=source)
-        found = tether.calibrate(log, proposals, alpha=self.alpha, family=self.family.name)
+        found = tether.calibrate(
+            log, proposals, alpha=self.labels["alpha"], family=self.family.name
+        )
         row |= {"allowed": found.log_beta}
         if not found.exists:
             return -np.inf, 0.0

@@ -179,7 +179,8 @@ def test_the_mixture_counts_each_past_policy_with_its_own_normalizer(policy):
     stock = stock, policy.log_prob(None, stock)
     start = Start(language, policy.model, policy.seeds, stock, {})
     settings = {"calibration_share": 0.5}
-    run = WeightedRun(start, settings, "clip", 0.3, 0)
+    labels = {"dpo_from": "served", "arm": "clip", "alpha": 0.3, "seed": 0}
+    run = WeightedRun(start, settings, labels)
     optimized = Prompted(policy.model, rng.integers(16, size=(2, 16)), language)
     run._observe(policy.sample(60, rng), None, -np.inf, 0.0)
     run._observe(optimized.sample(20, rng), optimized, -1.0, -1.3)

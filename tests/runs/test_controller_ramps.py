@@ -12,7 +12,7 @@ import tether
 from tests.runs.worlds import WORLDS, Line, started
 from tether.runs import Controller, Run
 from tether.runs.errors import RoundOverError
-from tether.runs.shares import fresh_share
+from tether.runs.shares import fresh_share, upper_bound
 
 
 class Draws:
@@ -119,8 +119,8 @@ def test_steps_end_by_themselves():
         assert run.verify() == []
 
 
-@pytest.mark.parametrize("first", [0, 70])
-def test_against_the_last_policy_that_reached_everybody(first):
+@pytest.mark.parametrize(("failing", "steps"), [(0, 1), (70, 1), (70, 2)])
+def test_against_the_last_policy_that_reached_everybody(failing, steps):
     rng = np.random.default_rng(3)
     with ramp(against="last") as run:
         run.begin()
@@ -130,13 +130,18 @@ def test_against_the_last_policy_that_reached_everybody(first):
             serve(run, rng, 400)
             run.advance()
         reached = run.round.number
-        taken = run.round.act(400, rng)
-        run.observe(taken, (np.arange(400) < first) * 1.0)
+        for step in range(steps):
+            taken = run.round.act(400, rng)
+            run.observe(taken, (np.arange(400) < (0 if step else failing)) * 1.0)
+            if step + 1 < steps:
+                run.advance()
         round_ = run.begin(Draws(-2.0))
-        if first:  # less than 0.2, but that is not shown
+        if failing and steps == 1:  # less than 0.2, but that is not shown
             assert round_.reference == 0
             return
         assert round_.reference == reached
+        bound = upper_bound(np.repeat([1.0, 0.0], [failing, 400 * steps - failing]), 0.05)
+        assert round_.share == pytest.approx(fresh_share(np.array([]), bound, 0.2))
         taken = serve(run, rng, 300)
         assert set(taken.served) == {reached, round_.number}
         assert run.verify() == []

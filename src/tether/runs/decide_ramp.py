@@ -6,11 +6,13 @@ steps, training rows too, since the policy was fixed before. A window is used un
 it have a quarter of its rows; until then the share it allows stays as it is, so that the number of
 rows of the next window does not depend on their losses.
 
-The reference's rows are calibration rows alone, since the new policy may have learned from training
-rows: of the safe policy those of the last rounds without a policy; of a policy that reached a share
-of 1, those of its first step at this share, which other rows had decided. That the safe policy is
-within what is tolerated is assumed. Of another reference it has to be shown, so an upper bound that
-fails in one of twenty is used for its risk; where it does not pass, the safe policy is used.
+The safe policy's rows are the calibration rows of the last rounds without a policy, since the new
+policy may have learned from training rows. That the safe policy is within what is tolerated is
+assumed. Of another reference it has to be shown, so an upper bound that fails in one of twenty is
+used for its risk; where it does not pass, the safe policy is used. The bound rests on all rows that
+the reference took since it reached a share of 1, which other rows had decided. It is a bet on each
+of them, so it may be read at any time, and it speaks of the reference alone, so it holds whatever
+the new policy has learned from these rows.
 """
 
 from __future__ import annotations
@@ -90,19 +92,17 @@ def _new_rows(state: State, first: int, last: int) -> Integers:
 
 
 def _old_rows(state: State, reference: int, ramp: int) -> Integers:
-    """Calibration rows of the reference, whose number did not depend on their losses."""
+    """Rows of the reference; of the safe policy calibration rows alone."""
     if reference != SAFE:
-        return _of_calibration(state, state.kept(state.of_unit(reference), NEW))
+        own = state.units[reference - 1].ramp
+        return _new_rows(state, reference, max(u.number for u in state.units if u.ramp == own))
     found: list[Integers] = []
     for unit in reversed(state.units[: ramp - 1]):
         if unit.policy is None:
             found.append(state.kept(state.of_unit(unit.number), 0))
         elif found:
             break
-    return _of_calibration(state, np.concatenate(found) if found else np.zeros(0, np.int64))
-
-
-def _of_calibration(state: State, rows: Integers) -> Integers:
+    rows = np.concatenate(found) if found else np.zeros(0, np.int64)
     return np.asarray(rows[state.rows["calibration"][rows]])
 
 
