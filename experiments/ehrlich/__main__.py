@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ ARMS = {
     "aimed_free": Run,
 }
 """Those without control, `free`, tolerate every loss: their alpha is 1."""
+LABELS = ("dpo_from", "arm", "alpha", "seed")
 
 
 def begin(settings: Mapping[str, Any], seed: int) -> Start:
@@ -49,20 +51,24 @@ def one_run(settings: Mapping[str, Any], job: tuple[Start, Mapping[str, Any]]) -
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The whole experiment."""
+    """The whole experiment; one that was cut short goes on with the arms that are missing."""
     task = harness.begin(__file__, arguments)
     settings, seeds = dict(task.settings), task.settings["seeds"]
     starts = list(harness.each(settings["workers"], partial(begin, settings), seeds))
+    unfinished = task.out / "unfinished.json"
+    rows = json.loads(unfinished.read_text(encoding="utf-8")) if unfinished.exists() else []
+    known = [{key: row[key] for key in LABELS} for row in rows]
     jobs = [
-        (start, {"dpo_from": base, "arm": arm, "alpha": alpha, "seed": seed})
+        (start, labels)
         for base, arms in settings["arms"].items()
         for arm, alphas in arms.items()
         for alpha in alphas
         for start, seed in zip(starts, seeds, strict=True)
+        if (labels := dict(zip(LABELS, (base, arm, alpha, seed), strict=True))) not in known
     ]
-    jobs.sort(key=lambda job: "free" in job[1]["arm"])  # what is short fills the gaps at the end
-    found = harness.each(settings["workers"], partial(one_run, settings), jobs)
-    rows = [row for table in found for row in table]
+    for made in harness.each(settings["workers"], partial(one_run, settings), jobs):
+        rows += made
+        unfinished.write_text(json.dumps(rows), encoding="utf-8")
     columns = dict.fromkeys(key for row in rows for key in row)
     rows = [{key: row.get(key, float("nan")) for key in columns} for row in rows]
     task.table("safe", [start.report for start in starts])
@@ -70,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table = report.overview(rows)
     task.table("overview", [{key: row.get(key, float("nan")) for key in table[0]} for row in table])
     report.draw(task, rows)
+    unfinished.unlink(missing_ok=True)
     task.close()
 
 
