@@ -153,18 +153,20 @@ class RampRun(Run):
             alpha=self.labels["alpha"],
             family=f"ramp({step})",
             against="last",
-            stop=None,  # nobody is harmed by a sequence: the budget alone decides
+            stop=self.settings["ramp_stop"] or None,
             calibration_share=self.settings["ramp_calibration_share"],
             max_silence=None,
             seed=self.labels["seed"],
         )
 
     def takes_new(self) -> bool:
-        """Whether the current policy reached a share of 1, has none, or had enough steps."""
+        """Whether the current policy reached a share of 1, was stopped, or had enough steps."""
         return self.control.round.share in (0, 1) or self.steps >= self.settings["ramp_patience"]
 
     def begin(self) -> None:
         """The ramp of a new policy."""
+        if self.control.history().alarm:
+            self.control.resume("a new policy begins", actor="experiment")
         self.control.begin(self.policy())
         self.steps = 0
 
