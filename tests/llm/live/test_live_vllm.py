@@ -41,7 +41,7 @@ def test_an_adapter_that_is_exchanged_under_its_name_is_found(exchanging_server)
     server.unload("tuned")
     server.load("tuned", "other")
     try:
-        with pytest.raises(ValueError, match="another model as 'tuned'"):
+        with pytest.raises(ValueError, match="no longer serves the model that was 'tuned'"):
             used.log_prob(PROMPTS, drawn)
     finally:
         server.unload("tuned")
