@@ -34,16 +34,16 @@ no test point in the weights
   - np.logaddexp(weight, np.log(error) + top)
   + weight
 the last root instead of the first failure
-  - np.where(fails[0].any(axis=0), fails[0].argmax(axis=0), points)
-  + points - fails[0][::-1].argmin(axis=0)
+  - at_coarse.argmax(axis=0)
+  + len(at_coarse) - at_coarse[::-1].argmin(axis=0) - 1
 the first failing fine point instead of the last passing one
-  - , PARTS) - 1
-  + , PARTS - 1)
+  - argmax(axis=0) - 1, 0
+  + argmax(axis=0), 0
 a tie fails
   - self.value > 0)
   + self.value >= -1e-9)
 an infinite beta is never returned
-  - np.inf if self.problem.kernel.nested else t
+  - np.inf if nested else t
   + t
 a tolerance of a tenth
   - self.alpha * (1 + TIE_TOLERANCE)

@@ -24,7 +24,7 @@ not see: ψ/β for clip without contexts, whose normalizing constant ψ cancels,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +59,10 @@ def _coarse_points() -> Floats:
 COARSE = _coarse_points()
 
 
-def fine_points(gaps: Integers, t: Floats = COARSE) -> Floats:
-    """The first point of each gap between points of t, and the 31 fine ones after it (2-d)."""
-    steps = np.diff(t)[gaps, None] * np.arange(PARTS) / PARTS
-    return np.asarray(t[gaps, None] + steps)
+def fine_points(gaps: Integers) -> Floats:
+    """The first point of each gap between coarse points, and the 31 fine ones after it (2-d)."""
+    steps = np.diff(COARSE)[gaps, None] * np.arange(PARTS) / PARTS
+    return np.asarray(COARSE[gaps, None] + steps)
 
 
 def log_of(values: Any) -> Any:
@@ -228,87 +228,81 @@ class Levels:
             np.minimum(constraint.alpha * (1 + TIE_TOLERANCE) * ratio, constraint.bound)
         )
 
-    def doubts(self, constraints: tuple[Constraint, ...]) -> tuple[Booleans, Booleans]:
-        """Where a constraint could fail without some row, and where it could pass."""
-        heavy = np.exp(np.minimum(self.most - self.unit, LARGEST_LOG))
-        most = np.array([(c.alpha, c.bound - c.alpha) for c in constraints]).T[:, :, None]
-        below, above = most * heavy * np.array([[c.ratio_error] for c in constraints])
-        return self.value + below > -ROUNDING, self.value - above <= ROUNDING
-
-    def cut(self, constraints: tuple[Constraint, ...]) -> Levels:
-        """From the last beta that must pass to the first that must fail without any one row."""
-        could_fail, could_pass = self.doubts(constraints)
-        last = len(self.t) - 1
-        start = min(int(each.argmax()) if each.any() else last for each in could_fail) - 1
-        stop = max(last if each.all() else int((~each).argmax()) for each in could_pass) + 1
-        kept = slice(max(min(start, last - 1), 0), max(stop, 2))
-        arrays = (each[..., kept] for each in (self.t, self.log_loss, self.log_limit, self.most))
-        return Levels(*arrays)
+    def joined(self, other: Levels) -> Levels:
+        """The condition at the betas of both."""
+        every, more = vars(self), vars(other)
+        order = np.argsort(np.concatenate((self.t, other.t)))
+        names = (each.name for each in fields(self))
+        return Levels(*(np.concatenate((every[n], more[n]), axis=-1)[..., order] for n in names))
 
 
 @dataclass(frozen=True)
 class Search:
-    """The condition at coarse points, and at the fine points of the gaps that matter, if any.
+    """The condition at all coarse points and at the fine points of the gaps that matter.
 
-    `every` has all coarse points; the first of `parts` those at which a verdict is in doubt.
+    `coarse` are the places of the coarse points among them.
     """
 
     problem: Problem
-    every: Levels
-    parts: tuple[Levels, ...]
-    gaps: Integers
+    levels: Levels
+    coarse: Integers
 
-    def log_betas(self, fails: list[Booleans], near: float = 0.0) -> Floats:
-        """From verdicts at coarse and fine points (betas × cases) to the log beta of each case.
+    def possible(self) -> tuple[Booleans, Booleans]:
+        """Where a constraint could fail without some row, and where it could pass.
+
+        Past a coarse point that fails without any row nothing matters.
+        """
+        levels, constraints = self.levels, self.problem.constraints
+        heavy = np.exp(np.minimum(levels.most - levels.unit, LARGEST_LOG))
+        most = np.array([(c.alpha, c.bound - c.alpha) for c in constraints]).T[:, :, None]
+        below, above = most * heavy * np.array([[c.ratio_error] for c in constraints])
+        could_fail, could_pass = levels.value + below > -ROUNDING, levels.value - above <= ROUNDING
+        ended = np.zeros_like(could_pass)
+        ended[:, self.coarse] = ~could_pass[:, self.coarse]
+        could_fail[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+        return could_fail, could_pass
+
+    def log_betas(self, fails: Booleans, near: float = 0.0) -> Floats:
+        """From verdicts (betas × cases) to the log beta of each case.
 
         −inf where nothing passes; in a gap without fine points, its end further from `near`.
         """
-        t, points = self.parts[0].t, len(self.parts[0].t)
-        first = np.where(fails[0].any(axis=0), fails[0].argmax(axis=0), points)
-        gap = np.clip(first - 1, 0, max(points - 2, 0))
-        found = t[gap]
-        if len(self.parts) > 1:
-            found = np.where(found < near, found, t[gap + 1])
-            place = np.minimum(np.searchsorted(self.gaps, gap), len(self.gaps) - 1)
-            case = np.flatnonzero(self.gaps[place] == gap)
-            own = fails[1].reshape(len(self.gaps), PARTS, -1)[place[case], :, case]
-            own[:, 0] = False  # the coarse point itself, which has passed
-            step = np.where(own.any(axis=1), own.argmax(axis=1), PARTS) - 1
-            found[case] = self.parts[1].t.reshape(-1, PARTS)[place[case], step]
-        last = np.inf if self.problem.kernel.nested else t[-1]
-        nothing = (first == 0) | ((found == -LAST) & (first < points))
-        return np.where(nothing, -np.inf, np.where(first == points, last, found))
+        t, nested = self.levels.t, self.problem.kernel.nested
+        at_coarse = fails[self.coarse]
+        passes, first = ~at_coarse.any(axis=0), at_coarse.argmax(axis=0)
+        start, end = self.coarse[np.maximum(first - 1, 0)], self.coarse[first]
+        past = np.arange(len(t))[:, None] > start
+        found = t[np.maximum((fails & past).argmax(axis=0) - 1, 0)]
+        if nested:
+            found = np.where((end == start + 1) & (found >= near), t[end], found)
+        nothing = (first == 0) | (found == -LAST)
+        last = np.inf if nested else t[-1]
+        return np.where(passes, last, np.where(nothing, -np.inf, found))
 
     def largest(self) -> dict[str, float]:
         """The log beta that every constraint allows by itself."""
-        return {
-            each.name: float(self.log_betas([part.fails[c][:, None] for part in self.parts])[0])
-            for c, each in enumerate(self.problem.constraints)
-        }
+        names = (each.name for each in self.problem.constraints)
+        return dict(zip(names, self.log_betas(self.levels.fails.T).tolist(), strict=True))
 
     def curve(self, place: int) -> tuple[Floats, Floats]:
         """Log betas, coarse and fine ones, and the calibrated risk of one constraint at them."""
-        levels = (self.every, *self.parts[1:])
-        t, order = np.unique(np.concatenate([each.t for each in levels]), return_index=True)
-        constraint = self.problem.constraints[place]
-        risks = np.concatenate([each.risks(constraint, place) for each in levels])[order]
-        return t, risks
+        return self.levels.t, self.levels.risks(self.problem.constraints[place], place)
 
 
 def search(problem: Problem) -> Search:
     """Two passes: all coarse points, then the fine points of the gaps that matter."""
-    every = problem.levels(np.asarray(problem.kernel.coarse))
-    coarse = every.cut(problem.constraints)
-    t, fails = coarse.t, coarse.fails
+    coarse = problem.levels(np.asarray(problem.kernel.coarse))
+    fails, last = coarse.fails, len(coarse.t) - 1
+    found = Search(problem, coarse, np.arange(last + 1))
     if not problem.kernel.nested:
-        return Search(problem, every, (coarse,), np.empty(0, np.int64))
-    own = np.clip(np.where(fails.any(axis=1), fails.argmax(axis=1), len(t)) - 1, 0, len(t) - 2)
-    could_fail, could_pass = (np.any(each, axis=0) for each in coarse.doubts(problem.constraints))
-    near = NEAR if len(problem.rows) > FEW else len(t)
-    around = np.arange(max(own.min() - near, 0), min(own.min() + near + 1, len(t) - 1))
-    gaps = np.union1d(own, around[could_fail[around + 1] & could_pass[around]])
-    fine = problem.levels(fine_points(gaps, t).ravel())
-    return Search(problem, every, (coarse, fine), gaps)
+        return found
+    own = np.clip(np.where(fails.any(axis=1), fails.argmax(axis=1), last + 1) - 1, 0, last - 1)
+    near = NEAR if len(problem.rows) > FEW else last
+    around = np.arange(max(own.min() - near, 0), min(own.min() + near + 1, last))
+    could_fail, could_pass = found.possible()
+    gaps = np.union1d(own, around[(could_fail[:, around + 1] & could_pass[:, around]).any(axis=0)])
+    levels = coarse.joined(problem.levels(fine_points(gaps)[:, 1:].ravel()))
+    return Search(problem, levels, np.searchsorted(levels.t, coarse.t))
 
 
 # ---- what is known at one beta -------------------------------------------------------------------

@@ -77,7 +77,6 @@ from tether._core.promises import SafeMean
 from tether._core.rows import Block
 from tether.control.calibration import PromiseTerms
 from tether.control.engine import (
-    COARSE,
     LARGEST_LOG,
     LAST,
     ROUNDING,
@@ -145,35 +144,28 @@ def unforeseen_term(share: float, rows: int, alpha: float, bound: float) -> floa
 
 def instability(found: Search, log_beta: float, log_total: float) -> float:
     """ε̂ at the beta that was found, by one pass; `log_total` is the log of all weights there."""
-    problem, kernel, parts = found.problem, found.problem.kernel, found.parts
-    doubts = [np.logical_and(*part.doubts(problem.constraints)) for part in parts]
-    doubt = [np.flatnonzero(each.any(axis=0)) for each in doubts]
-    every = np.concatenate([part.t[which] for part, which in zip(parts, doubt, strict=True)])
-    if not len(every):
+    problem, levels, change = found.problem, found.levels, _Change(found, log_beta)
+    doubt = np.flatnonzero(np.logical_and(*found.possible()).any(axis=0))
+    if not len(doubt):
         return 0.0
-    t, back = np.unique(every, return_inverse=True)
-    change = _Change(found, log_beta)
+    unit, value = levels.unit[:, doubt, None], levels.value[:, doubt, None]
 
     def without_each(block: Block) -> dict[str, Any]:
-        log_w = change.weigh(block, t)[back]
-        rows = log_w.shape[1]
-        without = np.full(rows, np.inf)
-        for c, excess in enumerate(each.excess(block) for each in problem.constraints):
-            fails = []
-            split = np.split(log_w, np.cumsum([len(which) for which in doubt])[:-1])
-            for part, which, own in zip(parts, doubt, split, strict=True):
-                size = np.minimum(own - part.unit[c, which, None], LARGEST_LOG)
-                term = excess * np.exp(size)
-                fails.append(np.repeat(part.fails[c][:, None], rows, axis=1))
-                fails[-1][which] = part.value[c, which, None] - term > ROUNDING
-            without = np.minimum(without, found.log_betas(fails, log_beta))
-        moved = np.flatnonzero(without != log_beta)
-        if not len(moved):
+        log_w = change.weigh(block, levels.t[doubt])
+        excess = np.array([each.excess(block) for each in problem.constraints])[:, None]
+        term = excess * np.exp(np.minimum(log_w - unit, LARGEST_LOG))
+        fails = value - term > ROUNDING
+        some = np.flatnonzero((fails != (value > 0)).any(axis=(0, 1)))
+        verdicts = np.repeat(levels.fails[:, :, None], len(some), axis=2)
+        verdicts[:, doubt] = fails[:, :, some]
+        log_betas = np.min([found.log_betas(each, log_beta) for each in verdicts], axis=0)
+        moved = log_betas != log_beta
+        if not moved.any():
             return {"change": -np.inf}
-        own_block = {name: column[moved] for name, column in block.items()}
-        return {"change": log_sum(change.of(own_block, without[moved]))}
+        own_block = {name: column[some[moved]] for name, column in block.items()}
+        return {"change": log_sum(change.of(own_block, log_betas[moved]))}
 
-    size = max(64, min(kernel.size, (1 << 22) // sum(len(part.t) for part in parts)))
+    size = max(64, min(problem.kernel.size, (1 << 22) // len(levels.t)))
     total = problem.rows.reduce(without_each, {"change": "logsum"}, size)["change"]
     return float(np.exp(min(total - log_total, LARGEST_LOG)))
 
@@ -185,8 +177,7 @@ class _Change:
         self.problem, self.log_beta = found.problem, log_beta
         self.kernel, self.points = self.problem.kernel, 0
         if not self.kernel.known:
-            grid = np.concatenate([part.t for part in found.parts] + [COARSE])
-            self.t = np.unique(np.append(grid, np.clip(log_beta, -LAST, LAST)))
+            self.t = np.union1d(found.levels.t, np.clip(log_beta, -LAST, LAST))
             self.unit = self.kernel.log_unit(self.problem, self.t)
             draws = self.problem.draws if self.problem.drawn is not None else None
             self.points = len(self.problem.rows if draws is None else draws)
