@@ -366,7 +366,7 @@ class Measured:
 def measure(problem: Problem, log_beta: float) -> Measured:
     """One pass over the rows at one beta."""
     kernel, constraints = problem.kernel, problem.constraints
-    t = np.clip([log_beta], -LAST, LAST) if kernel.nested else np.array([log_beta])
+    t = kernel.at([log_beta])
     unit = float(kernel.log_unit(problem, t)[0])
 
     def one_pass(block: Block) -> dict[str, Any]:

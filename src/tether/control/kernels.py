@@ -78,6 +78,10 @@ class Kernel:
     counts_draws = False  # whether `weigh` says how many draws an action takes
     size = 1024  # rows of a block
 
+    def at(self, log_betas: Any) -> Floats:
+        """Log betas as points of the grid, whose ends stand for −inf and +inf."""
+        return np.clip(log_betas, -LAST, LAST) if self.nested else np.asarray(log_betas)
+
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """Weigh a block."""
         raise NotImplementedError

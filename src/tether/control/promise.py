@@ -198,8 +198,7 @@ class _Change:
 
     def weigh(self, block: Block, log_betas: Floats) -> Floats:
         """Log-weights (betas × rows)."""
-        at = np.clip(log_betas, -LAST, LAST) if self.kernel.nested else log_betas
-        return self.kernel.weigh(block, at, self.problem).log_w
+        return self.kernel.weigh(block, self.kernel.at(log_betas), self.problem).log_w
 
     def of(self, block: Block, log_betas: Floats) -> Floats:
         """The log of how much the weight of each row changes on the way to a beta of its own."""
