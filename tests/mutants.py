@@ -103,11 +103,11 @@ the same draw for every log
   + seed
 control/confidence.py | tests/control/test_confidence.py
 certified at 1/(2 δ)
-  - -np.log(self.error))
-  + -np.log(2 * self.error))
+  - -np.log(error))
+  + -np.log(2 * error))
 a sequence that does not stop at the first failure
-  - np.logical_and.accumulate(passed, axis=1)
-  + np.asarray(passed)
+  - np.logical_and.accumulate(certified(capitals, log_shares, error))
+  + certified(capitals, log_shares, error)
 thresholds/rules.py | tests/thresholds
 gCRC passes over a violation
   - np.logical_and.accumulate(passed)

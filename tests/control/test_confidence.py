@@ -11,7 +11,8 @@ from scipy.stats import binom
 
 from tests.control.test_proved import TableWorld, posed, several_losses
 from tether.control.calibrate import calibrate
-from tether.control.confidence import Bettors, certify
+from tether.control.chain import Bet
+from tether.control.confidence import bettors, certified, certify
 from tether.control.log import Log
 from tether.control.unbiased import unbiased_weights
 
@@ -19,13 +20,11 @@ from tether.control.unbiased import unbiased_weights
 def by_all_bettors(problem, confidence):
     """The last beta before the first that is not certified, with every bettor at every beta."""
     weights = unbiased_weights(problem, "confidence")
-    bettors = Bettors(problem.constraints[0], len(problem.rows), 1 - confidence)
-    stakes, log_shares = bettors.stakes_and_shares
+    each = problem.constraints[0]
+    stakes, log_shares = bettors(each, len(problem.rows), 1 - confidence)
     total = np.zeros(len(weights.t))
     for stake, log_share in zip(stakes, log_shares, strict=True):
-        total += np.exp(
-            log_share + weights.log_capitals([replace(bettors.bet, stakes=stake)])[0][:, 0]
-        )
+        total += np.exp(log_share + weights.log_capitals(Bet(each, each.alpha, stake))[:, 0])
     passed = total >= 1 / (1 - confidence)
     count = int(np.logical_and.accumulate(passed).sum())
     found = np.append(-np.inf, weights.t)[count]
@@ -47,8 +46,8 @@ def test_betas_past_the_first_that_is_not_certified_do_not_count():
     log, _ = world.log(6000, np.random.default_rng(0))
     problem = posed(log, alpha=0.12)
     weights, each = unbiased_weights(problem, "confidence"), problem.constraints[0]
-    bettors = Bettors(each, len(problem.rows), 0.2)
-    passed = bettors.certified(weights.log_capitals([bettors.bet])[0])
+    stakes, log_shares = bettors(each, len(problem.rows), 0.2)
+    passed = certified(weights.log_capitals(Bet(each, each.alpha, stakes)), log_shares, 0.2)
     assert passed[0]
     assert passed[-1]
     assert not passed.all()

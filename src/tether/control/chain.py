@@ -39,10 +39,10 @@ from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows
 
 if TYPE_CHECKING:
+    from tether.control.engine import Constraint
     from tether.control.unbiased import Weights
 
 SHARPNESS = 0.4  # the stake grows with this power of the number of losses that are tolerated
-FACTORS_PER_LOG = 8  # how many factors are multiplied before a logarithm is taken
 TINY = 1e-150  # stands for 0 in a divisor
 SMALLEST_SHARE = 0.05
 """Smaller shares become 0, which is always valid and costs less than a hundredth of the gain: no
@@ -104,38 +104,27 @@ class Bet:
     divided by g, so that their expectation is at most 1. Then E[Z] ≥ (R − a)/g.
     """
 
-    loss: str
+    constraint: Constraint
     level: float
-    bound: float
     stakes: Floats
-    ratio_error: float = 1.0
 
-    def log_capitals(
-        self, loss: Floats, weight: Floats, limit: Floats, count: Floats | None = None
-    ) -> Floats:
-        """Logs of the products of all factors (betas × bettors), from weights (betas × rows)."""
-        error, bound = self.ratio_error, self.bound
+    def log_capitals(self, block: Block, weight: Floats, limit: Floats) -> Floats:
+        """Logs of the products of all factors (betas × bettors), from weights (betas × rows).
+
+        A column `count` says how many rows a row stands for.
+        """
+        error, level, bound = self.constraint.ratio_error, self.level, self.constraint.bound
+        loss = block[f"loss/{self.constraint.name}"]
         if error != 1:
-            away = loss - self.level
-            loss = self.level + np.where(away > 0, away * error, away / error)
-            weight, limit = weight / error, limit / error
-            bound = self.level + error * (self.bound - self.level)
-        found = [
-            _log_product(factors(loss, weight, limit, self.level, stake[:, None], bound), count)
-            for stake in np.atleast_2d(self.stakes).T
-        ]
+            away = loss - level
+            loss = level + np.where(away > 0, away * error, away / error)
+            weight, limit, bound = weight / error, limit / error, level + error * (bound - level)
+        count, found = block.get("count", np.ones(1)), []
+        for stake in np.atleast_2d(self.stakes).T:
+            each = factors(loss, weight, limit, level, stake[:, None], bound)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found.append(np.where(count > 0, np.log(each) * count, 0.0).sum(axis=1))
         return np.stack(found, axis=1)
-
-
-def _log_product(factors: Floats, count: Floats | None) -> Floats:
-    """Logs of products along rows; several factors are multiplied before a logarithm is taken."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if count is not None:
-            return np.asarray(np.where(count > 0, np.log(factors) * count, 0.0).sum(axis=1))
-        betas, rows = factors.shape
-        whole = rows // FACTORS_PER_LOG * FACTORS_PER_LOG
-        groups = factors[:, :whole].reshape(betas, FACTORS_PER_LOG, -1).prod(axis=1)
-        return np.asarray(np.log(groups).sum(axis=1) + np.log(factors[:, whole:]).sum(axis=1))
 
 
 def soft_chain(log_capitals: ArrayLike) -> Floats:
@@ -226,7 +215,7 @@ def find_chain(
 
     The probability `error` that weights are wrong, times the bound, is taken off every promise.
     """
-    constraints, bets = weights.problem.constraints, []
+    constraints, logs = weights.problem.constraints, []
     levels, stakes = {}, {}
     for each in constraints:
         known = None if safe_risk is None else safe_risk.get(each.name)
@@ -234,12 +223,12 @@ def find_chain(
         levels[each.name], stakes[each.name] = level, stake
         with np.errstate(over="ignore"):
             scaled = stake * each.ratio_error * np.exp(weights.log_high - weights.log_low)
-        bets.append(Bet(each.name, level, each.bound, scaled[:, None], each.ratio_error))
-    shares = soft_chain(np.stack([found[:, 0] for found in weights.log_capitals(bets)]))
-    alone = [position(each, uniform) for each in shares]
-    log_betas = np.append(-np.inf, weights.t)
-    if weights.problem.kernel.nested:
-        log_betas[-1] = np.inf
+        logs.append(weights.log_capitals(Bet(each, level, scaled[:, None]))[:, 0])
+    shares, log_betas = soft_chain(logs), weights.log_betas
+    own = {
+        each.name: float(log_betas[position(alone, uniform)])
+        for each, alone in zip(constraints, shares, strict=True)
+    }
     every = shares.min(axis=0)
     kept = max(int(np.count_nonzero(every)), 1)
     chain = Chain(
@@ -253,7 +242,6 @@ def find_chain(
         spread=spread,
         looks=looks,
     )
-    own = {each.name: float(log_betas[k]) for each, k in zip(constraints, alone, strict=True)}
     return chain, own
 
 

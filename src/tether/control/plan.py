@@ -19,7 +19,7 @@ from tether._core.arrays import Floats
 from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
-from tether.control.confidence import Bettors, certify
+from tether.control.confidence import bettors, certified, certify
 from tether.control.engine import LAST, Constraint, Problem, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
 from tether.control.kernels import ClipKernel, MixKernel
@@ -324,10 +324,10 @@ def _passes(made: Plan, losses: _Losses, rows: int, count: Any, noise: float) ->
         )
         return np.asarray(np.exp(np.minimum(total(clean, harmed)[:, 0], 0.0)))
     assert made.confidence is not None
-    bettors = Bettors(Constraint("loss", level, bound), rows, 1 - made.confidence)
-    stakes, _ = bettors.stakes_and_shares
+    error = 1 - made.confidence
+    stakes, log_shares = bettors(Constraint("loss", level, bound), rows, error)
     clean, harmed = (_logs(factors(each, 1.0, 1.0, level, stakes, bound)) for each in (0.0, sizes))
-    return bettors.certified(total(clean, harmed)).astype(np.float64)
+    return certified(total(clean, harmed), log_shares, error).astype(np.float64)
 
 
 def _logs(values: Floats) -> Floats:

@@ -18,13 +18,14 @@ largest ratio of safe density to theirs. Betas come from a fixed increasing sequ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.chain import Bet
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of, scores
@@ -35,6 +36,7 @@ from tether.control.kernels import (
     OwnKernel,
     PathKernel,
     Weighed,
+    along,
     bins,
     clip_sums,
 )
@@ -72,68 +74,44 @@ class Weights:
     log_low: Floats
     cells: Mapping[str, Rows] = field(default_factory=dict)
 
-    def pick(self, which: Integers | slice) -> Weights:
-        """The same at some of the candidates."""
-        return replace(
-            self, t=self.t[which], log_high=self.log_high[which], log_low=self.log_low[which]
-        )
+    @property
+    def log_betas(self) -> Floats:
+        """That of the safe policy, and those of the candidates."""
+        found = np.append(-np.inf, self.t)
+        if self.problem.kernel.nested:
+            found[-1] = np.inf
+        return found
 
-    def log_capitals(self, bets: Sequence[Bet]) -> list[Floats]:
-        """Logs of what the bettors of each bet have after all rows (betas × bettors): one pass.
+    def log_capitals(self, bet: Bet) -> Floats:
+        """Logs of what its bettors have after all rows (betas × bettors): one pass.
 
-        A column `count` says how many rows a row stands for. With a column `by_safe`, half of each
-        capital is bet on these rows alone, with a stake that is larger as they are fewer: what a
-        later policy hardly ever does says nothing of betas near the safe policy.
+        With a column `by_safe`, half of each capital is bet on these rows alone, with a stake that
+        is larger as they are fewer: what a later policy hardly ever does says nothing of betas near
+        the safe policy.
         """
-        if "by_safe" in self.problem.rows.names:
-            return self._by_halves(bets)
-        size = max(64, ENTRIES // len(self.t) // 64 * 64)
-        names = list(dict.fromkeys(each.loss for each in bets))
-        shared = [names] if not self.cells else [[name] for name in names]
-        found: dict[str, Floats] = {}
-        for several in shared:
-            own = {str(k): each for k, each in enumerate(bets) if each.loss in several}
-
-            def kernel(block: Block, own: Mapping[str, Bet] = own) -> dict[str, Any]:
-                weight, limit = self.weigh(block)
-                count = block.get("count")
-                return {
-                    name: each.log_capitals(block[f"loss/{each.loss}"], weight, limit, count)
-                    for name, each in own.items()
-                }
-
-            rows = self.cells.get(several[0], self.problem.rows)
-            found |= rows.reduce(kernel, dict.fromkeys(own, "sum"), size)
-        return [found[str(k)] for k in range(len(bets))]
-
-    def _by_halves(self, bets: Sequence[Bet]) -> list[Floats]:
-        columns = dict(self.problem.rows.columns)
+        rows, halves = self.cells.get(bet.constraint.name, self.problem.rows), []
+        if "by_safe" not in rows.names:
+            size = max(64, ENTRIES // len(self.t) // 64 * 64)
+            kernel = partial(self._log_capitals, bet)
+            return np.asarray(rows.reduce(kernel, {"logs": "sum"}, size)["logs"])
+        columns = dict(rows.columns)
         by_safe = columns.pop("by_safe")
-        halves, chosen = [], [np.ones_like(by_safe), by_safe][: 1 + by_safe.any()]
-        for which in chosen:
-            rows = Rows({name: column[which] for name, column in columns.items()})
-            half, more = replace(self, problem=replace(self.problem, rows=rows)), len(by_safe) + 1
-            own = [replace(each, stakes=each.stakes * more / (len(rows) + 1)) for each in bets]
-            halves.append(half.log_capitals(own))
-        parts = zip(*halves, strict=True)
-        return [np.logaddexp.reduce(each, axis=0) - np.log(len(halves)) for each in parts]
+        for which in [np.ones_like(by_safe), by_safe][: 1 + by_safe.any()]:
+            own = Rows({name: column[which] for name, column in columns.items()})
+            half = replace(self, problem=replace(self.problem, rows=own))
+            stakes = bet.stakes * (len(rows) + 1) / (len(own) + 1)
+            halves.append(half.log_capitals(replace(bet, stakes=stakes)))
+        return np.asarray(np.logaddexp.reduce(halves, axis=0) - np.log(len(halves)))
+
+    def _log_capitals(self, bet: Bet, block: Block) -> dict[str, Any]:
+        return {"logs": bet.log_capitals(block, *self.weigh(block))}
 
     def weigh(self, block: Block) -> tuple[Floats, Floats]:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
-        own, problem = _against_acting(block), self.problem
-        ratio, base = scores(own)
-        if isinstance(problem.kernel, MixKernel):  # linear in the ratio
-            share = np.exp(-np.logaddexp(0.0, -self.t))[:, None]
-            most: Floats | float = np.log(problem.max_ratio)
-            if "log_safe_all" in own:
-                most = scores(own, "_all")[0].max(axis=1)
-            weight = _bounded_exp(base) * (1 - share + share * _bounded_exp(ratio))
-            limit = 1 - share + share * np.exp(most)
-        else:
-            made, unit = problem.kernel.weigh(own, self.t, problem), self.log_high[:, None]
-            weight = _bounded_exp(made.log_w - unit)
-            limit = np.exp(self._log_limit(own, made) - unit)
-        limit = limit * np.exp(_log_base_limit(block))
+        own, problem, unit = _against_acting(block), self.problem, self.log_high[:, None]
+        made = problem.kernel.weigh(own, self.t, problem)
+        weight = _bounded_exp(made.log_w - unit)
+        limit = np.exp(self._log_limit(own, made) - unit) * np.exp(_log_base_limit(block))
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
             limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
         if (weight > limit * (1 + LIMIT_TOLERANCE)).any():
@@ -146,13 +124,18 @@ class Weights:
     def _log_limit(self, own: Block, made: Weighed) -> Floats:
         """The log of the largest weight against the safe policy (betas × rows, or × 1)."""
         kernel, at = self.problem.kernel, self.t[:, None]
+        if isinstance(kernel, MixKernel):
+            most: Floats | float = np.log(self.problem.max_ratio)
+            if "log_safe_all" in own:
+                most = scores(own, "_all")[0].max(axis=1)
+            return np.asarray(along(0.0, most, at))
+        if "log_safe_all" in own:
+            return np.asarray(made.candidates[made.place])
         if isinstance(kernel, ClipKernel):
             return np.where(at > FURTHEST, np.inf, 0.0)
         if kernel.from_draws:
             tries = np.log(self.problem.family.max_draws or 1) + np.maximum(at, 0.0)
             return np.where(at > FURTHEST, np.inf, np.logaddexp(tries, 0.0))
-        if "log_safe_all" in own:
-            return np.asarray(made.candidates[made.place])
         return np.full(at.shape, np.inf)
 
 
@@ -221,8 +204,8 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
             each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
             log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
             log_high = np.minimum(found, log_high)
-    known, every = log_high - log_low <= LOOSEST, Weights(problem, t, log_high, log_low, cells)
-    return every.pick(slice(int(known.argmax()), None))
+    first = int((log_high - log_low <= LOOSEST).argmax())
+    return Weights(problem, t[first:], log_high[first:], log_low[first:], cells)
 
 
 def candidates(kernel: Kernel, low: float, high: float) -> Floats:
@@ -256,20 +239,15 @@ def _cells(problem: Problem, nodes: Floats) -> dict[str, Rows]:
         with np.errstate(invalid="ignore", over="ignore"):
             right = np.expm1(ratio - nodes[place]) / np.expm1(nodes[place + 1] - nodes[place])
         right = np.where(place > 0, np.clip(right, 0.0, 1.0), 0.0)
-        found = {}
+        found, size = {}, count * LOSS_NODES
         for each in problem.constraints:
             level = np.clip(each.loss(block) / each.bound, 0.0, 1.0) * (LOSS_NODES - 1)
             below = np.minimum(level.astype(np.int64), LOSS_NODES - 2)
             upper = level - below
-            corner = place * LOSS_NODES + below
             found[each.name] = sum(
-                np.bincount(corner + shift, amount, count * LOSS_NODES)
-                for shift, amount in (
-                    (0, (1 - right) * (1 - upper)),
-                    (1, (1 - right) * upper),
-                    (LOSS_NODES, right * (1 - upper)),
-                    (LOSS_NODES + 1, right * upper),
-                )
+                np.bincount((place + i) * LOSS_NODES + below + j, part * share, size)
+                for i, part in enumerate((1 - right, right))
+                for j, share in enumerate((1 - upper, upper))
             )
         return found
 
