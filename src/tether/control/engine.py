@@ -43,6 +43,7 @@ PARTS = 32  # fine steps in a gap between coarse points
 NEAR, FEW = 16, 1000  # with more than FEW rows, how many gaps beside beta are searched finely
 ROUNDING = 1e-12  # how much, relatively, sums may change when a row is added and taken off again
 LARGEST_LOG = 700.0  # logs up to this have an exponential that is a float
+LARGEST_BASE = 300.0  # a logged action is so much likelier under safe with probability e^−300
 COVERAGE_FALSE_ALARM = 1e-6  # the probability with which true scores fail the check of coverage
 COVERAGE_MARGIN = 0.01  # how far rounded propensities may move the limit of coverage below 1
 SAME_SCORE = 1e-9  # log-weights and log ratios that differ by less are the same
@@ -371,43 +372,42 @@ def measure(problem: Problem, log_beta: float) -> Measured:
 
     def one_pass(block: Block) -> dict[str, Any]:
         (ratio, base), made = scores(block), kernel.weigh(block, t, problem)
-        log_w, most, safe_most = made.told[0], float(made.told[0].max()), float(base.max())
+        log_w, most = made.told[0], float(made.told[0].max())
         shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
-        safe = np.exp(base - safe_most) if problem.has_mixture else np.ones(len(base))
-        changed = np.maximum(safe * np.exp(safe_most) - w * np.exp(shift - unit), 0.0)
-        found = {"rows": len(base), "top": made.top[0], "most": most, "safe most": safe_most}
-        found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
-        found |= {"changed": changed.sum(), "ratio": log_sum(base + ratio)}
+        safe = np.exp(np.minimum(base, LARGEST_BASE)) if problem.has_mixture else np.ones(len(base))
+        sums, squares, harms = [], [], []
         for each in constraints:
-            loss = each.loss(block) / each.bound
-            own = w if each.ratio_error == 1 else w * each.factors(block)
-            lost = safe * loss
-            sums = [own.sum(), dot(own, loss), safe.sum(), lost.sum()]
-            sums += [dot(safe, safe), dot(safe, lost), dot(lost, lost)]
-            found["of " + each.name] = log_of(sums) + shift * OWN + safe_most * SAFE
-            if not kernel.nested:
-                found["harm " + each.name] = log_of((each.excess(block) * w).max(initial=0)) + shift
+            sums.append([dot(amount, w) for amount in each.amounts(block)])
+            lost = safe * (each.loss(block) / each.bound)
+            squares.append([safe.sum(), lost.sum(), dot(safe, safe), dot(safe, lost)])
+            squares[-1].append(dot(lost, lost))
+            harms.append(0.0 if kernel.nested else (each.excess(block) * w).max(initial=0.0))
+        found = {"rows": len(base), "top": made.top[0], "most": most, "safe most": safe.max()}
+        found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
+        found |= {"sums": log_of(sums) + shift, "safe": np.array(squares)}
+        found |= {"harms": log_of(harms) + shift, "ratio": log_sum(base + ratio)}
+        found["changed"] = np.maximum(safe - w * np.exp(shift - unit), 0.0).sum()
         if kernel.counts_draws:
             found["draws"] = log_sum(np.broadcast_to(made.log_draws, made.told.shape)[0])
         return found
 
-    how = dict.fromkeys(("w", "ww", "ratio", "draws"), "logsum")
-    how |= dict.fromkeys(("rows", "changed"), "sum") | dict.fromkeys(("top", "most"), "max")
-    how |= {"safe most": "max", **{f"of {each.name}": "logsum" for each in constraints}}
-    how |= {f"harm {each.name}": "max" for each in constraints}
+    how = dict.fromkeys(("w", "ww", "sums", "ratio", "draws"), "logsum")
+    how |= dict.fromkeys(("rows", "changed", "safe"), "sum")
+    how |= dict.fromkeys(("top", "most", "safe most", "harms"), "max")
     found = problem.rows.reduce(one_pass, how, kernel.size)
     test = float(found["top"] if problem.carried else kernel.log_test(problem, t)[0])
     total, rows = float(np.logaddexp(found["w"], test)), int(found["rows"])
-    risks, safe_means = {}, {}
-    for each in constraints:
-        sums = found["of " + each.name]
+    risks, safe_means, harms = {}, {}, {}
+    for each, (weight, loss), safe, harm in zip(
+        constraints, found["sums"], found["safe"], found["harms"], strict=True
+    ):
         extra = np.log(each.ratio_error) + test
-        quotient = np.logaddexp(sums[1], extra) - np.logaddexp(sums[0], extra)
-        risks[each.name] = float(each.bound * np.exp(quotient))
-        safe_means[each.name] = _safe_mean(sums - found["safe most"] * SAFE, each.bound)
+        risk = np.exp(np.logaddexp(loss, extra + np.log(each.bound)) - np.logaddexp(weight, extra))
+        risks[each.name] = float(risk)
+        safe_means[each.name] = _safe_mean(safe, found["safe most"], each.bound)
+        harms[each.name] = float(np.exp(min(harm, LARGEST_LOG)))
     size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
-    harms = {each.name: found.get("harm " + each.name, -np.inf) for each in constraints}
     coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
     return Measured(
         rows,
@@ -423,17 +423,13 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         coverage=coverage,
         coverage_limit=limit,
         safe_means=safe_means,
-        harms={name: float(np.exp(min(harm, LARGEST_LOG))) for name, harm in harms.items()},
+        harms=harms,
     )
 
 
-OWN, SAFE = np.array([[1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2, 2]])
-"""The power of each unit in the sums for a loss: that of tethered weights, and of safe ones."""
-
-
-def _safe_mean(logs: Floats, bound: float) -> tuple[float, float]:
+def _safe_mean(sums: Floats, most: float, bound: float) -> tuple[float, float]:
     """The mean loss of the safe policy, and its error with one heaviest point more at the bound."""
-    one, first, two, mixed, second = np.exp(logs[2:])
+    one, first, two, mixed, second = sums / most ** np.array([1, 1, 2, 2, 2])
     mean = first / one
     spread = max(second - 2 * mean * mixed + mean**2 * two, 0.0) + (1 - mean) ** 2
     return float(bound * mean), float(bound * np.sqrt(spread) / (one + 1))

@@ -31,7 +31,6 @@ from tether.control.engine import COARSE, LAST, PARTS, Problem, log_of, scores
 from tether.control.families import Family, exact_averages, limit_density
 
 FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
-CHUNK = 1024  # how many bins are summed at once; across them ρ grows by a factor of e^8
 WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the other, in logs
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
@@ -215,16 +214,12 @@ class Binned:
     @cached_property
     def _sums(self) -> Floats:
         """Log of Σ amount·min(1, ρ/β) at the beginning of every bin, and at the end of the last."""
-        sums = np.zeros((len(self.whole) + 1, self.whole.shape[1]))
-        sums[:-1] = np.cumsum(self.whole[::-1], axis=0)[::-1]
-        carried = np.zeros(self.whole.shape[1])
-        for start in range(0, len(self.near), CHUNK):  # Σ near·e^(bins since) by cumulative sums
-            part = self.near[start : start + CHUNK]
-            growth = np.exp(np.arange(1, len(part) + 1) / FINEST)[:, None]
-            below = (np.cumsum(part * growth, axis=0) + carried) / growth
-            sums[start + 1 : start + 1 + len(part)] += below
-            carried = below[-1]
-        return np.asarray(log_of(sums))
+        bins, sums = len(self.whole), np.full((len(self.whole) + 1, self.whole.shape[1]), -np.inf)
+        sums[:-1] = log_of(np.cumsum(self.whole[::-1], axis=0)[::-1])
+        since = np.arange(1, bins + 1)[:, None] / FINEST
+        below = np.logaddexp.accumulate(log_of(self.near) + since, axis=0) - since
+        sums[1:] = np.logaddexp(sums[1:], below)
+        return sums
 
     def log_sums(self, t: Floats) -> Floats:
         """The same at log betas of the grid (betas × amounts)."""

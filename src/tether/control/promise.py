@@ -87,7 +87,7 @@ from tether.control.engine import (
     log_of,
     log_sum,
 )
-from tether.control.kernels import ClipKernel, PathKernel
+from tether.control.kernels import PathKernel
 
 SAME = 1e-9  # log normalizers this close are the same
 
@@ -175,26 +175,19 @@ class _Change:
 
     def __init__(self, found: Search, log_beta: float) -> None:
         self.problem, self.log_beta = found.problem, log_beta
-        self.kernel, self.points = self.problem.kernel, 0
-        if not self.kernel.known:
-            self.t = np.union1d(found.levels.t, np.clip(log_beta, -LAST, LAST))
-            self.unit = self.kernel.log_unit(self.problem, self.t)
-            draws = self.problem.draws if self.problem.drawn is not None else None
-            self.points = len(self.problem.rows if draws is None else draws)
-            self.ends = self._ends()
-
-    def _ends(self) -> tuple[float, float]:
-        """The log betas between which clip changes: past them ψ/β, or ψ, is the same."""
-        if not isinstance(self.kernel, ClipKernel):
-            return -LAST, LAST
-        same = (
-            np.abs(self.unit - self.unit[0]) < SAME,
-            np.abs(self.unit + self.t - LAST - self.unit[-1]) < SAME,
-        )
-        low = self.t[np.flatnonzero(np.logical_and.accumulate(same[0]))[-1]]
-        high = self.t[::-1][np.flatnonzero(np.logical_and.accumulate(same[1][::-1]))[-1]]
-        own = np.clip(self.log_beta, low, high) if np.isinf(self.log_beta) else self.log_beta
-        return float(min(low, own)), float(max(high, own))
+        self.kernel, self.ends = self.problem.kernel, (-LAST, LAST)
+        if self.kernel.known:
+            return
+        self.t = np.union1d(found.levels.t, np.clip(log_beta, -LAST, LAST))
+        self.unit = self.kernel.log_unit(self.problem, self.t)
+        draws = self.problem.draws if self.problem.drawn is not None else None
+        self.points = len(self.problem.rows if draws is None else draws)
+        if self.kernel.clips:  # it changes only between these: past them ψ/β, or ψ, is the same
+            moves = np.abs(self.unit - self.unit[0]) >= SAME
+            moves_back = np.abs(self.unit + self.t - LAST - self.unit[-1])[::-1] >= SAME
+            low, high = self.t[moves.argmax() - 1], self.t[::-1][moves_back.argmax() - 1]
+            own = np.clip(log_beta, low, high) if np.isinf(log_beta) else log_beta
+            self.ends = float(min(low, own)), float(max(high, own))
 
     def weigh(self, block: Block, log_betas: Floats) -> Floats:
         """Log-weights (betas × rows)."""
