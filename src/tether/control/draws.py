@@ -29,7 +29,7 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows, hash_rows
 from tether.control.columns import Changed, check_normalizer, match, ratios_of_draws
-from tether.control.engine import LARGEST_LOG, LAST, Problem, Search, log_of, scores, search
+from tether.control.engine import LAST, Problem, Search, log_of, scores, search
 from tether.control.families import DEFAULT_BUDGET
 from tether.control.kernels import Kernel, Weighed, budgeted, ends, heaviest, told_apart
 from tether.control.log import Log, Proposals
@@ -70,17 +70,15 @@ class BudgetedKernel(Kernel):
         near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
         tries, fallback = self.averages(safe, optimized, near)
         against_safe = partial(budgeted, near[:, None], tries, fallback)
-        past: Floats | float = 0.0
-        if problem.test_weight == "analytic":  # S is at most the budget, and D at most one
-            most = np.zeros((len(near), 1))
-            past = np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0)
-            past = past - np.log(problem.safe_share)
-        elif "base_safe" in block:
+        most = against_safe(largest)
+        if "base_safe" in block:
             bases = np.hstack((block["base_safe"], block["base_optimized"]))
             most = heaviest(against_safe, drawn, bases)
-        else:
-            most = against_safe(largest)
-        return Weighed(base + against_safe(ratio), most, tries, place, past)
+        return Weighed(base + against_safe(ratio), most, tries, place)
+
+    def log_limit(self, problem: Problem, t: Floats) -> Floats:
+        """S is at most the budget, and D at most one."""
+        return np.asarray(np.logaddexp(np.log(self.budget) + np.maximum(t, 0.0), 0.0))
 
     def draws(self, block: Block) -> tuple[Floats, Floats]:
         """As many draws of each policy as whole budgets can be made of."""
@@ -127,13 +125,10 @@ def few_draws(budget: int, safe: int, optimized: int) -> str:
 
 
 def _rejected(log_kept: Floats, log_limit: Floats) -> Floats:
-    """1 − min(1, kept/limit) from logs, without an exponential of every pair where it can."""
-    finite = [each[each > -np.inf] for each in (log_kept, log_limit)]
-    if max(np.abs(each).max(initial=0.0) for each in finite) < LARGEST_LOG / 2:
-        return np.maximum(1.0 - np.exp(log_kept) * np.exp(-log_limit), 0.0)
+    """1 − min(1, kept/limit) from logs; nothing is rejected where both are 0."""
     with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.minimum(log_kept - log_limit, 0.0)
-    return np.asarray(-np.expm1(np.where(np.isnan(gap), 0.0, gap)))
+        gap = np.fmin(log_kept - log_limit, 0.0)
+    return np.asarray(1.0 - np.exp(gap))
 
 
 # ---- which draws a row has ---------------------------------------------------------------------
@@ -209,26 +204,23 @@ def _dealt(tables: dict[str, Floats], width: int, block: Block) -> Block:
 # ---- shared draws --------------------------------------------------------------------------------
 
 
-def _keys(block: Block) -> Any:
-    """A number for the draws of each row: equal for rows that share them."""
-    if "cell_safe" in block:  # dealt out in memory
-        return block["cell_safe"].astype(np.uint64)
-    return hash_rows((block["draws_safe"], block["draws_optimized"]))
-
-
 def _sampled(block: Block, rows: int) -> tuple[Any, Any]:
-    """The keys of whole groups, of about a million rows, and the rows that have them."""
-    keys = _keys(block)
+    """The keys of whole groups, of about a million rows, and the rows that have them.
+
+    A key is a number that rows have in common if they share their draws.
+    """
+    if "cell_safe" in block:  # dealt out in memory
+        keys = block["cell_safe"].astype(np.uint64)
+    else:
+        keys = hash_rows((block["draws_safe"], block["draws_optimized"]))
     chosen = np.flatnonzero(keys % np.uint64(max(1, rows // MOST_KEPT)) == 0)
     return keys[chosen], chosen
 
 
 def sharing(rows: Rows) -> int:
     """The size of the largest group of rows that share their draws."""
-    count = len(rows)
-    found = rows.reduce(lambda block: {"keys": _sampled(block, count)[0]}, {"keys": "concat"})
-    keys = found["keys"]
-    return int(np.unique(keys, return_counts=True)[1].max()) if len(keys) else 1
+    keys = rows.reduce(lambda block: {"keys": _sampled(block, len(rows))[0]}, {"keys": "concat"})
+    return int(np.unique(keys["keys"], return_counts=True)[1].max(initial=1))
 
 
 def search_again(found: Search) -> Search:
@@ -249,15 +241,22 @@ def shared_ratio_error(problem: Problem, log_beta: float) -> float:
     kernel, count = problem.kernel, len(problem.rows)
     if not (problem.shares_draws and np.isfinite(log_beta) and isinstance(kernel, BudgetedKernel)):
         return 1.0
-    step = max(1, count // MOST_KEPT)
 
     def terms(block: Block) -> dict[str, Any]:
-        weight, slope, noise = _weights_and_slopes(kernel, block, log_beta)
-        keys, chosen = _sampled(block, count)
+        ratio, base = scores(block)
+        rejected = kernel.rejected(*kernel.draws(block), np.array([log_beta]))[:, 0]
+        draws, mean = len(rejected), rejected.mean(axis=0)
+        # One draw has no spread of its own: then that of a coin with the same mean.
+        noise = rejected.var(axis=0, ddof=1) if draws > 1 else mean * (1 - mean)
+        proposed = np.exp(np.minimum(ratio, log_beta) - min(log_beta, 0.0) + base)
+        values, slopes = expected_averages(mean, kernel.budget)
+        parts = np.stack((proposed, np.exp(base)))
+        move = (parts * slopes).sum(axis=0) * np.sqrt(noise / draws)
         excess = [each.excess(block) for each in problem.constraints]
         amounts = np.concatenate([np.maximum((each, -each), 0.0) for each in excess])
-        moves = amounts * (slope * np.sqrt(noise))
-        return {"total": (amounts * weight).sum(axis=1), "keys": keys, "moves": moves[:, chosen]}
+        keys, chosen = _sampled(block, count)
+        total = (amounts * (parts * values).sum(axis=0)).sum(axis=1)
+        return {"total": total, "keys": keys, "moves": (amounts * move)[:, chosen]}
 
     how = {"total": "sum", "keys": "concat", "moves": "concat"}
     found = problem.rows.reduce(terms, how, 4096)
@@ -266,29 +265,15 @@ def shared_ratio_error(problem: Problem, log_beta: float) -> float:
     for k, (moves, total) in enumerate(zip(found["moves"], found["total"], strict=True)):
         if total > 0 and len(moves):
             moved = np.bincount(group, moves) ** 2 - np.bincount(group, moves**2)
-            relative[k] = step * np.maximum(moved, 0.0).sum() / total**2
-    return float(np.sqrt(1 + relative.reshape(-1, 2).sum(axis=1).max()))
+            relative[k] = np.maximum(moved, 0.0).sum() / total**2
+    step = max(1, count // MOST_KEPT)
+    return float(np.sqrt(1 + step * relative.reshape(-1, 2).sum(axis=1).max()))
 
 
-def _weights_and_slopes(
-    kernel: BudgetedKernel, block: Block, log_beta: float
-) -> tuple[Floats, Floats, Floats]:
-    """Of each row its expected weight, how it changes with p, and the variance of p."""
-    ratio, base = scores(block)
-    t = np.clip([log_beta], -LAST, LAST)
-    accept = 1 - kernel.rejected(*kernel.draws(block), t)[:, 0]
-    draws, mean = len(accept), accept.mean(axis=0)
-    # One draw has no spread of its own: then that of a coin with the same mean.
-    spread = accept.var(axis=0, ddof=1) if draws > 1 else mean * (1 - mean)
-    proposed = np.exp(np.minimum(ratio, log_beta) - min(log_beta, 0.0) + base)
-    tries, fallback, tries_slope, fallback_slope = expected_averages(mean, kernel.budget)
-    weight = proposed * tries + np.exp(base) * fallback
-    return weight, proposed * tries_slope + np.exp(base) * fallback_slope, spread / draws
-
-
-def expected_averages(mean: Floats, budget: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """S, D and their derivatives for proposals that are accepted with probability `mean`."""
+def expected_averages(rejected: Floats, budget: int) -> tuple[Floats, Floats]:
+    """S and D for proposals that are rejected with a probability, and their derivatives in it."""
     count = np.arange(budget)[:, None]
-    powers = (1 - mean) ** np.append(count, [[budget]], axis=0)
-    slope = -(count[1:] * powers[: budget - 1]).sum(axis=0)
-    return powers[:-1].sum(axis=0), powers[-1], slope, -budget * powers[-2]
+    powers = rejected**count
+    slope = (count[1:] * powers[:-1]).sum(axis=0)
+    values = np.stack((powers.sum(axis=0), rejected**budget))
+    return values, np.stack((slope, budget * powers[-1]))

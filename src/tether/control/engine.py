@@ -178,7 +178,9 @@ class Problem:
     @property
     def carried(self) -> bool:
         """Whether the test weight comes from candidates that the rows carry."""
-        return self.kernel.candidates and isinstance(self.test_weight, str)
+        stated = not isinstance(self.test_weight, str)
+        by_formula = self.kernel.from_draws and self.test_weight == "analytic"
+        return self.kernel.candidates and not stated and not by_formula
 
     def levels(self, t: Floats) -> Levels:
         """The condition at increasing log betas: one pass over the rows."""

@@ -269,7 +269,7 @@ class ClipKernel(Kernel):
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """An infinite ratio has the weight 1 in the unit of these weights."""
-        return np.zeros(len(t))
+        return np.zeros(t.shape)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
         """Log of ψ(β)/β, by the same bins."""

@@ -131,12 +131,9 @@ class Weights:
             return np.asarray(along(0.0, most, at))
         if "log_safe_all" in own:
             return np.asarray(made.candidates[made.place])
-        if isinstance(kernel, ClipKernel):
-            return np.where(at > FURTHEST, np.inf, 0.0)
-        if kernel.from_draws:
-            tries = np.log(self.problem.family.max_draws or 1) + np.maximum(at, 0.0)
-            return np.where(at > FURTHEST, np.inf, np.logaddexp(tries, 0.0))
-        return np.full(at.shape, np.inf)
+        if not (isinstance(kernel, ClipKernel) or kernel.from_draws):
+            return np.full(at.shape, np.inf)
+        return np.where(at > FURTHEST, np.inf, kernel.log_limit(self.problem, at))
 
 
 def _bounded_exp(logs: Floats) -> Floats:
