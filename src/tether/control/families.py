@@ -296,12 +296,10 @@ def find_family(family: str | Family) -> Family:
 def _check_declarations(family: Family) -> None:
     """Refuse a user's family that declares something that cannot be true."""
     name, known = getattr(family, "name", None), family.smoothness
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"family {family!r} has no name: set the attribute `name` to a string")
-    if re.fullmatch(r"clip|mix|budgeted_clip(\(\d+\))?|" + PATH_NAME.pattern, name):
-        raise ValueError(f"family {family!r} has the name of a family of the package, {name!r}")
-    is_number = isinstance(known, (int, float)) and not isinstance(known, bool)
-    if known is not None and not (is_number and 0 <= known < np.inf):
+    taken = r"clip|mix|budgeted_clip(\(\d+\))?|" + PATH_NAME.pattern
+    if not isinstance(name, str) or re.fullmatch("|" + taken, name):
+        raise ValueError(f"family {family!r} needs a name of its own, a string, got {name!r}")
+    if known is not None and not 0 <= known < np.inf:
         raise ValueError(f"family {name!r} has smoothness {known!r}, expected None or a number")
     if family.max_draws is not None and type(family).log_density is Family.log_density:
         raise TypeError(f"family {name!r} has max_draws: its log_density must include the fallback")

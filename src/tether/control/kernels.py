@@ -35,8 +35,8 @@ WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the oth
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
 
-Amounts = Callable[[Block, Floats, Floats], "list[Floats | None]"]
-"""From a block, its ratios and its bases to what each row adds; None stands for ones."""
+Amounts = Callable[[Block, Floats], Floats]
+"""From a block and its log bases to what each row adds (amounts × rows)."""
 
 
 class Weighed(NamedTuple):
@@ -178,13 +178,13 @@ class Binned:
 
         def bins_of(block: Block) -> tuple[Floats, int, float, float]:
             ratio, base = scores(block)
-            given, high = amounts(block, ratio, base), float(ratio.max())
+            given, high = amounts(block, base), float(ratio.max())
             scaled = ratio * FINEST
             lowest = scaled.min()
             if lowest < -LAST * FINEST:  # −inf, where the row counts nothing, or below the grid
                 possible = ratio > -np.inf
                 scaled = np.maximum(scaled[possible], -LAST * FINEST)
-                given = [each if each is None else each[possible] for each in given]
+                given = given[:, possible]
                 lowest = scaled.min(initial=LAST * FINEST)
             first = math.floor(lowest)
             scaled -= first
@@ -195,8 +195,8 @@ class Binned:
             near = np.exp(scaled, out=scaled)
             sums = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
             for each, whole, below in zip(given, *sums, strict=True):
-                np.add.at(whole, place, 1.0 if each is None else each)
-                np.add.at(below, place, near if each is None else near * each)
+                np.add.at(whole, place, each)
+                np.add.at(below, place, near * each)
             return sums.reshape(-1, sums.shape[2]), first, high, float(base.max())
 
         every = int(LAST) * FINEST
@@ -251,17 +251,9 @@ class ClipKernel(Kernel):
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
 
-        def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
-            found: list[Floats | None] = []
-            for each in problem.constraints:
-                loss, weight = (
-                    each.loss(block),
-                    None if each.ratio_error == 1 else each.factors(block),
-                )
-                if problem.has_mixture:
-                    weight = np.exp(base) if weight is None else weight * np.exp(base)
-                found += [weight, loss if weight is None else weight * loss]
-            return found
+        def amounts(block: Block, base: Floats) -> Floats:
+            found = np.concatenate([each.amounts(block) for each in problem.constraints])
+            return found * np.exp(base) if problem.has_mixture else found
 
         binned = self._binned(problem.rows, amounts, problem.constraints)
         sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
@@ -275,12 +267,12 @@ class ClipKernel(Kernel):
         """Log of ψ(β)/β, by the same bins."""
         counts = problem.drawn
 
-        def amounts(block: Block, ratio: Floats, base: Floats) -> list[Floats | None]:
+        def amounts(block: Block, base: Floats) -> Floats:
             if counts is None:
-                return [np.exp(base) if problem.has_mixture else None]
-            drew = ratio if "log_drawn" not in block else block["log_drawn"] - block["log_safe"]
-            with np.errstate(over="ignore", divide="ignore"):
-                return [1 / (counts[0] + counts[1] * np.exp(drew))]
+                return np.exp(base)[None]
+            drew = block.get("log_drawn", block["log_optimized"]) - block["log_safe"]
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(1 / (counts[0] + counts[1] * np.exp(drew)))[None]
 
         source, count = self._source(problem)
         binned = self._binned(source, amounts, "psi")
