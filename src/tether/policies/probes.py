@@ -34,6 +34,8 @@ LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.01
 round, and a batch of another size is summed in another order."""
 MAX_LISTED_ACTIONS = 1000
 """Of longer lists of actions only a digest is kept."""
+NOT_WHAT_IT_IS = ("remembered", "calibration")
+"""Attributes of a tethered policy that do not determine what it does."""
 NEGLIGIBLE_PROBABILITY = 1e-6
 """What is added to probabilities of listed actions: far below it nothing is compared."""
 
@@ -66,7 +68,7 @@ def _describe(value: Any) -> str:
     elif isinstance(value, dict):  # sorted by its keys alone: an array's repr is long
         parts = (part for key in sorted(value, key=repr) for part in (key, value[key]))
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
-        parts = [{name: part for name, part in vars(value).items() if name != "_remembered"}]
+        parts = [{name: part for name, part in vars(value).items() if name not in NOT_WHAT_IT_IS}]
     else:
         raise TypeError(f"{type(value).__name__} contains code")
     return f"{type(value).__name__}({','.join(map(_describe, parts))})"

@@ -81,9 +81,6 @@ class Tethered:
     (3,)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "calibration")
-    # The calibration is not in `vars`: where beta comes from is no part of what the policy is.
-
     def __init__(
         self,
         safe: PolicyLike,
@@ -118,7 +115,7 @@ class Tethered:
             validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
         self._marginal = found is not None and not (found.contextual or self.family.normalized)
-        self._remembered: Normalizer | None = None
+        self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
         self.serve_at(log_betas, log_shares)
 
     def serve_at(self, log_betas: Floats, log_shares: Floats) -> None:
@@ -149,9 +146,8 @@ class Tethered:
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
-            chosen, _, calls = self._choose(contexts, rng)
-            assert self.actions is not None
-            return self.actions[chosen], exact_info(len(chosen), calls)
+            decided, calls = self._choose(contexts, rng)
+            return decided.actions, exact_info(len(decided.actions), calls)
         if len(self._betas) == 1:
             return self._draw_at(self._betas[0], contexts, rng)
         which = sample_categorical(self.log_shares[None], length(contexts), rng)
@@ -169,9 +165,7 @@ class Tethered:
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
-            chosen, log_prob, _ = self._choose(contexts, rng)
-            assert self.actions is not None
-            return Decided(self.actions[chosen], log_prob)
+            return self._choose(contexts, rng)[0]
         actions = self.sample(contexts, rng)
         return Decided(actions, self.log_prob(contexts, actions))
 
@@ -224,10 +218,6 @@ class Tethered:
             raise TypeError("a policy with several betas has a normalizer for each of them")
         return self._normalizer(self._as_contexts(contexts), self._betas[0], more)
 
-    def remember(self, normalizer: Normalizer) -> None:
-        """Use an earlier estimate of ψ without contexts instead of estimating it again."""
-        self._remembered = normalizer
-
     def acceptance(self, contexts: Contexts) -> Floats:
         """Compute the acceptance rate of accept-reject by "auto", before any draw is made."""
         log_psi = self.normalizer(contexts).log_psi
@@ -267,14 +257,15 @@ class Tethered:
             return False
         return self.sampler == "auto" or bool((self.log_betas == np.inf).all())
 
-    def _choose(self, contexts: Any, rng: np.random.Generator) -> tuple[Integers, Floats, int]:
-        """Positions of actions drawn from tables, their log-probabilities, and the calls."""
+    def _choose(self, contexts: Any, rng: np.random.Generator) -> tuple[Decided, int]:
+        """Actions drawn from tables, and how many calls of the policies it took."""
+        assert self.actions is not None
         chosen, scores = [], []
         for rows, *tables in self._tables(contexts):
             density = self._log_density(*tables)
             chosen.append(sample_categorical(density, rows.stop - rows.start, rng))
             scores.append(picked(density, chosen[-1]))
-        return np.concatenate(chosen), np.concatenate(scores), len(chosen)
+        return Decided(self.actions[np.concatenate(chosen)], np.concatenate(scores)), len(chosen)
 
     def choose_by(
         self, log_optimized: Floats, contexts: Any, rng: np.random.Generator
@@ -318,40 +309,39 @@ class Tethered:
 
     def _log_density(self, safe: Floats, optimized: Floats) -> Floats:
         """Log-probabilities of all actions: of one beta, or averaged over several."""
-        from tether.policies.normalizer import exact_normalizer
-
         densities = []
         for log_beta, log_share in zip(self._betas, self.log_shares, strict=True):
-            log_psi: Any = 0.0
-            if not self.family.normalized and np.isfinite(log_beta):
-                log_psi = exact_normalizer(safe, optimized, self.family, log_beta).log_psi[:, None]
+            log_psi = self._exact_log_psi(safe, optimized, log_beta)[:, None]
             density = self.family.log_density(safe, optimized, log_beta, log_psi)
             densities.append(density + log_share)
         return np.asarray(np.logaddexp.reduce(densities) if len(densities) > 1 else densities[0])
 
+    def _exact_log_psi(self, safe: Floats, optimized: Floats, log_beta: float) -> Floats:
+        """Log ψ in each row of two tables; a single 0 where no normalizer is needed."""
+        if self.family.normalized or np.isinf(log_beta):
+            return np.zeros(1)
+        from tether.policies.normalizer import exact_log_psi
+
+        return exact_log_psi(safe, optimized, self.family, log_beta)
+
     def _normalizer(self, contexts: Any, log_beta: float, more: int = 1) -> Normalizer:
-        from tether.policies.normalizer import (
-            Normalizer,
-            exact_normalizer,
-            joined,
-            normalizers_by_context,
-        )
+        from tether.policies.normalizer import Normalizer, normalizers_by_context
 
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
-            tables = ((safe, optimized) for _, safe, optimized in self._tables(contexts))
-            return joined([exact_normalizer(*pair, self.family, log_beta) for pair in tables])
+            tables = (pair for _, *pair in self._tables(contexts))
+            log_psi = np.concatenate([self._exact_log_psi(*pair, log_beta) for pair in tables])
+            return Normalizer(log_psi, np.zeros(len(log_psi)))
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
-        remembered = self._remembered  # once: another thread may forget it
-        if single and remembered is not None and more == 1:
+        if single and more == 1 and (remembered := self.remembered) is not None:
             return remembered
         default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
         draws = more * (self.normalizer_draws or default)
         rng = np.random.default_rng([0, NORMALIZER_STREAM])
         estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
-        self._remembered = estimate if single else None
+        self.remembered = estimate if single else None
         return estimate
 
 

@@ -200,7 +200,7 @@ class Policies:
             return Deployed(optimized, optimized)
         policy = self.tethered(optimized, unit.reference, calibration)
         if (held := unit.decision["log_psi"]) is not None:
-            policy.remember(Normalizer(np.array(held[:1]), np.array(held[1:])))
+            policy.remembered = Normalizer(np.array(held[:1]), np.array(held[1:]))
         return Deployed(optimized, policy, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:

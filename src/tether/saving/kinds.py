@@ -87,7 +87,7 @@ def _tethered_state(policy: Tethered) -> dict[str, Any]:
         **{name: getattr(policy, name) for name in names},
         "optimized": optimized.policies[0] if policy.blend else optimized,
         "beta": policy.log_beta if policy.calibration is None else policy.calibration,
-        "normalizer": policy._remembered,
+        "normalizer": policy.remembered,
     }
 
 
@@ -104,7 +104,7 @@ def _tethered(
             "log_beta", beta, above=limits[0], below=limits[1], including=limits
         )
         policy.serve_at(np.array([policy.log_beta]), np.zeros(1))
-    policy._remembered = normalizer
+    policy.remembered = normalizer
     return policy
 
 
