@@ -330,8 +330,8 @@ class Tethered:
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
-            tables = (pair for _, *pair in self._tables(contexts))
-            log_psi = np.concatenate([self._exact_log_psi(*pair, log_beta) for pair in tables])
+            tables = self._tables(contexts)
+            log_psi = np.concatenate([self._exact_log_psi(s, o, log_beta) for _, s, o in tables])
             return Normalizer(log_psi, np.zeros(len(log_psi)))
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
