@@ -214,11 +214,11 @@ WRONG = [
     ({"promise": None}, TypeError, "promise"),
     ({"loss": "holes"}, ValueError, "'holes'.*missing"),
     ({"loss": "unknown"}, ValueError, "'unknown'.* is missing"),
-    ({"new": lambda segments: "plain"}, ValueError, "one action for each"),
+    ({"new": lambda segments: "plain"}, ValueError, "vector or a table"),
     ({"loss": "segment"}, TypeError, "numbers"),
     ({"loss": np.zeros(50)}, TypeError, "the name of a column"),
     ({"actions": None}, ValueError, "actions="),
-    ({"actions": ["none", *BANNERS]}, ValueError, "3 actions without their names"),
+    ({"actions": ["none", *BANNERS]}, ValueError, r"shape \(50, 3\)"),
 ]
 
 

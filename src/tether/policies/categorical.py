@@ -84,7 +84,7 @@ class Categorical(TablePolicy):
     def from_probabilities(
         cls, probabilities: ArrayLike | Callable[[Any], ArrayLike], actions: Actions | None = None
     ) -> Self:
-        """Build the policy from probabilities that sum to 1."""
+        """Build the policy from probabilities that sum to 1, or a rule: a function that acts."""
         if getattr(probabilities, "__name__", "") == "predict_proba":
             return cls.from_classifier(getattr(probabilities, "__self__", None), actions)
         return cls.__new__(cls)._make("probabilities", probabilities, actions)
@@ -205,7 +205,10 @@ class TableFunction:
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """One row of log-probabilities per context, with one column for each of the actions."""
-        answer = by_action(RESULT, self.function(contexts), self.actions)
+        answer = self.function(contexts)
+        if self.holds == "probabilities" and np.ndim(answer) == 1:  # a rule
+            answer = np.eye(len(self.actions))[positions(self.actions, answer)]
+        answer = by_action(RESULT, answer, self.actions)
         table = log_table(RESULT, answer, self.holds, self.temperature)
         if table.shape[-1] != len(actions) or np.array_equal(self.actions, actions):
             return table

@@ -127,40 +127,28 @@ class Question:
         if hasattr(given, "predict_proba"):
             return Categorical.from_classifier(given, actions)
         if callable(given) and not hasattr(given, "log_prob"):
-            rule = RuleOrProbabilities(given, actions, name, self.actions is not None)
-            return Categorical.from_probabilities(rule, actions)
+            stated = given if self.actions is not None else NamedColumns(given, actions)
+            return Categorical.from_probabilities(stated, actions)
         return as_policy(name, given)
 
 
 @dataclass(frozen=True)
-class RuleOrProbabilities:
-    """A function that returns one action per context, or one row of probabilities."""
+class NamedColumns:
+    """A function whose probabilities must name their actions: nobody stated an order of these."""
 
     function: Callable[[Any], Any]
     actions: NDArray[Any]
-    name: str
-    stated: bool
-    """Whether the user stated the actions, and with them the order of the columns."""
 
     def __call__(self, contexts: Any) -> Any:
-        """Probabilities of all actions: those that were returned, or 1 for the action chosen."""
+        """What the function returned: actions, or probabilities in named columns."""
         answer = self.function(contexts)
-        shape = getattr(answer, "shape", np.shape(answer))
-        if not shape:
-            raise ValueError(f"{self.name} must return one action for each context, got {answer!r}")
-        if len(shape) != 1:
-            named = labels_of(answer) is not None
-            if not named and (not self.stated or shape[-1] != len(self.actions)):
-                raise ValueError(
-                    f"{self.name} returned probabilities of {shape[-1]} actions without their "
-                    f"names, and the table has the actions {few(self.actions)}: pass actions=, all "
-                    f"of them in the order of these columns, or return a frame with named columns"
-                )
-            return answer
-        chosen = positions(self.actions, plain_array(answer))
-        table = np.zeros((len(chosen), len(self.actions)))
-        table[np.arange(len(chosen)), chosen] = 1.0
-        return table
+        if np.ndim(answer) > 1 and labels_of(answer) is None:
+            raise ValueError(
+                f"the function returned probabilities of {np.shape(answer)[-1]} actions without "
+                f"their names, and the table has the actions {few(self.actions)}: pass actions=, "
+                f"all of them in the order of these columns, or return a frame with named columns"
+            )
+        return answer
 
 
 class RecordedPolicy(TablePolicy):
