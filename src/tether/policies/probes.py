@@ -128,38 +128,29 @@ def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
     if probes is None:
         return
     _compare_actions(probes, given)
-    if probes.probed is None:
-        for name, policy in given.items():
-            _compare_digests(name, policy, probes, probes.missing or "there are no probes")
-        return
-    noted = {"safe": probes.log_safe, "optimized": probes.log_optimized}
-    now: dict[str, Floats] = {}
+    noted, now = {"safe": probes.log_safe, "optimized": probes.log_optimized}, dict[str, Floats]()
     for name, policy in given.items():
-        if noted.get(name) is None:
-            _compare_digests(name, policy, probes)
-            continue
-        try:
-            now[name] = _score(name, policy, probes)
-        except RuntimeError as error:  # it is unavailable now
-            _compare_digests(name, policy, probes, str(error))
-    same = {name: _same(scores, noted[name], probes) for name, scores in now.items()}
-    if all(each.all() for each in same.values()):
+        why = probes.missing or ("" if probes.probed is not None else "there are no probes")
+        if noted.get(name) is not None:
+            try:
+                now[name] = _score(name, policy, probes)
+                continue
+            except RuntimeError as error:  # it is unavailable now
+                why = str(error)
+        _compare_digests(name, policy, probes, why)
+    wrong = [name for name, scores in now.items() if not _same(scores, noted[name], probes).all()]
+    if not wrong:
         return
-    if len(now) == 2 and all(
-        _same(now[name], noted[other], probes).all()
-        for name, other in (("safe", "optimized"), ("optimized", "safe"))
-    ):
+    others = {"safe": "optimized", "optimized": "safe"}
+    if len(now) == 2 and all(_same(now[n], noted[others[n]], probes).all() for n in now):
         raise ValueError(
             "safe and optimized are exchanged: in the log that was calibrated on, the policy "
             "passed as safe is the optimized one"
         )
-    found = [
-        _difference(name, scores, noted[name], same[name], probes)
-        for name, scores in now.items()
-        if not same[name].all()
-    ]
-    found.append("Calibrate on a log of the policies that are to be served")
-    raise ValueError(". ".join(found))
+    found = [_difference(name, now[name], noted[name], probes) for name in wrong]
+    raise ValueError(
+        ". ".join([*found, "Calibrate on a log of the policies that are to be served"])
+    )
 
 
 def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
@@ -176,17 +167,14 @@ def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
 def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
     """Compare the digests where nothing can be scored, and say `why` if there are none."""
     then, now = probes.fingerprints.get(name), fingerprint(policy)
-    if then is not None and now is not None:
-        if then != now:
-            raise ValueError(
-                f"the {name} policy is not the one of the log that was calibrated on: its "
-                f"fingerprint was {then}, and is {now}"
-            )
-        return
-    if why and name in probes.fingerprints:
-        warn_user(
-            f"whether the {name} policy is the one that was calibrated cannot be checked: {why}",
-            AssumptionWarning,
+    if then is None or now is None:
+        if why and name in probes.fingerprints:
+            told = f"whether the {name} policy is the one that was calibrated cannot be checked"
+            warn_user(f"{told}: {why}", AssumptionWarning)
+    elif then != now:
+        raise ValueError(
+            f"the {name} policy is not the one of the log that was calibrated on: its fingerprint "
+            f"was {then}, and is {now}"
         )
 
 
@@ -219,10 +207,10 @@ def _same(first: Floats, second: Any, probes: Probes) -> Booleans:
         return np.asarray((np.abs(first - second) <= room) | (first == second))
 
 
-def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probes) -> str:
-    with np.errstate(invalid="ignore"):
-        distance = np.where(same, -1.0, np.nan_to_num(np.abs(now - then), nan=np.inf))
-    worst = int(np.argmax(distance))
+def _difference(name: str, now: Floats, then: Any, probes: Probes) -> str:
+    same = _same(now, then, probes)
+    with np.errstate(invalid="ignore"):  # where both are impossible
+        worst = int(np.argmax(np.where(same, -1.0, np.abs(now - then))))
     action = kept(probes.probed)[worst]
     return (
         f"the {name} policy is not the one of the log that was calibrated on: in a context of the "
