@@ -29,8 +29,6 @@ class FunctionPolicy(CheckedPolicy):
         Function of (contexts, rng) that returns one action per context.
     log_prob : callable
         Function of (contexts, actions) that returns one log-probability per action.
-    name : str, default "function"
-        Name of the policy.
 
     Examples
     --------
@@ -49,17 +47,14 @@ class FunctionPolicy(CheckedPolicy):
         self,
         sample: Callable[[Any, np.random.Generator], ArrayLike],
         log_prob: Callable[[Any, NDArray[Any]], ArrayLike],
-        *,
-        name: str = "function",
     ) -> None:
         for argument, value in (("sample", sample), ("log_prob", log_prob)):
             if not callable(value):
                 raise TypeError(f"{argument} must be a function, got {value!r}")
-        self.name = name
         self._sample, self._log_prob = sample, log_prob
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(name={self.name!r})"
+        return f"{type(self).__name__}({shown(self._sample)})"
 
 
 class TorchPolicy(CheckedPolicy):

@@ -7,6 +7,7 @@ mix can be calibrated, whose weights need no normalizing constant. Clip needs th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tether._core.arrays import (
     plain_column,
 )
 from tether._core.contexts import as_contexts, column_labels, labels, length, take
+from tether.control.columns import SOURCES
 from tether.control.log import Log, Proposals
 from tether.policies.policy import (
     Policy,
@@ -322,20 +324,23 @@ def make_proposals(
     marginal = isinstance(contexts, int)
     rows = np.repeat(np.arange(length(contexts)), draws)
     repeated = len(rows) if marginal else take(contexts, rows)
-    scores: list[list[Floats]] = []
-    for drawn_by in ("safe", "optimized"):
-        actions = policy_calls.draw(drawn_by, policies[drawn_by], repeated, rng)
-        scores.append(
-            [
-                policy_calls.score(name, each, repeated, actions, drew=name == drawn_by)
-                for name, each in policies.items()
-            ]
-        )
-    log_safe, log_optimized, *log_mix = (np.concatenate(each) for each in zip(*scores, strict=True))
+    drawn = [draw_and_score(by, policies, repeated, rng) for by in SOURCES]
+    log_safe, log_optimized, *log_mix = map(np.concatenate, zip(*drawn, strict=True))
     return Proposals(
         log_safe,
         log_optimized,
         context=None if marginal else np.tile(labels(contexts)[rows], 2),
         log_mix=log_mix[0] if log_mix else None,
-        source=np.repeat(["safe", "optimized"], length(repeated)),
+        source=np.repeat(SOURCES, len(rows)),
     )
+
+
+def draw_and_score(
+    drawn_by: str, policies: Mapping[str, Policy], contexts: Any, rng: np.random.Generator
+) -> list[Floats]:
+    """Draw one action per context from one of the policies, and score it under every policy."""
+    actions = policy_calls.draw(drawn_by, policies[drawn_by], contexts, rng)
+    return [
+        policy_calls.score(name, each, contexts, actions, drew=name == drawn_by)
+        for name, each in policies.items()
+    ]

@@ -11,6 +11,7 @@ from tether._core import policy_calls
 from tether._core.arrays import Floats
 from tether._core.contexts import labels, length, parts, take
 from tether.control.families import Family
+from tether.policies.logs import draw_and_score
 from tether.sampling.policy_pair import PolicyPair
 
 if TYPE_CHECKING:
@@ -107,14 +108,10 @@ def estimated_normalizer(
     marginal = isinstance(contexts, int)
     rows = 1 if marginal else length(contexts)
     repeated = draws if marginal else take(contexts, np.repeat(np.arange(rows), draws))
-    scores = []
-    for policy, name in ((pair.safe, "safe"), (pair.optimized, "optimized")):
-        actions = policy_calls.draw(name, policy, repeated, rng)
-        drew = {"drew_safe": name == "safe", "drew_optimized": name == "optimized"}
-        both = policy_calls.score_both(pair.safe, pair.optimized, repeated, actions, **drew)
-        scores.append([column.reshape(rows, draws) for column in both])
+    policies = {"safe": pair.safe, "optimized": pair.optimized}
+    drawn = np.array([draw_and_score(name, policies, repeated, rng) for name in policies])
     # One row per context: first the draws of the safe policy, then those of the optimized one.
-    safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
+    safe, optimized = np.concatenate(drawn.reshape(2, 2, rows, draws), axis=2)
     if pair.strict:
         policy_calls.check_absolute_continuity(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)

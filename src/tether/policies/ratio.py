@@ -140,8 +140,8 @@ def estimate_ratio(
         f"factor of up to {error:.3g} on average over cells of draws; the promise holds "
         f"only if no ratio is off by more than the ratio_error stated"
     )
-    found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio(), name="safe")
-    found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio, name="optimized")
+    found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio())
+    found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio)
     found_optimized.approximate, found_optimized.ratio_error = approximate, error
     return DensityRatio(found_safe, found_optimized, error, count)
 

@@ -48,7 +48,7 @@ SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
 MAX_SAVED_SHORTLIST = 1_000_000
 """The most candidates of a saved shortlist."""
-_FUNCTIONS = ("_sample", "_log_prob", "name", "approximate", "ratio_error")
+_FUNCTIONS = ("_sample", "_log_prob", "approximate", "ratio_error")
 
 
 def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
