@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from tether.policies.normalizer import density_with_error
+
 LEVEL = 1e-3
 """The chance that a right sampler fails one whole test, over all its seeds and betas."""
 
@@ -41,3 +43,10 @@ def cumulative(log_density, low=-12.0, high=14.0, points=20_001):
     steps = np.diff(grid) * (density[1:] + density[:-1]) / 2
     reached = np.append(0.0, np.cumsum(steps))
     return (lambda x: np.interp(x, grid, reached / reached[-1])), reached[-1]
+
+
+def score_error(policy, contexts, actions):
+    """The standard error of a tethered policy's log_prob."""
+    scores = [each.log_prob(contexts, actions) for each in (policy.safe, policy.optimized)]
+    found = policy.normalizer(contexts)
+    return density_with_error(policy.family, *scores, policy.log_beta, found)[1]

@@ -212,13 +212,13 @@ WRONG = [
     ({"reward": "revenue", "cost": "revenue"}, TypeError, "cost"),
     ({"new": 3}, TypeError, "new"),
     ({"promise": None}, TypeError, "promise"),
-    ({"loss": "holes"}, ValueError, "missing"),
-    ({"loss": "unknown"}, ValueError, "1 missing"),
-    ({"new": lambda segments: "plain"}, ValueError, "one action for each"),
+    ({"loss": "holes"}, ValueError, "'holes'.*missing"),
+    ({"loss": "unknown"}, ValueError, "'unknown'.* is missing"),
+    ({"new": lambda segments: "plain"}, ValueError, "vector or a table"),
     ({"loss": "segment"}, TypeError, "numbers"),
     ({"loss": np.zeros(50)}, TypeError, "the name of a column"),
     ({"actions": None}, ValueError, "actions="),
-    ({"actions": ["none", *BANNERS]}, ValueError, "3 actions without their names"),
+    ({"actions": ["none", *BANNERS]}, ValueError, r"shape \(50, 3\)"),
 ]
 
 

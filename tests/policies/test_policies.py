@@ -14,8 +14,7 @@ from sklearn.svm import LinearSVC
 import tether
 from tests.fit import chi_square, fits
 from tether.policies import FinitePolicy, as_policy
-from tether.policies.categorical import in_order_of
-from tether.policies.policy import as_pair
+from tether.policies.policy import as_pair, in_order_of
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "visit", "wait"])
@@ -172,7 +171,9 @@ ERRORS = {
     "actions is required": lambda: tether.Categorical(lambda x: x),
     "numbers or all strings": lambda: tether.Categorical(np.log([0.5, 0.5]), actions=["a", 1]),
     "row numbers from 0": lambda: tether.Categorical([[0.0], [0.0]]).log_prob_all([0, 2]),
-    "row numbers of": lambda: tether.Categorical([[0.0], [0.0]]).log_prob_all(2),
+    "numbers from 0 to 1, those of the table": lambda: tether.Categorical(
+        [[0.0], [0.0]]
+    ).log_prob_all(2),
     "first in row 1: expected one of 0, 1": lambda: tether.Pool.uniform(2).log_prob(2, [0, 5]),
     "outcome is not a policy": lambda: tether.Pool.uniform(2).log_prob(1, ["call"]),
     "function returned shape": lambda: tether.Categorical.from_logits(

@@ -46,25 +46,16 @@ __all__ = [
     "serve",
 ]
 
-_MODULE_BY_NAME = {
-    **dict.fromkeys(("Categorical", "Pool"), "categorical"),
-    **dict.fromkeys(("FunctionPolicy", "TorchPolicy", "policy_from"), "functions"),
-    "Gaussian": "gaussian",
-    **dict.fromkeys(("make_log", "make_proposals"), "logs"),
-    "Mixture": "mixture",
-    "Normalizer": "normalizer",
-    **dict.fromkeys(("Picker", "ShortlistRows"), "picker"),
-    **dict.fromkeys(("FinitePolicy", "Policy", "as_policy"), "policy"),
-    **dict.fromkeys(("DensityRatio", "estimate_ratio"), "ratio"),
-    **dict.fromkeys(("Served", "serve"), "served"),
-    **dict.fromkeys(("Shortlist", "TetheredShortlist"), "shortlist"),
-    **dict.fromkeys(("Decided", "Tethered"), "tethered"),
-}
+_MODULES = (
+    *("policy", "gaussian", "tethered", "logs", "categorical", "mixture", "functions"),
+    *("normalizer", "picker", "shortlist", "served", "ratio"),
+)
+"""Where names are looked for, in this order: what others are made of comes first."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_BY_NAME:
-        raise AttributeError(f"module 'tether.policies' has no attribute {name!r}")
-    value = getattr(import_module(f"tether.policies.{_MODULE_BY_NAME[name]}"), name)
-    globals()[name] = value  # the next time it is found at once
-    return value
+    for module in _MODULES if name in __all__ else ():
+        found = vars(import_module(f"tether.policies.{module}"))
+        if name in found:
+            return found[name]
+    raise AttributeError(f"module 'tether.policies' has no attribute {name!r}")

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, few, plain_array, plain_column
+from tether._core.arrays import Actions, Contexts, Floats, few, plain_array, plain_column, shown
 from tether._core.contexts import as_contexts, by_action, labels_of, length
 from tether.policies.policy import (
     OUTCOMES,
     TO_PREDICT_PROBABILITIES,
-    Policy,
     TablePolicy,
-    is_finite,
     positions,
 )
 from tether.sampling.samplers import log_softmax
@@ -86,7 +84,7 @@ class Categorical(TablePolicy):
     def from_probabilities(
         cls, probabilities: ArrayLike | Callable[[Any], ArrayLike], actions: Actions | None = None
     ) -> Self:
-        """Build the policy from probabilities that sum to 1."""
+        """Build the policy from probabilities that sum to 1, or a rule: a function that acts."""
         if getattr(probabilities, "__name__", "") == "predict_proba":
             return cls.from_classifier(getattr(probabilities, "__self__", None), actions)
         return cls.__new__(cls)._make("probabilities", probabilities, actions)
@@ -146,18 +144,24 @@ class Categorical(TablePolicy):
             return table
         if self._table.ndim == 1:
             return self._table[None]
-        rows = None if isinstance(checked, int) else plain_array(checked)
-        if rows is None or rows.ndim != 1 or rows.dtype.kind not in "iu":
+        rows = plain_array(checked)
+        numbers = rows.ndim == 1 and rows.dtype.kind in "iu"
+        if not numbers or rows.min() < 0 or rows.max() >= len(self._table):
             raise ValueError(
-                "contexts must be row numbers of the table of probabilities, got "
-                f"{checked if rows is None else f'shape {rows.shape} of dtype {rows.dtype}'}"
-            )
-        if rows.min() < 0 or rows.max() >= len(self._table):
-            raise ValueError(
-                f"contexts must be row numbers from 0 to {len(self._table) - 1}, got "
-                f"{rows.min()} to {rows.max()}"
+                f"contexts must be row numbers from 0 to {len(self._table) - 1}, those of the "
+                f"table of probabilities, got {shown(checked)}"
             )
         return np.asarray(self._table.take(rows, axis=0))
+
+    def in_order_of(self, actions: NDArray[Any]) -> Categorical:
+        """The same policy with its actions in another order; itself if they are others."""
+        if np.array_equal(actions, self.actions) or set(actions.tolist()) != set(
+            self.actions.tolist()
+        ):
+            return self
+        if self._function is not None:
+            return Categorical(self._function, actions)
+        return Categorical(self._table[..., positions(self.actions, actions)], actions)
 
 
 class Pool(Categorical):
@@ -201,7 +205,10 @@ class TableFunction:
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """One row of log-probabilities per context, with one column for each of the actions."""
-        answer = by_action(RESULT, self.function(contexts), self.actions)
+        answer = self.function(contexts)
+        if self.holds == "probabilities" and np.ndim(answer) == 1:  # a rule
+            answer = np.eye(len(self.actions))[positions(self.actions, answer)]
+        answer = by_action(RESULT, answer, self.actions)
         table = log_table(RESULT, answer, self.holds, self.temperature)
         if table.shape[-1] != len(actions) or np.array_equal(self.actions, actions):
             return table
@@ -229,43 +236,28 @@ class ClassifierLogits:
         return table
 
 
-def in_order_of(first: Policy, second: Policy) -> Policy:
-    """The second policy with its actions in the order of the first one's, if it can be."""
-    if not (is_finite(first) and is_finite(second)) or type(second) is not Categorical:
-        return second
-    wanted, own = np.asarray(first.actions), np.asarray(second.actions)
-    if np.array_equal(wanted, own) or not np.array_equal(np.sort(wanted), np.sort(own)):
-        return second
-    if second._function is not None:
-        return Categorical(second._function, wanted)
-    return Categorical(second._table[..., positions(own, wanted)], wanted)
-
-
 def log_table(name: str, values: Any, holds: str, temperature: float = 1.0) -> Floats:
     """Log-probabilities from a vector or a table of them, of probabilities or of logits."""
-    ndim = np.ndim(values)
+    ndim, hint = np.ndim(values), ""
     if ndim not in (1, 2):
         raise ValueError(f"{name} must be a vector or a table, got shape {np.shape(values)}")
-    array = validate.floats(name, values, ndim=ndim)
-    if holds in ("logits", "scores"):
-        if not array.max() < np.inf:
-            validate.reject(name, array, ~(array < np.inf), "a score below +inf")
-        top = np.atleast_1d(array.max(axis=-1))
-        if top.min() == -np.inf:
-            raise ValueError(
-                f"{name} rule out every action in row {int(np.argmin(top))}: all are -inf"
-            )
-        return log_softmax(array, temperature)
-    hint = ""
     if holds == "probabilities":
-        if not (array >= 0).all():
-            validate.reject(name, array, ~(array >= 0), "a probability of at least 0")
+        probabilities = validate.floats(name, values, ndim=ndim)
+        if not (probabilities >= 0).all():
+            bad = ~(probabilities >= 0)
+            validate.reject(name, probabilities, bad, "a probability of at least 0")
         with np.errstate(divide="ignore"):
-            probabilities, table = array, np.log(array)
+            table = np.log(probabilities)
         if ndim == 2:
             hint = "; if they are predicted outcomes, pass 1 for the best action and 0 for the rest"
     else:
-        table = validate.log_probabilities(name, array, ndim=ndim, zero=True)
+        table = validate.log_probabilities(name, values, ndim=ndim, zero=True)
+        if holds != "log_probabilities":  # logits or scores, of which only differences count
+            top = np.atleast_1d(table.max(axis=-1))
+            if top.min() == -np.inf:
+                row = int(np.argmin(top))
+                raise ValueError(f"{name} rule out every action in row {row}: all are -inf")
+            return log_softmax(table, temperature)
         probabilities = np.exp(table)
         if (table >= 0).all():
             hint = ": for probabilities use Categorical.from_probabilities"

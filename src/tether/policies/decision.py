@@ -118,6 +118,7 @@ class Decision(Described):
         month = replace(question.read(frame), policy=served)
         if isinstance(question.propensity, str) and question.propensity in frames.names(frame):
             recorded = question.propensities(frame, len(month.actions), finite=True)
+            assert recorded is not None
             compare_with_policy(recorded, served.log_prob(month.contexts, month.actions), "served")
         if new is not None:
             new = question.as_policy("new", new, np.asarray(self.old.actions))

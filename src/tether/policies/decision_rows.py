@@ -10,15 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
-from tether._core.arrays import (
-    Contexts,
-    Floats,
-    Frame,
-    few,
-    is_missing,
-    plain_array,
-    plain_column,
-)
+from tether._core.arrays import Contexts, Floats, Frame, few, plain_array, plain_column
 from tether._core.contexts import labels, labels_of
 from tether.control.columns import Acting
 from tether.control.log import Log
@@ -104,26 +96,17 @@ class Question:
         )
 
     def read(self, frame: Frame) -> Month:
-        """The rows of a frame; missing values and amounts without a bound are errors."""
-        actions = plain_column("action", frames.column(frame, "action", self.action))
-        losses = {}
-        for name in self.losses:
-            values = _numbers(
-                *(frame, "loss", name),
-                ". Leaving these rows out would bias the result: wait for the losses, or fill in "
-                "the bound, the worst that they can be",
-            )
-            limit = self.bound[name] if isinstance(self.bound, Mapping) else self.bound
-            if values.max(initial=0.0) > limit:
-                raise ValueError(
-                    f"bound is {limit:g}, but column {name!r} has a loss of {values.max():g}: "
-                    f"amounts need bound=, the largest loss that is possible"
-                )
-            losses[name] = values
+        """The rows of a frame; missing values are errors."""
+
+        def column(argument: str, name: str) -> tuple[str, NDArray[Any]]:
+            return f"{argument}: column {name!r}", frames.column(frame, argument, name)
+
+        actions = plain_column(*column("action", self.action))
+        losses = {name: validate.losses(*column("loss", name)) for name in self.losses}
         rewards = None
         for argument, sign in (("reward", 1.0), ("cost", -1.0)):
             if (name := getattr(self, argument)) is not None:
-                rewards = sign * _numbers(frame, argument, name)
+                rewards = sign * validate.floats(*column(argument, name), finite=True)
         return Month(self.contexts_of(frame), actions, losses, rewards)
 
     def propensities(self, frame: Frame, rows: int, *, finite: bool) -> Floats | None:
@@ -131,7 +114,7 @@ class Question:
         if self.propensity is None:
             return None
         if isinstance(self.propensity, str):
-            values = _numbers(frame, "propensity", self.propensity)
+            values = frames.column(frame, "propensity", self.propensity)
         else:
             values = np.full(rows, validate.real("propensity", self.propensity))
         return checked_propensities(values, rows, finite=finite)
@@ -144,60 +127,28 @@ class Question:
         if hasattr(given, "predict_proba"):
             return Categorical.from_classifier(given, actions)
         if callable(given) and not hasattr(given, "log_prob"):
-            rule = RuleOrProbabilities(given, actions, name, self.actions is not None)
-            return Categorical.from_probabilities(rule, actions)
+            stated = given if self.actions is not None else NamedColumns(given, actions)
+            return Categorical.from_probabilities(stated, actions)
         return as_policy(name, given)
 
 
-def _numbers(frame: Frame, argument: str, name: str, advice: str = "") -> Floats:
-    """A column of numbers, none of them missing."""
-    column = frames.column(frame, argument, name)
-    if column.dtype.kind == "O":
-        column = np.array(
-            [np.nan if is_missing(value) else value for value in column], dtype=object
-        )
-    try:
-        values = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{argument}: column {name!r} must hold numbers, got {few(column)}"
-        ) from None
-    if missing := int(np.isnan(values).sum()):
-        raise ValueError(
-            f"{argument}: column {name!r} has {missing} missing values of {len(values)}{advice}"
-        )
-    return values
-
-
 @dataclass(frozen=True)
-class RuleOrProbabilities:
-    """A function that returns one action per context, or one row of probabilities."""
+class NamedColumns:
+    """A function whose probabilities must name their actions: nobody stated an order of these."""
 
     function: Callable[[Any], Any]
     actions: NDArray[Any]
-    name: str
-    stated: bool
-    """Whether the user stated the actions, and with them the order of the columns."""
 
     def __call__(self, contexts: Any) -> Any:
-        """Probabilities of all actions: those that were returned, or 1 for the action chosen."""
+        """What the function returned: actions, or probabilities in named columns."""
         answer = self.function(contexts)
-        shape = getattr(answer, "shape", np.shape(answer))
-        if not shape:
-            raise ValueError(f"{self.name} must return one action for each context, got {answer!r}")
-        if len(shape) != 1:
-            named = labels_of(answer) is not None
-            if not named and (not self.stated or shape[-1] != len(self.actions)):
-                raise ValueError(
-                    f"{self.name} returned probabilities of {shape[-1]} actions without their "
-                    f"names, and the table has the actions {few(self.actions)}: pass actions=, all "
-                    f"of them in the order of these columns, or return a frame with named columns"
-                )
-            return answer
-        chosen = positions(self.actions, plain_array(answer))
-        table = np.zeros((len(chosen), len(self.actions)))
-        table[np.arange(len(chosen)), chosen] = 1.0
-        return table
+        if np.ndim(answer) > 1 and labels_of(answer) is None:
+            raise ValueError(
+                f"the function returned probabilities of {np.shape(answer)[-1]} actions without "
+                f"their names, and the table has the actions {few(self.actions)}: pass actions=, "
+                f"all of them in the order of these columns, or return a frame with named columns"
+            )
+        return answer
 
 
 class RecordedPolicy(TablePolicy):
@@ -249,39 +200,31 @@ def pooled_log(
         shapes = [(count, len(known)) for count in rows]
         return np.concatenate(list(map(np.broadcast_to, each, shapes)))
 
-    log_safe_all, log_optimized_all = tables(old, "old"), tables(new, "new")
+    every = {"safe": tables(old, "old"), "optimized": tables(new, "new")}
     by_actor = [tables(policy, "served") for policy in acted]
     shares = np.log(np.array(rows) / sum(rows))
-    log_mix_all = np.logaddexp.reduce(
-        [share + each for share, each in zip(shares, by_actor, strict=True)], axis=0
-    )
+    mixed = [share + each for share, each in zip(shares, by_actor, strict=True)]
+    every["mix"] = np.logaddexp.reduce(mixed, axis=0)
     who = np.repeat(np.arange(len(months)), rows)
     log_logged_all = np.stack(by_actor)[who, np.arange(len(who))]
     taken = positions(known, np.concatenate([month.actions for month in months]), "old")
     # over safe actions alone: what the safe policy never takes has no ratio
-    ratio = np.where(log_safe_all > -np.inf, log_safe_all - log_logged_all, -np.inf).max(axis=1)
+    possible = every["safe"] > -np.inf
+    ratio = np.where(possible, every["safe"] - log_logged_all, -np.inf).max(axis=1)
+    by_safe = np.repeat([month.policy is None for month in months], rows)
     rewards = [month.rewards for month in months if month.rewards is not None]
-    contexts = np.concatenate([labels(month.contexts) for month in months])
-    first = {"safe": log_safe_all[: rows[0]], "optimized": log_optimized_all[: rows[0]]}
-    both = {"safe": old, "optimized": new}
-    probes = take_probes(both, months[0].contexts, known, first, tables=True)
+    first = {name: every[name][: rows[0]] for name in ("safe", "optimized")}
+    columns: dict[str, Any] = {f"log_{name}_all": table for name, table in every.items()}
+    columns |= {f"log_{name}": picked(table, taken) for name, table in every.items()}
+    limit, logged = np.maximum(ratio, 0.0), picked(log_logged_all, taken)
     return Log(
         dict(losses),
-        picked(log_safe_all, taken),
-        picked(log_optimized_all, taken),
-        context=contexts,
-        log_mix=picked(log_mix_all, taken),
-        log_safe_all=log_safe_all,
-        log_optimized_all=log_optimized_all,
-        log_mix_all=log_mix_all,
-        safe_share=sum(n for n, m in zip(rows, months, strict=True) if m.policy is None)
-        / sum(rows),
+        **columns,
+        context=np.concatenate([labels(month.contexts) for month in months]),
+        safe_share=float(by_safe.mean()),
         reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
-        acting=Acting(
-            picked(log_logged_all, taken),
-            log_logged_all,
-            np.maximum(ratio, 0.0),
-            by_safe=np.repeat([month.policy is None for month in months], rows),
+        acting=Acting(logged, log_logged_all, limit, by_safe=by_safe),
+        probes=take_probes(
+            *({"safe": old, "optimized": new}, months[0].contexts, known, first), tables=True
         ),
-        probes=probes,
     )

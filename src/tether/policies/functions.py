@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, plain_array, plain_column, shown
-from tether._core.contexts import as_contexts, length
+from tether._core.arrays import Floats, shown
+from tether._core.contexts import length
 from tether._core.files import import_path
+from tether.policies.policy import CheckedPolicy
 
 
-class FunctionPolicy:
+class FunctionPolicy(CheckedPolicy):
     """A policy whose draws and scores come from two functions.
 
     They must agree: `log_prob` must score the distribution that `sample` draws from. Where scores
@@ -29,8 +29,6 @@ class FunctionPolicy:
         Function of (contexts, rng) that returns one action per context.
     log_prob : callable
         Function of (contexts, actions) that returns one log-probability per action.
-    name : str, default "function"
-        Name of the policy.
 
     Examples
     --------
@@ -49,30 +47,17 @@ class FunctionPolicy:
         self,
         sample: Callable[[Any, np.random.Generator], ArrayLike],
         log_prob: Callable[[Any, NDArray[Any]], ArrayLike],
-        *,
-        name: str = "function",
     ) -> None:
         for argument, value in (("sample", sample), ("log_prob", log_prob)):
             if not callable(value):
                 raise TypeError(f"{argument} must be a function, got {value!r}")
-        self.name = name
         self._sample, self._log_prob = sample, log_prob
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(name={self.name!r})"
-
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context with the first function."""
-        validate.generator("rng", rng)
-        return plain_array(self._sample(as_contexts(contexts), rng))
-
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score actions with the second function."""
-        actions = plain_column("actions", actions)
-        return np.asarray(self._log_prob(as_contexts(contexts, actions), actions), dtype=np.float64)
+        return f"{type(self).__name__}({shown(self._sample)})"
 
 
-class TorchPolicy:
+class TorchPolicy(CheckedPolicy):
     """A torch distribution, or a function of the contexts that returns one, as a policy.
 
     Actions outside its support have a log-probability of −inf. Torch is seeded from the numpy
@@ -97,23 +82,21 @@ class TorchPolicy:
         is_function = callable(self._distribution)
         return f"TorchPolicy({'a function' if is_function else shown(self._distribution)})"
 
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context."""
-        validate.generator("rng", rng)
+    def _sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         import torch
 
         with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(int(rng.integers(2**63)))
-            drawn = self._evaluate(as_contexts(contexts)).sample()
+            drawn = self._evaluate(contexts).sample()
         return np.asarray(drawn.cpu().numpy())
 
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Score each action; −inf outside the support, where torch raises or returns nonsense."""
+    def _log_prob(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """−inf outside the support, where torch raises or returns nonsense."""
         import torch
 
         taken = torch.as_tensor(np.array(actions))  # a copy: torch requires writable arrays
         with torch.no_grad(), torch.random.fork_rng():
-            distribution = self._evaluate(as_contexts(contexts, taken))
+            distribution = self._evaluate(contexts)
             try:
                 inside = distribution.support.check(taken)
             except NotImplementedError:
@@ -122,7 +105,7 @@ class TorchPolicy:
                 mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
                 taken = torch.where(mask, taken, distribution.sample().to(taken.dtype))
             scores = torch.where(inside, distribution.log_prob(taken), -torch.inf)
-        return np.asarray(scores.cpu().numpy(), dtype=np.float64)
+        return np.asarray(scores.cpu().numpy())
 
     def _evaluate(self, contexts: Any) -> Any:
         """The distribution with one batch entry per context."""

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, shown
-from tether._core.contexts import as_contexts, length
+from tether._core.arrays import Floats, shown
+from tether._core.contexts import length
+from tether.policies.policy import CheckedPolicy
 
 HALF_LOG_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
 
-class Gaussian:
+class Gaussian(CheckedPolicy):
     """Actions with normal noise around a mean: numbers, or vectors if the mean is a vector.
 
     Parameters
@@ -46,27 +47,21 @@ class Gaussian:
     def __repr__(self) -> str:
         return f"Gaussian(mean {'a function' if callable(self._mean) else self._mean})"
 
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context: the mean plus noise."""
-        validate.generator("rng", rng)
-        contexts = as_contexts(contexts)
+    def _sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         mean, scale, action_shape = self._parameters(contexts)
         noise = rng.standard_normal((length(contexts), *action_shape))
         noise *= scale
         noise += mean
         return noise
 
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log-density of each action, summed over its coordinates."""
-        actions = np.asarray(actions, dtype=np.float64)
-        contexts = as_contexts(contexts, actions)
+    def _log_prob(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        actions = actions.astype(np.float64)
         mean, scale, action_shape = self._parameters(contexts)
         if actions.shape[1:] != action_shape:
             raise ValueError(
                 f"actions has shape {actions.shape}, expected {(length(contexts), *action_shape)}"
             )
-        off = actions - mean
-        off /= scale
+        off = (actions - mean) / scale
         np.square(off, out=off)
         off *= -0.5
         off -= np.log(scale) + HALF_LOG_TWO_PI
@@ -103,17 +98,12 @@ class Gaussian:
 
 def _check(name: str, values: ArrayLike, dimensions: int = 1) -> Floats:
     """Finite numbers, above 0 for a scale, in at most so many dimensions."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, got {shown(values)}")
-    if array.ndim > dimensions or array.size == 0:
+    if np.ndim(values) > dimensions:
         raise ValueError(
-            f"{name} must be a number or a vector for one action, got shape {array.shape}; "
+            f"{name} must be a number or a vector for one action, got shape {np.shape(values)}; "
             f"to depend on contexts, pass a function"
         )
-    array, positive = array.astype(np.float64), name == "scale"
-    bad = ~np.isfinite(array) | (positive & ~(array > 0))
-    if bad.any():
-        accepted = "a finite number" + (" above 0" if positive else "")
-        validate.reject(name, np.atleast_1d(array), np.atleast_1d(bad), accepted)
+    array = validate.floats(name, values, ndim=np.ndim(values), finite=True)
+    if name == "scale" and not (array > 0).all():
+        raise ValueError(f"scale must be above 0, got {shown(array)}")
     return array

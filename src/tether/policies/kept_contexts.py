@@ -62,34 +62,24 @@ def _as_array(rows: Any) -> NDArray[Any]:
     return plain_array(array) if alike else array
 
 
-def _categories(dtype: Any) -> list[Any] | None:
-    """The categories of a pandas column or of a polars Enum; polars' Categorical has none."""
-    if not hasattr(dtype, "categories") or type(dtype).__name__ == "Categorical":
-        return None
-    return list(dtype.categories)
-
-
 def _column_format(name: str, column: Any) -> Format:
     """The format of a frame's column, with its categories or pandas' own type for it."""
-    dtype = column.dtype
-    if (listed := _categories(dtype)) is not None:
+    if _is_categorical(column):
+        listed = list(column.cat.categories)
         if not all(isinstance(each, (str, int, float)) for each in listed):
             raise TypeError(f"{name} must have texts or numbers as categories, got {listed!r:.80}")
-        own = {"categories": listed, "ordered": bool(getattr(dtype, "ordered", False))}
+        own = {"categories": listed, "ordered": bool(column.cat.ordered)}
         return {"kind": NUMBERS, "dtype": "<i8", "shape": [], **own}
-    format_ = format_of(name, _column_values(column))
-    if hasattr(column, "iloc") and not isinstance(dtype, np.dtype) and format_["kind"] != TEXT:
-        format_["pandas"] = str(dtype)
-    return format_
+    format_ = format_of(name, column_values(column))
+    of_numpy = isinstance(column.dtype, np.dtype) or not hasattr(column, "iloc")
+    return (
+        format_ if of_numpy or format_["kind"] == TEXT else {**format_, "pandas": str(column.dtype)}
+    )
 
 
-def _column_values(column: Any) -> Any:
-    """The values of a frame's column; of one with categories their positions, −1 if missing."""
-    if _categories(column.dtype) is None:
-        return column_values(column)
-    if hasattr(column, "cat") and hasattr(column, "iloc"):
-        return column.cat.codes.to_numpy()
-    return column.to_physical().cast(int).fill_null(-1).to_numpy()
+def _is_categorical(column: Any) -> bool:
+    """Whether a pandas column is categorical: its positions are stored, −1 where one is missing."""
+    return hasattr(column, "iloc") and hasattr(column, "cat")
 
 
 def encode(name: str, rows: Any, format_: Format) -> Columns:
@@ -100,7 +90,9 @@ def encode(name: str, rows: Any, format_: Format) -> Columns:
     if kind == FRAME:
         columns = Columns()
         for key, held in format_["columns"]:
-            columns |= encode(f"{name}/{key}", _column_values(rows[key]), held)
+            column = rows[key]
+            values = column.cat.codes if _is_categorical(column) else column_values(column)
+            columns |= encode(f"{name}/{key}", np.asarray(values), held)
         return columns
     array = _as_array(rows)
     if kind == NUMBERS:
@@ -121,25 +113,18 @@ def decode(name: str, columns: Columns, format_: Format, count: int) -> Any:
             (key, each, decode(f"{name}/{key}", columns, each, count))
             for key, each in format_["columns"]
         ]
-        return (_polars if format_["library"] == "polars" else _pandas)(held)
+        if format_["library"] == "pandas":
+            return _pandas(held)
+        import polars as pl
+
+        return pl.DataFrame(
+            {key: each.tolist() if each.dtype == object else each for key, _, each in held}
+        )
     if kind == NUMBERS:
         dtype = np.dtype(format_["dtype"]).newbyteorder("=")
         return np.array(columns[name], np.int64 if dtype.kind in "mM" else dtype).astype(dtype)
     texts = np.asarray(columns[name])
     return _each(texts, json.loads) if kind == VALUES else texts
-
-
-def _polars(held: list[tuple[str, Format, NDArray[Any]]]) -> Any:
-    import polars as pl
-
-    frame = {}
-    for key, each, values in held:
-        if "categories" in each:
-            named = [each["categories"][code] if code >= 0 else None for code in values]
-            frame[key] = pl.Series(named, dtype=pl.Enum(each["categories"]))
-        else:
-            frame[key] = pl.Series(values if each["kind"] == NUMBERS else values.tolist())
-    return pl.DataFrame(frame)
 
 
 def _pandas(held: list[tuple[Any, Format, NDArray[Any]]]) -> Any:

@@ -7,6 +7,7 @@ mix can be calibrated, whose weights need no normalizing constant. Clip needs th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tether._core.arrays import (
     plain_column,
 )
 from tether._core.contexts import as_contexts, column_labels, labels, length, take
+from tether.control.columns import SOURCES
 from tether.control.log import Log, Proposals
 from tether.policies.policy import (
     Policy,
@@ -122,13 +124,8 @@ def make_log(
         stated["context"] = labels(contexts)
     if safe is None and propensities is None:
         raise TypeError("safe is None, and so are propensities: pass one of them")
-    if safe is None:
-        policies = {"optimized": as_policy("optimized", optimized)}
-    else:
-        policies = dict(zip(("safe", "optimized"), as_pair(safe, optimized), strict=True))
-    noted = dict(policies)
-    if logged_by is not None:
-        policies["logged_by"] = as_policy("logged_by", logged_by)
+    policies = _by_name(safe, optimized, logged_by)
+    noted = {name: each for name, each in policies.items() if name != "logged_by"}
     known = shared_actions(tuple(policies.values()))
     tables: dict[str, Floats] = {}
     if known is None:
@@ -176,41 +173,44 @@ def make_log(
     )
 
 
+def _by_name(safe: PolicyLike | None, optimized: PolicyLike, logged_by: Any) -> dict[str, Policy]:
+    """The policies of a log, as errors call them."""
+    if safe is None:
+        policies = {"optimized": as_policy("optimized", optimized)}
+    else:
+        policies = dict(zip(("safe", "optimized"), as_pair(safe, optimized), strict=True))
+    if logged_by is not None:
+        policies["logged_by"] = as_policy("logged_by", logged_by)
+    return policies
+
+
 def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) -> Floats:
     """One positive number per row, at most 1 if there are finitely many actions."""
     values = validate.floats("propensities", propensities)
     validate.same_length("propensities", values, "actions", rows)
-    if np.isfinite(values).all() and values.max() <= 0:
-        raise ValueError(
-            f"propensities must be probabilities, but none of its {rows} values is above 0: they "
-            f"look like log-probabilities; pass numpy.exp of them"
-        )
     bad = ~((values > 0) & (values <= (MAX_PROPENSITY if finite else np.inf)) & np.isfinite(values))
     if bad.any():
         accepted = "a probability above 0" + (" and at most 1" if finite else "")
+        if values.max() <= 0:
+            accepted += "; these look like log-probabilities: pass numpy.exp of them"
         if finite and values.min() > 0 and 1 < values.max() <= 100:
             accepted += f" (40 % is 0.4; the largest is {values.max():g})"
         validate.reject("propensities", values, bad, accepted)
     return np.minimum(values, 1.0) if finite else values
 
 
-def compare_with_policy(
-    propensities: Floats | None, log_probabilities: Floats, name: str = "safe"
-) -> None:
+def compare_with_policy(propensities: Floats, scores: Floats, name: str = "safe") -> None:
     """Refuse propensities that are not the probabilities of the actions by the named policy."""
-    if propensities is None:
-        return
-    off = ~(np.abs(np.log(propensities) - log_probabilities) <= PROPENSITY_TOLERANCE)
+    off = ~(np.abs(np.log(propensities) - scores) <= PROPENSITY_TOLERANCE)
     if not off.any():
         return
-    row, after = int(np.argmax(off)), ""
-    if name == "safe":
-        after = ". If a tethered policy took them, pass it as logged_by"
+    row = int(np.argmax(off))
+    after = ". If a tethered policy took them, pass it as logged_by" if name == "safe" else ""
     raise ValueError(
         f"propensities disagree with the {name} policy in {int(off.sum())} of {len(off)} row(s) by "
         f"more than {PROPENSITY_TOLERANCE:.0%} (row {row}: {propensities[row]:.6g} in the log, "
-        f"{np.exp(log_probabilities[row]):.6g} by the policy): the {name} policy is not the one "
-        f"that took these actions, or contexts or actions are in another order or coding{after}"
+        f"{np.exp(scores[row]):.6g} by the policy): the {name} policy is not the one that took "
+        f"these actions, or contexts or actions are in another order or coding{after}"
     )
 
 
@@ -218,14 +218,14 @@ def check_one_policy(propensities: Floats, contexts: Any, actions: NDArray[Any])
     """Refuse propensities that differ for the same action in the same context."""
     columns = [labels(actions)] + ([] if isinstance(contexts, int) else [labels(contexts)])
     _, group = np.unique(column_labels(columns), return_inverse=True)
-    order = np.lexsort((propensities, group))
-    first = np.flatnonzero(np.diff(group[order], prepend=-1))
-    last = np.append(first[1:], len(order)) - 1
-    low, high = order[first], order[last]
-    varies = np.log(propensities[high]) - np.log(propensities[low]) > PROPENSITY_TOLERANCE
+    lowest = np.full(len(actions), np.inf)
+    np.minimum.at(lowest, group, propensities)
+    varies = np.log(propensities) - np.log(lowest[group]) > PROPENSITY_TOLERANCE
     if not varies.any():
         return
-    one, other = sorted((int(low[varies][0]), int(high[varies][0])))
+    row = int(np.argmax(varies))
+    other = int(np.argmax((group == group[row]) & (propensities == lowest[group[row]])))
+    one, other = sorted((row, other))
     where = "" if isinstance(contexts, int) else " in equal contexts"
     raise ValueError(
         f"rows {one} and {other} took the action {actions[one]!s}{where} with the propensities "
@@ -242,19 +242,16 @@ def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool
     smallest = validate.number("min_propensity", min_propensity, above=0, below=1)
     if not finite:
         raise ValueError(
-            f"min_propensity is {min_propensity!r}, but the optimized policy does not list its "
-            f"actions, so its probabilities may be densities above 1: build tether.Log with "
-            f"max_ratio instead"
+            f"min_propensity is {min_propensity!r}, but densities may be above 1: where actions "
+            f"cannot be listed, build tether.Log with max_ratio instead"
         )
-    lowest = log_safe if log_safe.ndim == 1 else log_safe.min(axis=1)
-    below = lowest < np.log(smallest) - PROPENSITY_TOLERANCE
-    if below.any():
-        row = int(np.argmax(below))
+    lowest = float(log_safe.min())
+    if lowest < np.log(smallest) - PROPENSITY_TOLERANCE:
         raise ValueError(
-            f"min_propensity is {min_propensity!r}, but the safe policy has an action with the "
-            f"probability {np.exp(lowest[row]):.6g} in row {row} ({int(below.sum())} such row(s))"
+            f"min_propensity is {min_propensity!r}, but the safe policy takes an action with the "
+            f"probability {np.exp(lowest):.6g}"
         )
-    return float(max(1 / smallest, np.exp(-lowest.min())))
+    return float(max(1 / smallest, np.exp(-lowest)))
 
 
 def two_action_table(propensities: Floats, taken: Integers) -> Floats:
@@ -319,9 +316,7 @@ def make_proposals(
         The draws; None if the log has contexts and lists the scores of all actions already, so
         that no draws are needed.
     """
-    policies = dict(zip(("safe", "optimized"), as_pair(safe, optimized), strict=True))
-    if logged_by is not None:
-        policies["logged_by"] = as_policy("logged_by", logged_by)
+    policies = _by_name(safe, optimized, logged_by)
     contexts = 1 if contexts is None else as_contexts(contexts)
     draws = validate.integer("draws", draws)
     if not isinstance(contexts, int) and shared_actions(tuple(policies.values())) is not None:
@@ -329,20 +324,23 @@ def make_proposals(
     marginal = isinstance(contexts, int)
     rows = np.repeat(np.arange(length(contexts)), draws)
     repeated = len(rows) if marginal else take(contexts, rows)
-    scores: list[list[Floats]] = []
-    for drawn_by in ("safe", "optimized"):
-        actions = policy_calls.draw(drawn_by, policies[drawn_by], repeated, rng)
-        scores.append(
-            [
-                policy_calls.score(name, each, repeated, actions, drew=name == drawn_by)
-                for name, each in policies.items()
-            ]
-        )
-    log_safe, log_optimized, *log_mix = (np.concatenate(each) for each in zip(*scores, strict=True))
+    drawn = [draw_and_score(by, policies, repeated, rng) for by in SOURCES]
+    log_safe, log_optimized, *log_mix = map(np.concatenate, zip(*drawn, strict=True))
     return Proposals(
         log_safe,
         log_optimized,
         context=None if marginal else np.tile(labels(contexts)[rows], 2),
         log_mix=log_mix[0] if log_mix else None,
-        source=np.repeat(["safe", "optimized"], length(repeated)),
+        source=np.repeat(SOURCES, len(rows)),
     )
+
+
+def draw_and_score(
+    drawn_by: str, policies: Mapping[str, Policy], contexts: Any, rng: np.random.Generator
+) -> list[Floats]:
+    """Draw one action per context from one of the policies, and score it under every policy."""
+    actions = policy_calls.draw(drawn_by, policies[drawn_by], contexts, rng)
+    return [
+        policy_calls.score(name, each, contexts, actions, drew=name == drawn_by)
+        for name, each in policies.items()
+    ]

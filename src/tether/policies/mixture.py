@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import MAX_VALUES, Actions, Contexts, Floats, plain_column
+from tether._core.arrays import MAX_VALUES, Contexts, Floats
 from tether._core.contexts import as_contexts, length
-from tether.policies.policy import Policy, PolicyLike, as_policy, shared_actions
+from tether.policies.policy import CheckedPolicy, Policy, PolicyLike, as_policy, shared_actions
 
 
-class Mixture:
+class Mixture(CheckedPolicy):
     """Draw each action from policy k with probability proportional to weight k.
 
     The mixture of the policies that produced a log, weighted by how many rows each produced, is the
@@ -66,17 +66,11 @@ class Mixture:
         safe_share = validate.number("safe_share", safe_share, above=0, below=1)
         return cls([optimized, safe], [1 - safe_share, safe_share])
 
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw one action per context, each from one of the policies."""
-        validate.generator("rng", rng)
-        contexts = as_contexts(contexts)
+    def _sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
         chosen = rng.choice(len(self.policies), size=length(contexts), p=self.weights)
         return policy_calls.draw_chosen(self._by_name, chosen, contexts, rng)
 
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log of the weighted average of the policies' probabilities."""
-        actions = plain_column("actions", actions)
-        contexts = as_contexts(contexts, actions)
+    def _log_prob(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         scored = [policy_calls.score(*each, contexts, actions) for each in self._by_name.items()]
         return self._average(scored)
 

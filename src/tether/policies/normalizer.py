@@ -11,6 +11,7 @@ from tether._core import policy_calls
 from tether._core.arrays import Floats
 from tether._core.contexts import labels, length, parts, take
 from tether.control.families import Family
+from tether.policies.logs import draw_and_score
 from tether.sampling.policy_pair import PolicyPair
 
 if TYPE_CHECKING:
@@ -57,13 +58,11 @@ def density_with_error(
     return score, np.where(unknown & (score > -np.inf), np.inf, error)
 
 
-def exact_normalizer(
+def exact_log_psi(
     log_safe_all: Floats, log_optimized_all: Floats, family: Family, log_beta: float
-) -> Normalizer:
-    """ψ as the sum over finitely many actions."""
-    kernel = family.log_kernel(log_safe_all, log_optimized_all, log_beta)
-    log_psi = log_sum(np.atleast_2d(kernel))
-    return Normalizer(log_psi, np.zeros(len(log_psi)))
+) -> Floats:
+    """Log ψ in each row, as the sum over finitely many actions."""
+    return log_sum(np.atleast_2d(family.log_kernel(log_safe_all, log_optimized_all, log_beta)))
 
 
 def log_sum(terms: Floats) -> Floats:
@@ -89,11 +88,12 @@ def normalizers_by_context(
     if isinstance(contexts, int):
         return estimated_normalizer(pair, contexts, family, log_beta, draws, rng)
     _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
-    pieces = parts(take(contexts, first), max(1, policy_calls.SCORES_PER_PART // draws))
-    estimate = joined(
-        [estimated_normalizer(pair, piece, family, log_beta, draws, rng) for piece in pieces]
-    )
-    return Normalizer(estimate.log_psi[place], estimate.standard_error[place])
+    pieces = [
+        estimated_normalizer(pair, piece, family, log_beta, draws, rng)
+        for piece in parts(take(contexts, first), max(1, policy_calls.SCORES_PER_PART // draws))
+    ]
+    log_psi = np.concatenate([each.log_psi for each in pieces])
+    return Normalizer(log_psi[place], np.concatenate([e.standard_error for e in pieces])[place])
 
 
 def estimated_normalizer(
@@ -108,14 +108,10 @@ def estimated_normalizer(
     marginal = isinstance(contexts, int)
     rows = 1 if marginal else length(contexts)
     repeated = draws if marginal else take(contexts, np.repeat(np.arange(rows), draws))
-    scores = []
-    for policy, name in ((pair.safe, "safe"), (pair.optimized, "optimized")):
-        actions = policy_calls.draw(name, policy, repeated, rng)
-        drew = {"drew_safe": name == "safe", "drew_optimized": name == "optimized"}
-        both = policy_calls.score_both(pair.safe, pair.optimized, repeated, actions, **drew)
-        scores.append([column.reshape(rows, draws) for column in both])
+    policies = {"safe": pair.safe, "optimized": pair.optimized}
+    drawn = np.array([draw_and_score(name, policies, repeated, rng) for name in policies])
     # One row per context: first the draws of the safe policy, then those of the optimized one.
-    safe, optimized = (np.concatenate(pieces, axis=1) for pieces in zip(*scores, strict=True))
+    safe, optimized = np.concatenate(drawn.reshape(2, 2, rows, draws), axis=2)
     if pair.strict:
         policy_calls.check_absolute_continuity(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
@@ -124,9 +120,10 @@ def estimated_normalizer(
         return clipped_normalizer(safe, optimized, log_beta)
     terms = family.log_kernel(safe, optimized, log_beta) - log_mass
     log_psi = log_sum(terms)
-    share = np.exp(terms - log_psi[:, None])
-    error = np.where(_counting(share) < MIN_EFFECTIVE_DRAWS, np.inf, _spread(share, draws))
-    return Normalizer(log_psi, error)
+    share = np.exp(terms - log_psi[:, None])  # each row sums to 1, over both halves
+    variance = draws * share.reshape(rows, 2, draws).var(axis=2, ddof=1).sum(axis=1)
+    too_few = (share**2).sum(axis=1) * MIN_EFFECTIVE_DRAWS > 1
+    return Normalizer(log_psi, np.where(too_few, np.inf, np.sqrt(variance)))
 
 
 def _check_mass(log_terms: Floats) -> None:
@@ -154,26 +151,6 @@ def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Norm
     variance = np.exp(log_kept).var(axis=1, ddof=1) + 3.0 / draws
     error = np.exp(np.minimum(np.log(variance / draws) / 2 - log_share, 1.0))
     return Normalizer(log_share + min(log_beta, 0.0), np.where(error < 1, error, np.inf))
-
-
-def _spread(parts: Floats, draws: int) -> Floats:
-    """Standard error of the sums over independent draws, half of them from each policy."""
-    halves = parts.reshape(len(parts), 2, draws)
-    return np.asarray(np.sqrt((draws * halves.var(axis=2, ddof=1)).sum(axis=1)))
-
-
-def _counting(parts: Floats) -> Floats:
-    """The effective number of draws that a sum rests on."""
-    squares = (parts**2).sum(axis=1)
-    return np.asarray(parts.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1.0))
-
-
-def joined(pieces: list[Normalizer]) -> Normalizer:
-    """The normalizers of several parts of the contexts, in order."""
-    return Normalizer(
-        np.concatenate([piece.log_psi for piece in pieces]),
-        np.concatenate([piece.standard_error for piece in pieces]),
-    )
 
 
 def settled_normalizer(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import Floats, Integers, shown
-from tether._core.contexts import as_contexts, length, part, take
+from tether._core.contexts import as_contexts, length, take
 from tether.policies.policy import TablePolicy, as_policy
 from tether.sampling.samplers import log_softmax
 
@@ -56,12 +56,8 @@ class ShortlistRows:
         return len(self.candidates)
 
     def __getitem__(self, index: slice | Integers) -> ShortlistRows:
-        if isinstance(index, slice):
-            start, stop, _ = index.indices(len(self))
-            if (start, stop) == (0, len(self)):
-                return self
-            return ShortlistRows(part(self.contexts, start, stop), self.candidates[start:stop])
-        return ShortlistRows(take(self.contexts, index), self.candidates[index])
+        rows = np.arange(len(self))[index]
+        return ShortlistRows(take(self.contexts, rows), self.candidates[rows])
 
     def __repr__(self) -> str:
         return f"ShortlistRows({len(self)} rows of {self.size} candidates)"
@@ -173,13 +169,10 @@ class Picker(TablePolicy):
 
     def to_log_probabilities(self, scores: Floats) -> Floats:
         """Turn scores into the log-probabilities with which candidates are picked."""
-        highest = scores.max(axis=1, keepdims=True)
-        if not highest.min() > -np.inf:
-            scores = np.where(highest > -np.inf, scores, 0.0)
-            highest = np.where(highest > -np.inf, highest, 0.0)
+        scores = np.where(scores.max(axis=1, keepdims=True) > -np.inf, scores, 0.0)
         if self.temperature > 0:
             return log_softmax(scores, self.temperature)
-        best = scores == highest
+        best = scores == scores.max(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
 

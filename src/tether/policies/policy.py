@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, Integers, few, plain_column, shown
+from tether._core.arrays import (
+    Actions,
+    Contexts,
+    Floats,
+    Integers,
+    few,
+    plain_array,
+    plain_column,
+    shown,
+)
 from tether._core.contexts import as_contexts, length
 from tether.sampling.samplers import sample_categorical
 
@@ -80,7 +89,25 @@ class FinitePolicy(Policy, Protocol):
         ...
 
 
-class TablePolicy(ABC):
+class CheckedPolicy:
+    """Checks contexts, actions and generators, and leaves the rest to `_sample` and `_log_prob`."""
+
+    _sample: Callable[[Any, np.random.Generator], Any]
+    _log_prob: Callable[[Any, NDArray[Any]], Any]
+
+    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw one action per context."""
+        validate.generator("rng", rng)
+        return plain_array(self._sample(as_contexts(contexts), rng))
+
+    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
+        """Compute the log-probability or log-density of each action in its context."""
+        actions = plain_column("actions", actions)
+        scores = self._log_prob(as_contexts(contexts, actions), actions)
+        return np.asarray(scores, dtype=np.float64)
+
+
+class TablePolicy(CheckedPolicy, ABC):
     """Scores and draws from `log_prob_all`, which a subclass defines."""
 
     actions: NDArray[Any]
@@ -90,16 +117,12 @@ class TablePolicy(ABC):
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """The log-probability of every action in each context; one row if all are alike."""
 
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """The log-probability of each action in its context."""
+    def _log_prob(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         columns = positions(self.actions, actions)
-        return picked(self.log_prob_all(as_contexts(contexts, columns)), columns)
+        return picked(self.log_prob_all(contexts), columns)
 
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
-        """One action per context."""
-        validate.generator("rng", rng)
-        checked = as_contexts(contexts)
-        columns = sample_categorical(self.log_prob_all(checked), length(checked), rng)
+    def _sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+        columns = sample_categorical(self.log_prob_all(contexts), length(contexts), rng)
         return np.asarray(self.actions[columns])
 
 
@@ -170,13 +193,16 @@ def as_pair(safe: PolicyLike, optimized: PolicyLike) -> tuple[Policy, Policy]:
     The classes of a classifier are sorted, and what a user lists is not.
     """
     safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
-    if not (is_finite(safe) and is_finite(optimized)):
-        return safe, optimized
-    from tether.policies.categorical import Categorical, in_order_of
-
-    if type(safe) is Categorical:
+    if hasattr(safe, "in_order_of"):
         return in_order_of(optimized, safe), optimized
     return safe, in_order_of(safe, optimized)
+
+
+def in_order_of(first: Policy, second: Any) -> Any:
+    """The second policy with its actions in the order of the first one's, if it can be."""
+    if not is_finite(first) or not hasattr(second, "in_order_of"):
+        return second
+    return second.in_order_of(np.asarray(first.actions))
 
 
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:

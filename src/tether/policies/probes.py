@@ -34,6 +34,8 @@ LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.01
 round, and a batch of another size is summed in another order."""
 MAX_LISTED_ACTIONS = 1000
 """Of longer lists of actions only a digest is kept."""
+NOT_WHAT_IT_IS = ("remembered", "calibration")
+"""Attributes of a tethered policy that do not determine what it does."""
 NEGLIGIBLE_PROBABILITY = 1e-6
 """What is added to probabilities of listed actions: far below it nothing is compared."""
 
@@ -66,7 +68,7 @@ def _describe(value: Any) -> str:
     elif isinstance(value, dict):  # sorted by its keys alone: an array's repr is long
         parts = (part for key in sorted(value, key=repr) for part in (key, value[key]))
     elif type(value).__module__.startswith("tether.") and hasattr(value, "__dict__"):
-        parts = [{name: part for name, part in vars(value).items() if name != "_remembered"}]
+        parts = [{name: part for name, part in vars(value).items() if name not in NOT_WHAT_IT_IS}]
     else:
         raise TypeError(f"{type(value).__name__} contains code")
     return f"{type(value).__name__}({','.join(map(_describe, parts))})"
@@ -126,38 +128,29 @@ def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
     if probes is None:
         return
     _compare_actions(probes, given)
-    if probes.probed is None:
-        for name, policy in given.items():
-            _compare_digests(name, policy, probes, probes.missing or "there are no probes")
-        return
-    noted = {"safe": probes.log_safe, "optimized": probes.log_optimized}
-    now: dict[str, Floats] = {}
+    noted, now = {"safe": probes.log_safe, "optimized": probes.log_optimized}, dict[str, Floats]()
     for name, policy in given.items():
-        if noted.get(name) is None:
-            _compare_digests(name, policy, probes)
-            continue
-        try:
-            now[name] = _score(name, policy, probes)
-        except RuntimeError as error:  # it is unavailable now
-            _compare_digests(name, policy, probes, str(error))
-    same = {name: _same(scores, noted[name], probes) for name, scores in now.items()}
-    if all(each.all() for each in same.values()):
+        why = probes.missing or ("" if probes.probed is not None else "there are no probes")
+        if noted.get(name) is not None:
+            try:
+                now[name] = _score(name, policy, probes)
+                continue
+            except RuntimeError as error:  # it is unavailable now
+                why = str(error)
+        _compare_digests(name, policy, probes, why)
+    wrong = [name for name, scores in now.items() if not _same(scores, noted[name], probes).all()]
+    if not wrong:
         return
-    if len(now) == 2 and all(
-        _same(now[name], noted[other], probes).all()
-        for name, other in (("safe", "optimized"), ("optimized", "safe"))
-    ):
+    others = {"safe": "optimized", "optimized": "safe"}
+    if len(now) == 2 and all(_same(now[n], noted[others[n]], probes).all() for n in now):
         raise ValueError(
             "safe and optimized are exchanged: in the log that was calibrated on, the policy "
             "passed as safe is the optimized one"
         )
-    found = [
-        _difference(name, scores, noted[name], same[name], probes)
-        for name, scores in now.items()
-        if not same[name].all()
-    ]
-    found.append("Calibrate on a log of the policies that are to be served")
-    raise ValueError(". ".join(found))
+    found = [_difference(name, now[name], noted[name], probes) for name in wrong]
+    raise ValueError(
+        ". ".join([*found, "Calibrate on a log of the policies that are to be served"])
+    )
 
 
 def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
@@ -174,17 +167,14 @@ def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
 def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
     """Compare the digests where nothing can be scored, and say `why` if there are none."""
     then, now = probes.fingerprints.get(name), fingerprint(policy)
-    if then is not None and now is not None:
-        if then != now:
-            raise ValueError(
-                f"the {name} policy is not the one of the log that was calibrated on: its "
-                f"fingerprint was {then}, and is {now}"
-            )
-        return
-    if why and name in probes.fingerprints:
-        warn_user(
-            f"whether the {name} policy is the one that was calibrated cannot be checked: {why}",
-            AssumptionWarning,
+    if then is None or now is None:
+        if why and name in probes.fingerprints:
+            told = f"whether the {name} policy is the one that was calibrated cannot be checked"
+            warn_user(f"{told}: {why}", AssumptionWarning)
+    elif then != now:
+        raise ValueError(
+            f"the {name} policy is not the one of the log that was calibrated on: its fingerprint "
+            f"was {then}, and is {now}"
         )
 
 
@@ -217,10 +207,10 @@ def _same(first: Floats, second: Any, probes: Probes) -> Booleans:
         return np.asarray((np.abs(first - second) <= room) | (first == second))
 
 
-def _difference(name: str, now: Floats, then: Any, same: Booleans, probes: Probes) -> str:
-    with np.errstate(invalid="ignore"):
-        distance = np.where(same, -1.0, np.nan_to_num(np.abs(now - then), nan=np.inf))
-    worst = int(np.argmax(distance))
+def _difference(name: str, now: Floats, then: Any, probes: Probes) -> str:
+    same = _same(now, then, probes)
+    with np.errstate(invalid="ignore"):  # where both are impossible
+        worst = int(np.argmax(np.where(same, -1.0, np.abs(now - then))))
     action = kept(probes.probed)[worst]
     return (
         f"the {name} policy is not the one of the log that was calibrated on: in a context of the "

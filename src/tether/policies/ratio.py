@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers, plain_column, shown
+from tether._core.arrays import Actions, Booleans, Contexts, Floats, Integers, shown
 from tether._core.contexts import as_contexts, length, take
 from tether._core.extras import require
 from tether.policies.functions import FunctionPolicy
@@ -28,8 +28,8 @@ MAX_SCORE_CELLS, MIN_DRAWS_PER_CELL = 10, 50
 """Into how many cells the estimated ratio is cut, and how many draws each of them has at least."""
 MAX_REGIONS, MIN_DRAWS_OF_REGION = 8, 100
 """Into how many regions the features are cut, and how many draws each of them has at least."""
-MAX_LOG_FACTOR = 60.0
-"""A factor whose logarithm is past this counts as infinite."""
+LARGEST_LOG_FACTOR = 60.0
+"""Beyond the factor that any number of draws can show."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,9 @@ class DensityRatio:
     draws: int
     """How many draws of each policy it rests on."""
 
-    def log_ratio(self, contexts: Contexts | None, actions: Actions) -> Floats:
+    def log_ratio(self, contexts: Contexts, actions: Actions) -> Floats:
         """Log of the optimized policy's density over that of the safe one, at each action."""
-        actions = plain_column("actions", actions)
-        return self.optimized.log_prob(as_contexts(contexts, actions), actions)
+        return self.optimized.log_prob(contexts, actions)
 
     def __str__(self) -> str:
         return (
@@ -141,8 +140,8 @@ def estimate_ratio(
         f"factor of up to {error:.3g} on average over cells of draws; the promise holds "
         f"only if no ratio is off by more than the ratio_error stated"
     )
-    found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio(), name="safe")
-    found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio, name="optimized")
+    found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio())
+    found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio)
     found_optimized.approximate, found_optimized.ratio_error = approximate, error
     return DensityRatio(found_safe, found_optimized, error, count)
 
@@ -274,13 +273,9 @@ def factor_interval(log_odds: Floats, hits: int, miss: float) -> tuple[float, fl
         def excess(log_factor: float) -> float:
             return float(expit(log_odds + log_factor).mean()) - mean
 
-        if excess(-MAX_LOG_FACTOR) >= 0:
-            return 0.0
-        if excess(MAX_LOG_FACTOR) <= 0:
-            return np.inf
-        return float(np.exp(brentq(excess, -MAX_LOG_FACTOR, MAX_LOG_FACTOR)))
+        return float(np.exp(brentq(excess, -LARGEST_LOG_FACTOR, LARGEST_LOG_FACTOR)))
 
     draws = len(log_odds)
-    low = beta_distribution.ppf(miss / 2, hits, draws - hits + 1) if hits else 0.0
-    high = beta_distribution.isf(miss / 2, hits + 1, draws - hits) if hits < draws else 1.0
-    return factor(float(low)), factor(float(high))
+    low = factor(beta_distribution.ppf(miss / 2, hits, draws - hits + 1)) if hits else 0.0
+    high = beta_distribution.isf(miss / 2, hits + 1, draws - hits) if hits < draws else None
+    return low, np.inf if high is None else factor(high)

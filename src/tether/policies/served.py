@@ -43,13 +43,6 @@ class Served:
         """The policy that took each action, "safe" or "tethered"."""
         return np.where(self.from_safe, "safe", "tethered")
 
-    def __str__(self) -> str:
-        text = (
-            f"{len(self.actions):,} actions, {int(self.from_safe.sum()):,} of them the safe "
-            f"policy's after a failure"
-        )
-        return "\n  ".join([text, *self.failures])
-
 
 def serve(
     policy: Policy, contexts: Contexts, rng: np.random.Generator, *, safe: Policy | None = None
@@ -89,17 +82,13 @@ def serve(
     if safe is None:
         raise TypeError(f"safe must be the safe policy, because {policy!r} has none")
     contexts = as_contexts(contexts)
+    failures: tuple[str, ...] = ()
     try:
         actions = draw_asking_every_policy(policy, contexts, rng)
-        return Served(actions, np.zeros(len(actions), dtype=np.bool_), ())
     except (RuntimeError, ValueError) as error:
-        failure = str(error)
-    try:
+        failures = (str(error),)  # if the safe policy fails too, its error is raised beside this
         actions = policy_calls.draw("safe", safe, contexts, rng)
-    except RuntimeError as error:
-        told = f"{error}. The tethered policy failed before it: {failure}"
-        raise RuntimeError(told) from error
-    return Served(actions, np.ones(len(actions), dtype=np.bool_), (failure,))
+    return Served(actions, np.full(len(actions), bool(failures)), failures)
 
 
 def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
@@ -115,8 +104,7 @@ def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str],
             if isinstance(cause, DrawLimitError):
                 raise
             cause = cause.__cause__
-        message = str(error)
-    return fallback(message)
+        return fallback(str(error))
 
 
 def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:

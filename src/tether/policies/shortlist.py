@@ -18,7 +18,7 @@ from tether._core.arrays import (
     check_row_indexes,
     plain_column,
 )
-from tether._core.contexts import as_contexts, labels, length, take
+from tether._core.contexts import as_contexts, column_labels, labels, length, take
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration
 from tether.control.families import Family
@@ -141,7 +141,8 @@ class Shortlist:
         actions = plain_column("actions", actions)
         contexts = as_contexts(contexts, actions)
         fresh = self._draw(contexts, self.size - 1, rng)
-        if fresh.shape[2:] != actions.shape[1:] or _kind(fresh) != _kind(actions):
+        kinds = {each.dtype.kind if each.dtype.kind in "USO" else "" for each in (fresh, actions)}
+        if fresh.shape[2:] != actions.shape[1:] or len(kinds) > 1:
             raise ValueError(
                 f"actions have shape {actions.shape[1:]} and dtype {actions.dtype} per row, but "
                 f"the safe policy draws {fresh.shape[2:]} and {fresh.dtype}"
@@ -189,8 +190,8 @@ class Shortlist:
         check_scored_alone(picker, rows, scores)
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
-        repeated = repeated_warning(rows.contexts, rows.picked(place), losses)
-        told = tuple(filter(None, (exchangeable_warning(scores, place), repeated)))
+        findings = exchangeable_warning(scores, place), repeated_warning(rows, place, losses)
+        told = tuple(filter(None, findings))
         for each in told:
             warn_user(each, AssumptionWarning)
         return Log(
@@ -220,9 +221,8 @@ class Shortlist:
                 )
             if beta.probes.actions != list(range(self.size)):
                 raise ValueError(
-                    f"this beta was calibrated on {len(beta.probes.actions)} candidates, but the "
-                    f"shortlist has size {self.size}: the promise holds only for the size of the "
-                    f"log"
+                    f"this beta was calibrated on {len(beta.probes.actions)} candidates, and holds "
+                    f"for no other size, but the shortlist has size {self.size}"
                 )
             check_probes(beta.probes, {"candidates": self.safe})
         pick = Tethered(self.uniform, self.required_picker, beta, family=family)
@@ -252,11 +252,6 @@ class TetheredShortlist:
         """How far picking may pull away from a uniform pick."""
         return self.pick.beta
 
-    @property
-    def family(self) -> Family:
-        """How beta turns two policies into one."""
-        return self.pick.family
-
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw candidates in each context and pick one."""
         return self.sample_with_rows(contexts, rng)[0]
@@ -270,18 +265,13 @@ class TetheredShortlist:
         return rows.picked(index), rows, index
 
     def __repr__(self) -> str:
-        return (
-            f"TetheredShortlist(beta={self.beta:.6g}, family={self.family.name!r}, "
-            f"size={self.shortlist.size})"
-        )
+        return f"TetheredShortlist({self.pick!r}, size={self.shortlist.size})"
 
 
 def check_scored_alone(picker: Picker, rows: ShortlistRows, scores: Floats) -> None:
     """Refuse a score of a row that depends on the other rows of the call, or on chance."""
     alone, together = picker.scores(rows[:1])[0], scores[0]
-    with np.errstate(invalid="ignore"):
-        near = np.abs(alone - together) <= SCORE_ALONE_TOLERANCE * (1 + np.abs(together))
-    near |= alone == together
+    near = np.isclose(alone, together, SCORE_ALONE_TOLERANCE, SCORE_ALONE_TOLERANCE)
     if not near.all():
         where = int(np.argmin(near))
         raise ValueError(
@@ -317,45 +307,33 @@ def check_copies(rows: ShortlistRows, index: Integers) -> None:
 
     Of independent draws this happens in fewer than a quarter of the rows.
     """
-    candidates, size = rows.candidates, rows.size
-    if candidates.dtype.kind == "O" and not all(isinstance(each, str) for each in candidates.flat):
+    if rows.size < 3 or len(rows) < MIN_ROWS:
         return
-    if size < 3 or len(rows) < MIN_ROWS:
-        return
-    flat = candidates.reshape(len(rows), size, -1)
-    every = np.arange(len(rows))
-    alike = (flat == flat[every, (index + 1) % size][:, None]).all(axis=2)  # to a fresh one
-    share = float((~alike[every, index] & (alike.sum(axis=1) == size - 1)).mean())
+    content, every = labels(rows.pairs()[1]).reshape(-1, rows.size), np.arange(len(rows))
+    logged, fresh = content[every, index], content[every, (index + 1) % rows.size]
+    alike = (content == fresh[:, None]).sum(axis=1) == rows.size - 1
+    share = float((alike & (logged != fresh)).mean())
     if share > 0.5:
         raise ValueError(
-            f"in {share:.0%} of the rows the {size - 1} fresh candidates are the same, and the "
-            f"logged action is another one: they are not independent draws of what drew it, and "
-            f"a calibration on them does not hold. Most likely the server ignores n, caches its "
-            f"answers, or uses one seed (then ask for one answer at a time: max_n=1 of a "
-            f"ChatPolicy), or it is asked at temperature 0 now"
+            f"in {share:.0%} of the rows all fresh candidates are the same, and the logged action "
+            f"is another one: they are not independent draws of what drew it, and a calibration on "
+            f"them does not hold. Most likely the server ignores n, caches its answers, or uses "
+            f"one seed (then ask for one answer at a time: max_n=1 of a ChatPolicy), or it is "
+            f"asked at temperature 0 now"
         )
 
 
-def repeated_warning(contexts: Any, actions: NDArray[Any], losses: Any) -> str | None:
+def repeated_warning(rows: ShortlistRows, index: Integers, losses: Any) -> str | None:
     """Say that rows occur more than once; fresh candidates hide that from other checks."""
-    try:
-        columns = [labels(actions), *([] if isinstance(contexts, int) else [labels(contexts)])]
-    except TypeError:  # objects that cannot be compared
-        return None
-    decisions = len(np.unique(np.column_stack(columns), axis=0))
-    named = losses if isinstance(losses, Mapping) else {"loss": losses}
-    columns += [labels(np.asarray(each, dtype=np.float64)) for each in named.values()]
-    repeats = len(actions) - len(np.unique(np.column_stack(columns), axis=0))
-    if decisions < 0.5 * len(actions) or repeats <= REPEATED_SHARE * len(actions):
+    contexts = [] if isinstance(rows.contexts, int) else [labels(rows.contexts)]
+    decided = [labels(rows.picked(index)), *contexts]
+    named = losses.values() if isinstance(losses, Mapping) else [losses]
+    whole = [*decided, *(labels(np.asarray(each, dtype=np.float64)) for each in named)]
+    decisions, distinct = (len(np.unique(column_labels(each))) for each in (decided, whole))
+    repeats = len(rows) - distinct
+    if decisions < 0.5 * len(rows) or repeats <= REPEATED_SHARE * len(rows):
         return None
     return (
-        f"{repeats:,} of {len(actions):,} rows are in the log more than once, with the same "
-        f"actions and losses: remove the copies, which count as evidence twice"
+        f"{repeats:,} of {len(rows):,} rows are in the log more than once, with the same actions "
+        f"and losses: remove the copies, which count as evidence twice"
     )
-
-
-def _kind(actions: NDArray[Any]) -> str:
-    """Text, objects or numbers; text may also be stored as objects."""
-    if actions.dtype.kind == "O" and all(isinstance(action, str) for action in actions.flat):
-        return "text"
-    return {"U": "text", "S": "bytes", "O": "objects"}.get(actions.dtype.kind, "numbers")

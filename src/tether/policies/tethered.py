@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, plain_column
-from tether._core.contexts import as_contexts, length, parts, take
+from tether._core.contexts import as_contexts, length, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily, blend_scores
@@ -81,9 +80,6 @@ class Tethered:
     (3,)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "calibration")
-    # The calibration is not in `vars`: where beta comes from is no part of what the policy is.
-
     def __init__(
         self,
         safe: PolicyLike,
@@ -118,7 +114,7 @@ class Tethered:
             validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
         self._marginal = found is not None and not (found.contextual or self.family.normalized)
-        self._remembered: Normalizer | None = None
+        self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
         self.serve_at(log_betas, log_shares)
 
     def serve_at(self, log_betas: Floats, log_shares: Floats) -> None:
@@ -149,9 +145,8 @@ class Tethered:
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
-            chosen, _, calls = self._choose(contexts, rng)
-            assert self.actions is not None
-            return self.actions[chosen], exact_info(len(chosen), calls)
+            actions = self._choose(contexts, rng).actions
+            return actions, exact_info(len(actions), 1)
         if len(self._betas) == 1:
             return self._draw_at(self._betas[0], contexts, rng)
         which = sample_categorical(self.log_shares[None], length(contexts), rng)
@@ -169,64 +164,35 @@ class Tethered:
         validate.generator("rng", rng)
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
-            chosen, log_prob, _ = self._choose(contexts, rng)
-            assert self.actions is not None
-            return Decided(self.actions[chosen], log_prob)
+            return self._choose(contexts, rng)
         actions = self.sample(contexts, rng)
         return Decided(actions, self.log_prob(contexts, actions))
 
     def log_prob(self, contexts: Contexts | None, actions: Actions) -> Floats:
         """Score each action; exact where `normalizer(contexts).exact`."""
-        return self.log_prob_with_error(contexts, actions)[0]
-
-    def log_prob_with_error(
-        self, contexts: Contexts | None, actions: Actions
-    ) -> tuple[Floats, Floats]:
-        """Score each action, with the standard error of the score."""
         actions = plain_column("actions", actions)
         contexts = self._as_contexts(contexts, actions)
         if self._betas == [-np.inf]:  # whatever the optimized policy does
-            scores = policy_calls.score("safe", self.safe, contexts, actions)
-            return scores, np.zeros(len(actions))
+            return policy_calls.score("safe", self.safe, contexts, actions)
         if self.actions is not None:
-            place = positions(self.actions, actions)
-            pieces = [
-                picked(self._log_density(*pair), place[rows])
-                for rows, *pair in self._tables(contexts)
-            ]
-            return np.concatenate(pieces), np.zeros(len(actions))
-        from tether.policies.normalizer import density_with_error
-
+            return picked(self._density(contexts), positions(self.actions, actions))
         both = policy_calls.score_both(self.safe, self.optimized, contexts, actions)
         if self._pair.strict:
             policy_calls.check_absolute_continuity(*both)
-        found = [
-            density_with_error(self.family, *both, log_beta, self._normalizer(contexts, log_beta))
-            for log_beta in self._betas
-        ]
-        scores = np.array([each for each, _ in found]) + self.log_shares[:, None]
-        errors = np.array([error for _, error in found])
-        log_prob = np.logaddexp.reduce(scores, axis=0)
-        with np.errstate(invalid="ignore"):  # no share of an impossible action
-            shares = np.nan_to_num(np.exp(scores - log_prob))
-        return log_prob, np.where(shares > 0, shares * errors, 0.0).sum(axis=0)
+        log_psi = [self._normalizer(contexts, log_beta).log_psi for log_beta in self._betas]
+        return self._served(*both, log_psi)
 
     def log_prob_all(self, contexts: Contexts) -> Floats:
         """Score every action in each context, for finitely many actions."""
         if self.actions is None:
             raise TypeError("log_prob_all needs policies that list finitely many actions")
-        rows = self._tables(self._as_contexts(contexts))
-        return np.concatenate([self._log_density(*tables) for _, *tables in rows])
+        return self._density(self._as_contexts(contexts))
 
     def normalizer(self, contexts: Contexts, more: int = 1) -> Normalizer:
         """Compute the normalizing constant ψ(β, x) in each context, with its standard error."""
         if len(self._betas) > 1:
             raise TypeError("a policy with several betas has a normalizer for each of them")
         return self._normalizer(self._as_contexts(contexts), self._betas[0], more)
-
-    def remember(self, normalizer: Normalizer) -> None:
-        """Use an earlier estimate of ψ without contexts instead of estimating it again."""
-        self._remembered = normalizer
 
     def acceptance(self, contexts: Contexts) -> Floats:
         """Compute the acceptance rate of accept-reject by "auto", before any draw is made."""
@@ -267,21 +233,19 @@ class Tethered:
             return False
         return self.sampler == "auto" or bool((self.log_betas == np.inf).all())
 
-    def _choose(self, contexts: Any, rng: np.random.Generator) -> tuple[Integers, Floats, int]:
-        """Positions of actions drawn from tables, their log-probabilities, and the calls."""
-        chosen, scores = [], []
-        for rows, *tables in self._tables(contexts):
-            density = self._log_density(*tables)
-            chosen.append(sample_categorical(density, rows.stop - rows.start, rng))
-            scores.append(picked(density, chosen[-1]))
-        return np.concatenate(chosen), np.concatenate(scores), len(chosen)
+    def _choose(self, contexts: Any, rng: np.random.Generator) -> Decided:
+        """Actions drawn from tables."""
+        assert self.actions is not None
+        density = self._density(contexts)
+        chosen = sample_categorical(density, length(contexts), rng)
+        return Decided(self.actions[chosen], picked(density, chosen))
 
     def choose_by(
         self, log_optimized: Floats, contexts: Any, rng: np.random.Generator
     ) -> tuple[Integers, Floats]:
         """Positions of actions, and their log-probabilities, by a table that is known already."""
         safe = np.broadcast_to(policy_calls.table("safe", self.safe, contexts), log_optimized.shape)
-        density = self._log_density(safe, blend_scores(log_optimized, safe, self.blend))
+        density = self._of_tables(safe, blend_scores(log_optimized, safe, self.blend))
         chosen = sample_categorical(density, len(density), rng)
         return chosen, picked(density, chosen)
 
@@ -299,59 +263,59 @@ class Tethered:
         how = {"sampler": sampler, "max_draws": self.max_draws}
         return draw_tethered(self._pair, self.family, log_beta, contexts, rng, **how)  # type: ignore[arg-type]
 
-    def _tables(self, contexts: Any) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Both policies' scores of every action, for a part of the contexts at a time."""
-        assert self.actions is not None
-        size = max(1, policy_calls.SCORES_PER_PART // len(self.actions))
-        pieces = [contexts] if isinstance(contexts, int) else parts(contexts, size)
-        start = 0
-        for piece in pieces:
-            safe = policy_calls.table("safe", self.safe, piece)
-            optimized = policy_calls.table("optimized", self.optimized, piece)
-            if not isinstance(piece, int):
-                safe = np.broadcast_to(safe, (length(piece), safe.shape[1]))
-            safe, optimized = np.broadcast_arrays(safe, optimized)
-            if self._pair.strict and max(self._betas) > -np.inf:
-                policy_calls.check_absolute_continuity(safe, optimized)
-            yield slice(start, start + length(piece)), safe, optimized
-            start += length(piece)
+    def _tables(self, contexts: Any) -> tuple[Floats, Floats]:
+        """Both policies' scores of every action; a single row where all contexts are alike."""
+        both = {"safe": self.safe, "optimized": self.optimized}
+        tables = [policy_calls.table(name, each, contexts) for name, each in both.items()]
+        if not isinstance(contexts, int):
+            tables[0] = np.broadcast_to(tables[0], (length(contexts), tables[0].shape[1]))
+        safe, optimized = np.broadcast_arrays(*tables)
+        if self._pair.strict and max(self._betas) > -np.inf:
+            policy_calls.check_absolute_continuity(safe, optimized)
+        return safe, optimized
 
-    def _log_density(self, safe: Floats, optimized: Floats) -> Floats:
-        """Log-probabilities of all actions: of one beta, or averaged over several."""
-        from tether.policies.normalizer import exact_normalizer
+    def _density(self, contexts: Any) -> Floats:
+        """Log-probabilities of all actions."""
+        return self._of_tables(*self._tables(contexts))
 
-        densities = []
-        for log_beta, log_share in zip(self._betas, self.log_shares, strict=True):
-            log_psi: Any = 0.0
-            if not self.family.normalized and np.isfinite(log_beta):
-                log_psi = exact_normalizer(safe, optimized, self.family, log_beta).log_psi[:, None]
-            density = self.family.log_density(safe, optimized, log_beta, log_psi)
-            densities.append(density + log_share)
+    def _of_tables(self, safe: Floats, optimized: Floats) -> Floats:
+        log_psi = [self._exact_log_psi(safe, optimized, each)[:, None] for each in self._betas]
+        return self._served(safe, optimized, log_psi)
+
+    def _served(self, safe: Floats, optimized: Floats, log_psi: list[Floats]) -> Floats:
+        """Log-densities of what is served: at one beta, or averaged over several."""
+        terms = zip(self._betas, log_psi, self.log_shares, strict=True)
+        densities = [
+            self.family.log_density(safe, optimized, log_beta, each) + log_share
+            for log_beta, each, log_share in terms
+        ]
         return np.asarray(np.logaddexp.reduce(densities) if len(densities) > 1 else densities[0])
 
+    def _exact_log_psi(self, safe: Floats, optimized: Floats, log_beta: float) -> Floats:
+        """Log ψ in each row of two tables; a single 0 where no normalizer is needed."""
+        if self.family.normalized or np.isinf(log_beta):
+            return np.zeros(1)
+        from tether.policies.normalizer import exact_log_psi
+
+        return exact_log_psi(safe, optimized, self.family, log_beta)
+
     def _normalizer(self, contexts: Any, log_beta: float, more: int = 1) -> Normalizer:
-        from tether.policies.normalizer import (
-            Normalizer,
-            exact_normalizer,
-            joined,
-            normalizers_by_context,
-        )
+        from tether.policies.normalizer import Normalizer, normalizers_by_context
 
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
-            tables = ((safe, optimized) for _, safe, optimized in self._tables(contexts))
-            return joined([exact_normalizer(*pair, self.family, log_beta) for pair in tables])
+            log_psi = self._exact_log_psi(*self._tables(contexts), log_beta)
+            return Normalizer(log_psi, np.zeros(len(log_psi)))
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
-        remembered = self._remembered  # once: another thread may forget it
-        if single and remembered is not None and more == 1:
+        if single and more == 1 and (remembered := self.remembered) is not None:
             return remembered
         default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
         draws = more * (self.normalizer_draws or default)
         rng = np.random.default_rng([0, NORMALIZER_STREAM])
         estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
-        self._remembered = estimate if single else None
+        self.remembered = estimate if single else None
         return estimate
 
 

@@ -28,7 +28,7 @@ from tether.policies.normalizer import (
     Normalizer,
     clipped_normalizer,
     density_with_error,
-    exact_normalizer,
+    exact_log_psi,
 )
 from tether.policies.policy import picked
 from tether.runs.errors import LossesMissingError
@@ -336,7 +336,7 @@ def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> 
     if family.normalized or np.isinf(log_beta):
         return Density(family.log_density(*both, log_beta, 0.0), reference.error)
     if table:
-        log_psi = exact_normalizer(*both, family, log_beta).log_psi[:, None]
+        log_psi = exact_log_psi(*both, family, log_beta)[:, None]
         return Density(family.log_density(*both, log_beta, log_psi), exact)
     if contents.scored(NORMALIZER, unit.number):
         normalizer = Normalizer(*contents.scores(NORMALIZER, unit.number, count).T)

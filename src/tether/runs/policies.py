@@ -26,10 +26,9 @@ from tether._core.arrays import Booleans, Floats, shown
 from tether._core.contexts import length
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
-from tether.policies.categorical import in_order_of
 from tether.policies.normalizer import Normalizer
 from tether.policies.picker import Picker
-from tether.policies.policy import Sampler, as_policy, as_sampler
+from tether.policies.policy import Sampler, as_policy, as_sampler, in_order_of
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
@@ -200,7 +199,7 @@ class Policies:
             return Deployed(optimized, optimized)
         policy = self.tethered(optimized, unit.reference, calibration)
         if (held := unit.decision["log_psi"]) is not None:
-            policy.remember(Normalizer(np.array(held[:1]), np.array(held[1:])))
+            policy.remembered = Normalizer(np.array(held[:1]), np.array(held[1:]))
         return Deployed(optimized, policy, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:

@@ -225,5 +225,5 @@ def find_normalizer(policy: Any, log: Log) -> list[float] | None:
     if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
         return None
     blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
-    policy.remember(found := settled_normalizer(policy, 1, log.log_safe, blended))
+    policy.remembered = found = settled_normalizer(policy, 1, log.log_safe, blended)
     return [float(found.log_psi[0]), float(found.standard_error[0])]

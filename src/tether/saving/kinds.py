@@ -32,7 +32,7 @@ from tether.policies import (
     ratio,
 )
 from tether.policies.decision import Decision
-from tether.policies.decision_rows import Month, Question, RecordedPolicy, RuleOrProbabilities
+from tether.policies.decision_rows import Month, NamedColumns, Question, RecordedPolicy
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import told_elsewhere
@@ -48,7 +48,7 @@ SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
 MAX_SAVED_SHORTLIST = 1_000_000
 """The most candidates of a saved shortlist."""
-_FUNCTIONS = ("_sample", "_log_prob", "name", "approximate", "ratio_error")
+_FUNCTIONS = ("_sample", "_log_prob", "approximate", "ratio_error")
 
 
 def _categorical(table: Any, function: Any, actions: Any) -> categorical.Categorical:
@@ -87,7 +87,7 @@ def _tethered_state(policy: Tethered) -> dict[str, Any]:
         **{name: getattr(policy, name) for name in names},
         "optimized": optimized.policies[0] if policy.blend else optimized,
         "beta": policy.log_beta if policy.calibration is None else policy.calibration,
-        "normalizer": policy._remembered,
+        "normalizer": policy.remembered,
     }
 
 
@@ -104,7 +104,7 @@ def _tethered(
             "log_beta", beta, above=limits[0], below=limits[1], including=limits
         )
         policy.serve_at(np.array([policy.log_beta]), np.zeros(1))
-    policy._remembered = normalizer
+    policy.remembered = normalizer
     return policy
 
 
@@ -139,7 +139,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
-        _of(RuleOrProbabilities),
+        _of(NamedColumns),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
         (Month, Kind("Month", Month.to_plain, Month.from_plain)),
