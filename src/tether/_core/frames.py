@@ -33,15 +33,7 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
         raise TypeError(f"{argument} must be the name of a column, got {shown(name)}")
     if name not in known:
         raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
-    if known.count(name) > 1:
-        raise ValueError(f"{argument}: there are {known.count(name)} columns {name!r}")
-    try:
-        return np.asarray(frame[name])
-    except TypeError as error:
-        raise TypeError(
-            f"frame of type {type(frame).__name__} cannot be read by column; if it is lazy, "
-            f"collect it first"
-        ) from error
+    return np.asarray(frame[name])
 
 
 def optional(frame: Frame, argument: str, name: str | None) -> NDArray[Any] | None:

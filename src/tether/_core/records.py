@@ -65,7 +65,8 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
     >>> decode(dict[str, float], {"low": 1, "high": "inf"})
     {'low': 1.0, 'high': inf}
     """
-    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    origin: Any = typing.get_origin(kind) or kind
+    arguments = typing.get_args(kind)
     if kind in (Any, object):
         return value
     if origin in (typing.Union, types.UnionType):
@@ -75,10 +76,12 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
         is_text = isinstance(value, str) and value not in WORDS_FOR_FLOATS
         return decode(min(members, key=lambda each: (each is str) != is_text), value, name)
     if dataclasses.is_dataclass(kind):
-        hints, known = typing.get_type_hints(kind), _saved_names(kind)
-        wanted = f"the entries of a {kind.__name__}, {known}"
+        hints, known = typing.get_type_hints(origin), _saved_names(origin)
+        wanted = f"the entries of a {origin.__name__}, {known}"
         _require(isinstance(value, dict) and set(value) == set(known), name, wanted, value)
-        return kind(**{each: decode(hints[each], value[each], f"{name}.{each}") for each in known})
+        return origin(
+            **{each: decode(hints[each], value[each], f"{name}.{each}") for each in known}
+        )
     if origin is np.ndarray:
         return _decode_array(typing.get_args(arguments[1])[0], value, name)
     if kind is float and value in WORDS_FOR_FLOATS:

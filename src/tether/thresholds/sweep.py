@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers, Table, within_limit
+from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers, within_limit
 from tether.thresholds.claims import Claims, ItemWeights, ScoredLabels
 from tether.thresholds.losses import LABEL_LOSSES, ClaimLoss, FalseAmongShown, LossFunction
 from tether.thresholds.losses import claim_loss as find_loss
 
-LossInput: TypeAlias = "ArrayLike | Table | Claims | ScoredLabels | Sweep"
+LossInput: TypeAlias = "ArrayLike | Claims | ScoredLabels | Sweep"
 """One loss: a matrix (items × thresholds), claims, scored labels or a sweep."""
 LossName: TypeAlias = str | LossFunction
 LossNames: TypeAlias = LossName | Sequence[LossName] | None
