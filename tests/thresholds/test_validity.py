@@ -57,5 +57,8 @@ def test_crc_promises_nothing_for_a_loss_that_merely_looks_monotone():
     found = crc(claims, alpha=0.2)
     assert (found.n_nonmonotone, found.monotone, found.useful) == (0, False, False)
     assert "none" in found.statement
+    false = tether.Claims(np.arange(50) / 50, np.zeros(50), np.arange(51))
+    found = crc(false, GRID, alpha=0.3, loss=tether.FalseAmongShown(0.3, 1))  # a true one falls
+    assert (found.n_nonmonotone, found.monotone) == (0, False)
     single = tether.Claims(np.arange(50) / 50, np.arange(50) > 10, np.arange(51))
     assert crc(single, alpha=0.2).useful  # one claim per item: nothing to fall
