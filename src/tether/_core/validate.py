@@ -23,7 +23,11 @@ MISSING_LOSS = (
     "at random"
 )
 """What to do about a loss that is missing."""
-MEANT = {"loss": "harm and 0 for the one that does not", "reward": "success and 0 for others"}
+MEANT = {
+    "loss": "harm and 0 for the one that does not",
+    "reward": "success and 0 for others",
+    "label": "true or positive and 0 for the other",
+}
 TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +25,7 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
 
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    first = next(iter(np.asarray(values).flat), None)
-    if isinstance(first, (str, bytes)):
-        raise TypeError(
-            f"{name} must hold booleans, or 0 and 1, got text such as {str(first)!r}: compare the "
-            "column with the word that means 1, as in column == 'yes'"
-        )
-    numbers = validate.floats(name, values)
+    numbers = validate.floats(name, values, meaning="label")
     bad = (numbers != 0) & (numbers != 1)
     if bad.any():
         validate.reject(name, numbers, bad, "a label of 0 or 1")
@@ -283,8 +276,7 @@ def rows_of_groups(groups: Any, count: int) -> dict[str, Integers]:
     return dict(zip(distinct.tolist(), rows, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class ItemWeights:
+class ItemWeights(NamedTuple):
     """Importance weights for a known shift, and an upper bound on that of the test item.
 
     Every sum over items becomes a weighted one, and the test item has a weight that must not be
@@ -308,22 +300,6 @@ class ItemWeights:
         if test_weight is not None:
             test_weight = validate.number("test_weight", test_weight, above=0, below=np.inf)
         return cls(values, test_weight)
-
-    @property
-    def is_test_assumed(self) -> bool:
-        """Whether the weight of the test item is only the largest that was seen."""
-        return self.values is not None and self.test is None
-
-    def scaled(self, n_items: int) -> tuple[Floats, float]:
-        """The weights of the items and of the test item, divided by the largest of them."""
-        if self.values is None:
-            return np.ones(n_items), 1.0
-        validate.same_length("weights", self.values, "losses", n_items)
-        largest = float(self.values.max())
-        if largest == 0:
-            raise ValueError("weights are all 0: no item counts")
-        test = largest if self.test is None else self.test
-        return self.values / max(largest, test), test / max(largest, test)
 
     def take(self, items: Integers) -> ItemWeights:
         """The weights of some items; the test item keeps its own, or gets the largest of these."""

@@ -30,7 +30,7 @@ import numpy as np
 from tether._core.arrays import Floats, Integers, within_limit
 from tether._core.promises import SafeMean
 from tether.control.chain import design, factors, soft_chain
-from tether.thresholds import p_values, stability
+from tether.thresholds import p_values
 from tether.thresholds.selection import ThresholdChain
 from tether.thresholds.sweep import Sweep
 
@@ -85,19 +85,11 @@ class Rule:
             stops.append(Stop(int(found[-1]) if len(found) else -1, {}))
         return stops
 
-    def measure(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
-        """The stability term of each loss, where the promise needs it."""
-        if self.method != "gCRC":
-            return [None] * len(sweeps)
-        if self.lipschitz is not None and (len(sweeps) > 1 or sweeps[0].weighted):
-            raise ValueError(f"lipschitz = {self.lipschitz:g} is for one loss of unweighted items")
-        return stability.measure(sweeps, alphas, self.lipschitz)
-
     def promise(
         self, sweep: Sweep, alpha: float, measured: float | None, safest: SafeMean | None
     ) -> Promise:
         """What is promised where a threshold passes."""
-        if sweep.weights.is_test_assumed:
+        if sweep.weighted and sweep.weights.test is None:
             return Promise(
                 sweep.bound,
                 "none: future items may weigh more than all of these, and no data can say how "

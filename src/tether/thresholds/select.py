@@ -13,11 +13,11 @@ import numpy as np
 from tether._core import validate
 from tether._core.arrays import Floats
 from tether._core.words import AssumptionWarning, counted, warn_user
+from tether.thresholds import stability
 from tether.thresholds.claims import ItemWeights, PerItem, Scored, in_item_order, rows_of_groups
 from tether.thresholds.losses import LOSS_WORDS
 from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
 from tether.thresholds.selection import KeptShare, Selection
-from tether.thresholds.stability import safest_mean
 from tether.thresholds.sweep import Sweep, prepare
 
 logger = logging.getLogger("tether.thresholds")
@@ -141,7 +141,9 @@ def _select(rule: Rule, parts: list[Part], thresholds: Any, weights: ItemWeights
     stops = rule.stops(sweeps, levels)
     exists = min(stop.place for stop in stops) >= 0
     places = _common(sweeps, stops) if exists else [-1] * len(sweeps)
-    measured = rule.measure(sweeps, levels) if exists else [None] * len(sweeps)
+    measured: list[float | None] = [None] * len(sweeps)
+    if exists and rule.method == "gCRC":
+        measured = stability.measure(sweeps, levels, rule.lipschitz)
     found = [
         _describe(rule, sweep, level, stop._replace(place=place), each)
         for sweep, level, stop, place, each in zip(
@@ -235,7 +237,7 @@ def _describe(
 ) -> Selection:
     """The selection of one candidate; a place of −1 says that none passes."""
     place, exists = max(stop.place, 0), stop.place >= 0
-    safest = None if rule.kind == "confidence" else safest_mean(sweep)
+    safest = None if rule.kind == "confidence" else stability.safest_mean(sweep)
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
         promise = rule.promise(sweep, level, measured, safest)

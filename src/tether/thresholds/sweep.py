@@ -140,21 +140,24 @@ class Sweep:
         return self.weights.values is not None
 
     @cached_property
-    def _scaled(self) -> tuple[Floats, float]:
-        return self.weights.scaled(self.n_items)
+    def _weights(self) -> Floats:
+        values = np.ones(self.n_items) if self.weights.values is None else self.weights.values
+        if not values.any():
+            raise ValueError("weights are all 0: no item counts")
+        return values
 
     @property
     def test_weight(self) -> float:
         """The weight of the test item."""
-        return self._scaled[1]
+        return float(self._weights.max()) if self.weights.test is None else self.weights.test
 
     @property
     def effective_sample_size(self) -> float:
         """How many equally weighted items the weighted ones are worth: (Σ w)² / Σ w²."""
-        return float(self._scaled[0].sum() ** 2 / np.square(self._scaled[0]).sum())
+        return float(self._weights.sum() ** 2 / np.square(self._weights).sum())
 
     def _summed(self, values: Floats) -> Floats:
-        return self.pieces.sums(values, self._scaled[0] if self.weighted else None)
+        return self.pieces.sums(values, self.weights.values)
 
     @cached_property
     def sums(self) -> Floats:
@@ -171,7 +174,7 @@ class Sweep:
         """The weight that the sums are divided by: that of all items, or of those selected."""
         if self.among_selected:
             return self._summed((~np.isnan(self.pieces.level)).astype(np.float64))
-        return np.full(len(self.thresholds), self._scaled[0].sum())
+        return np.full(len(self.thresholds), self._weights.sum())
 
     @cached_property
     def n_nonmonotone(self) -> int:
@@ -231,6 +234,9 @@ def prepare(
                 raise ValueError(f"{name} cannot be passed with a sweep, which fixes it: {losses}")
         return losses
     bound = validate.number("bound", 1.0 if bound is None else bound, above=0, below=1e300)
+    if weights.values is not None:
+        count = losses.n_items if isinstance(losses, Scored) else len(losses)
+        validate.same_length("weights", weights.values, "losses", count)
     if isinstance(losses, Scored):
         found = find_loss(loss, bound, of_labels=isinstance(losses, ScoredLabels))
         return _sweep_scored(losses, thresholds, found, bound, weights)
@@ -295,7 +301,6 @@ def _sweep_scored(
         own = np.flatnonzero(given.supported == loss.among)
         if not len(own):
             raise ValueError(f"labels are all the same: the {loss.name} rate is undefined")
-        weights.scaled(given.n_items)  # checks the number of weights
         claims, place, weights = given.take(own), place[own], weights.take(own)
     sizes, owner, begin = np.diff(claims.offsets), claims.owner, claims.offsets[:-1]
     if loss.shown is not None:
