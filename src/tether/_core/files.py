@@ -83,10 +83,7 @@ def import_path(path: Any, accept: Callable[[Any], bool] = lambda found: True) -
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(f"import path {path!r}: {error}") from error
         if isinstance(found, ModuleType) or not accept(found):
-            raise ValueError(
-                f"import path {path!r} leads to {found!r}, which is defined in "
-                f"{getattr(found, '__module__', None)!r} and not allowed"
-            )
+            raise ValueError(f"import path {path!r} leads to {found!r}, which is not allowed")
     return found
 
 
@@ -145,9 +142,7 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
     """
     target = Path(path)
     if is_database(target):
-        raise FileExistsError(
-            f"{target} is a database, which is never overwritten: name another file"
-        )
+        raise FileExistsError(f"{target} is a database, which is never overwritten")
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise FileExistsError(f"{target} is a folder, a link or a device: name a file")
     if not target.parent.is_dir():
@@ -157,10 +152,7 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
     if any(each is not None and os.path.exists(each) and target.samefile(each) for each in inputs):
         raise ValueError(f"{path} is read by this command: write to another file")
     if not overwrite:
-        raise FileExistsError(
-            f"{target} exists and is kept: pass overwrite=True to replace it, or --force on the "
-            f"command line"
-        )
+        raise FileExistsError(f"{target} exists and is kept: pass overwrite=True or --force")
 
 
 def is_database(path: str | Path) -> bool:

@@ -28,9 +28,9 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     with _naming_the_policy(f"{method} failed on {counted(length(contexts), 'context')}"):
         actions = plain_array(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
+        wanted = counted(length(contexts), "context")
         raise ValueError(
-            f"{method} returned shape {actions.shape} for {length(contexts)} "
-            f"context(s); expected one action per context"
+            f"{method} returned shape {actions.shape}: expected one action for each of {wanted}"
         )
     if actions.dtype.kind == "f" and np.isnan(actions).any():
         raise ValueError(f"{method} returned NaN for {int(np.isnan(actions).sum())} action(s)")
