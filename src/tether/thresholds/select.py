@@ -248,8 +248,7 @@ def _describe(
     threshold = float(sweep.thresholds[place])
     if not exists and sweep.exact and sweep.safer == "smaller":
         threshold = -np.inf  # safer than the lowest score seen, for scores to come
-    sums = sweep.envelope if rule.envelope else sweep.sums
-    risks = sweep.risks(conservative=rule.kind == "alpha", sums=sums)
+    risks = sweep.risks(conservative=rule.kind == "alpha", envelope=rule.envelope)
     curve = _curve(sweep, risks, place)
     paid = safest is not None and rule.kind == "alpha"
     found = Selection(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers, within_limit
+from tether._core.arrays import TIE_TOLERANCE, Floats, Integers
 from tether.thresholds.claims import Claims, ItemWeights, Scored, ScoredLabels
 from tether.thresholds.losses import ClaimLoss, FalseAmongShown, LossFunction, find_loss
 
@@ -187,17 +187,12 @@ class Sweep:
         """Whether no item's loss falls as the threshold gets bolder, and none can."""
         return self.n_nonmonotone == 0 and not self.can_fall
 
-    def risks(self, *, conservative: bool = True, sums: Floats | None = None) -> Floats:
+    def risks(self, *, conservative: bool = True, envelope: bool = False) -> Floats:
         """Return the risk at the candidates, with the test item at the bound if `conservative`."""
         extra = self.test_weight if conservative else 0.0
         with np.errstate(invalid="ignore"):
-            summed = (self.sums if sums is None else sums) + extra * self.bound
+            summed = (self.envelope if envelope else self.sums) + extra * self.bound
             return np.asarray(summed / (self.total + extra))
-
-    def passes(self, alpha: float, sums: Floats | None = None) -> Booleans:
-        """Return at which candidates the conservative risk is at most alpha, compared as sums."""
-        summed = (self.sums if sums is None else sums) + self.test_weight * self.bound
-        return np.asarray(within_limit(summed, alpha * (self.total + self.test_weight)))
 
 
 def sweep(
